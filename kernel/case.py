@@ -1,7 +1,7 @@
 """A case: its script for the recorder, and its file for `weir rig --case`."""
 
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loads import MS, S, US, times
 
@@ -27,10 +27,17 @@ class Case:
     again: bool = True
     counters: tuple = ("drops", "marks", "mean_wait_us")
     by_flow: bool = False  # counters of each flow too, for random cases
+    series: dict = field(default_factory=dict)  # Weir's settings for a series that differs from 6.12
 
     @property
     def discipline(self):
         return self.name.split("-")[0]
+
+    def on(self, series):
+        """The case with Weir's settings for a series."""
+        if series not in self.series or "scheduler" not in self.queue:
+            return self
+        return replace(self, queue=dict(self.queue, scheduler=f"{self.queue['scheduler']} {self.series[series]}"))
 
     def packets(self):
         """Pairs of time and group, in the order of arrival."""

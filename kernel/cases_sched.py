@@ -35,7 +35,8 @@ def cake():
         # The quantum of a device without a link header.
         queue = dict(scheduler=f"cake {ours} isolation={isolation} quantum=1514")
         queue = dict(missing=missing) if missing else queue
-        return Case(f"cake-{name}", about, f"tc qdisc add root cake {tc}", queue, **(traffic or {}), **more)
+        return Case(f"cake-{name}", about, f"tc qdisc add root cake {tc}", queue, series={"6.1": "variant=linux-6.1"},
+                    **(traffic or {}), **more)
 
     heavy = dict(arrive=[steady(1200, 800 * US, flow=0), steady(150, 6400 * US, flow=1, size=200)],
                  dequeue=drain(1300, 1 * MS))

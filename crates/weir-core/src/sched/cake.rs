@@ -48,9 +48,10 @@
 //! tins, the quantum of the queues and the default memory limit. `quantum` 300..1048576 bytes,
 //! default 1500: the largest quantum of a queue, which applies on links above 49 Mbit/s.
 //! `memory_limit` bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link
-//! transmits in four intervals, but at least 4 MiB. `variant` `linux` or `published`, default
-//! `linux`: whether the first signal of a queue comes with the second late packet, as in Linux, or
-//! after an interval.
+//! transmits in four intervals, but at least 4 MiB. `variant` `linux`, `linux-6.1` or `published`,
+//! default `linux`: whether the first signal of a queue comes with the second late packet, as in
+//! Linux, or after an interval; `linux-6.1` has the square roots of kernels before 6.12 too (see
+//! `cobalt`).
 //!
 //! # Complexity
 //! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host
