@@ -9,7 +9,7 @@ use weir_measure::document::{Document, Kind};
 use weir_measure::latency::Latency;
 use weir_measure::stats::LinkCounters;
 
-use crate::model::{Late, LinkResult, PipeResult, RuleResult, RunResult};
+use crate::model::{Late, LinkResult, MeasuredLoss, PipeResult, RuleResult, RunResult};
 
 /// The result as pretty-printed JSON with a final newline.
 pub fn to_json(run: &RunResult) -> String {
@@ -110,6 +110,9 @@ struct Link<'a> {
     late_packets: Option<u64>,
     /// Whether every packet is accounted for.
     balanced: bool,
+    /// Fraction of the packets that reached the random loss on the link and were lost there; null
+    /// if none reached it.
+    measured_loss: Option<f64>,
 }
 
 impl<'a> Run<'a> {
@@ -171,6 +174,7 @@ impl<'a> Link<'a> {
                 .counters
                 .accounts()
                 .is_some_and(|(arrived, accounted)| arrived == accounted),
+            measured_loss: l.measured_loss().map(MeasuredLoss::fraction),
         }
     }
 }

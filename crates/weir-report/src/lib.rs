@@ -25,8 +25,8 @@ pub use html::{
 };
 pub use json::{Run, to_json};
 pub use model::{
-    LATE_NS, LATE_PACKETS_WARNING, LATE_WARNING, Late, LinkResult, PipeResult, RuleResult, RunInfo,
-    RunResult,
+    LATE_NS, LATE_PACKETS_WARNING, LATE_WARNING, Late, LinkResult, MeasuredLoss, PipeResult,
+    RuleResult, RunInfo, RunResult,
 };
 pub use pcap::{CaptureError, CaptureFile, CaptureReport, CaptureWriter};
 pub use summary::summary;

@@ -90,12 +90,12 @@ impl LinkResult {
         }
     }
 
-    /// Fraction of the arrivals that configured random loss dropped. Drops for other reasons, such
-    /// as a full queue, do not count. `None` if no packet arrived.
-    pub fn measured_loss(&self) -> Option<f64> {
-        let random: u64 = RANDOM_LOSS.iter().map(|&reason| self.counters.drops(reason)).sum();
-        let submitted = self.counters.packets_in;
-        (submitted > 0).then(|| random as f64 / submitted as f64)
+    /// The effect of the configured random loss on the link. Packets that were dropped before it,
+    /// by a full queue for example, do not count. `None` if no packet reached it.
+    pub fn measured_loss(&self) -> Option<MeasuredLoss> {
+        let drawn = self.counters.loss_draws;
+        let lost = self.counters.drops(DropReason::LossOnLink);
+        (drawn > 0).then_some(MeasuredLoss { lost, drawn })
     }
 
     /// Mean output rate, bit/s: over the time for which the link was busy, or over `duration_ns` if
@@ -120,6 +120,27 @@ impl LinkResult {
             self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
         let departed = self.lateness_ns.count();
         (departed > 0).then_some(Late { packets: late, departed })
+    }
+}
+
+/// The packets that random loss on a link dropped, among those that reached it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredLoss {
+    /// Packets that it dropped.
+    pub lost: u64,
+    /// All packets that reached it; at least 1.
+    pub drawn: u64,
+}
+
+impl MeasuredLoss {
+    /// The fraction of packets that were lost.
+    pub fn fraction(self) -> f64 {
+        self.lost as f64 / self.drawn as f64
+    }
+
+    /// The counts, such as `38 of 284`.
+    pub fn counts(self) -> String {
+        format!("{} of {}", format::count(self.lost), format::count(self.drawn))
     }
 }
 
@@ -249,9 +270,6 @@ pub const LATE_WARNING: f64 = 0.01;
 pub const LATE_PACKETS_WARNING: u64 = 5;
 /// The text that is shown in place of the configured rate and delay if rules select the path.
 const BY_RULES: &str = "by rules";
-/// The drop reasons of configured random loss.
-const RANDOM_LOSS: [DropReason; 3] =
-    [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
 
 #[cfg(test)]
 mod tests {
@@ -315,11 +333,14 @@ mod tests {
     }
 
     #[test]
-    fn random_loss_is_measured_without_overflows() {
-        let mut l = link(3, 1);
-        l.counters.count_drop(DropReason::QueueFull);
-        l.counters.count_drop(DropReason::LossOnLink);
+    fn random_loss_is_a_share_of_the_packets_that_reach_it() {
+        let mut l = link(2303, 246);
+        (0..2019).for_each(|_| l.counters.count_drop(DropReason::QueueFull));
+        (0..38).for_each(|_| l.counters.count_drop(DropReason::LossOnLink));
+        l.counters.loss_draws = 284;
         assert!(l.counters.balanced());
-        assert_eq!(l.measured_loss(), Some(1.0 / 3.0));
+        let measured = l.measured_loss().expect("packets reached the loss");
+        assert_eq!((measured.fraction(), measured.counts()), (38.0 / 284.0, "38 of 284".into()));
+        assert_eq!(link(3, 3).measured_loss(), None);
     }
 }

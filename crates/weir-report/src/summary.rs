@@ -82,7 +82,8 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
         row("in queue", "", &[p50, p99, format!("{} max", duration(l.queue_ns.max() as f64))]);
     }
     if let (Some(loss), Some(measured)) = (l.loss, l.measured_loss()) {
-        row("random loss", &percent(loss), &[percent(measured)]);
+        let packets = format!("{} packets", measured.counts());
+        row("random loss", &percent(loss), &[percent(measured.fraction()), packets]);
     }
     let mut cells = vec![
         format!("{} in", count(l.counters.packets_in)),
@@ -294,6 +295,7 @@ mod tests {
             bytes_out: 15_189_000,
             backlog_packets: 3,
             duplicated: 12,
+            loss_draws: 10_217,
             ..LinkCounters::default()
         };
         (0..14).for_each(|_| l.counters.count_drop(DropReason::QueueFull));

@@ -294,8 +294,11 @@ impl Link {
         if wire.lost {
             return drop_inside(at, wire.packet, DropReason::Profile, context);
         }
-        if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
-            return drop_inside(at, wire.packet, DropReason::LossOnLink, context);
+        if let Some(loss) = self.loss.as_mut() {
+            context.template.stats.counters.loss_draws += 1;
+            if loss.next_is_lost() {
+                return drop_inside(at, wire.packet, DropReason::LossOnLink, context);
+            }
         }
         let pool = &mut *context.pool;
         let Some(impairments) = self.impairments.as_mut() else {

@@ -95,6 +95,25 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
     })
 }
 
+#[test]
+fn the_random_loss_is_drawn_for_the_packets_that_pass_the_queue() {
+    let link = LinkConfig {
+        capacity: rate(1_000_000),
+        delay: Nanos::from_millis(50),
+        loss: Loss::Bernoulli(p(0.1)),
+        ..LinkConfig::default()
+    };
+    // A packet takes 10 ms, and one arrives each millisecond.
+    let packets: Vec<(u64, u32)> = (0..2000).map(|i| (i * 1_000_000, 1250)).collect();
+    let (out, emulator) = play(&pipe(link, QueueLimit::Packets(5)), &packets, &[]);
+    let counters = emulator.stats(1).unwrap().counters.clone();
+    let lost = counters.drops(DropReason::LossOnLink);
+    assert!(counters.drops(DropReason::QueueFull) > 1500 && lost > 5);
+    assert_eq!(counters.loss_draws, 2000 - counters.drops(DropReason::QueueFull));
+    assert_eq!(counters.loss_draws, counters.packets_out + lost);
+    assert!(out.iter().any(|departure| departure.fate == Fate::Drop(DropReason::LossOnLink)));
+}
+
 proptest! {
     #[test]
     fn rate_and_delay_give_exactly_the_computed_times(

@@ -93,6 +93,8 @@ counters! {
     peak_queue_packets, Peak,
         "Most packets that waited in queues at once; of several workers the greatest of one.";
     carried, Level, "Packets that were inside when counting began anew; 0 unless it did.";
+    loss_draws, Sum,
+        "Packets for which the random loss on the link (`loss`) was drawn, lost or not.";
 }
 
 impl CounterKind {

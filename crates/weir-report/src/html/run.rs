@@ -164,7 +164,12 @@ fn changes(l: &LinkResult) -> Markup {
     let counters = &l.counters;
     let packets = (counters.packets_in + counters.duplicated).max(1) as f64;
     let share_of = |number: u64| with_share(count(number), percent(number as f64 / packets));
-    let loss = l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
+    let configured =
+        l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
+    let measured = l.loss.and(l.measured_loss()).map_or(String::new(), |measured| {
+        format!(", measured {} ({})", percent(measured.fraction()), measured.counts())
+    });
+    let loss = configured + &measured;
     let altered: Vec<(&str, u64)> = [
         ("duplicated", counters.duplicated),
         ("corrupted", counters.corrupted),
