@@ -43,7 +43,7 @@ fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
     let queue =
         FlowsetConfig { mask, limit: Some(QueueLimit::Packets(100)), ..FlowsetConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link.clone(), queue });
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link.clone(), queue, scheduler: None });
     emulator
 }
 

@@ -120,7 +120,11 @@ impl Driver {
         let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
         // Live drivers use a secret key.
         let mut emulator = Emulator::new(1, limits).with_lookup_key(LookupKey::secret([1, 2]));
-        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options), queue });
+        emulator.set_pipe(
+            Nanos::ZERO,
+            1,
+            &PipeConfig { link: link(options), queue, scheduler: None },
+        );
         Self {
             emulator,
             links: options.links,

@@ -9,7 +9,7 @@ use crate::device::DeviceConfig;
 use crate::dist::Distribution;
 use crate::key::FlowMask;
 use crate::link::{Overhead, Profile, Schedule};
-use crate::sched::Kind;
+use crate::sched::{Discipline, Kind};
 use crate::units::{Bytes, Nanos, Probability, Rate};
 
 pub use crate::gate::QueueLimit;
@@ -130,7 +130,7 @@ impl Default for FlowsetConfig {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerConfig {
     /// The algorithm with its settings. The default is WF2Q+, as in dummynet.
-    pub discipline: crate::sched::Discipline,
+    pub discipline: Discipline,
     /// The header bits that distinguish instances. Each instance has its own scheduler and link.
     pub mask: FlowMask,
     /// Maximum number of instances that the mask makes at one time. With `None`, only
@@ -143,11 +143,14 @@ pub struct SchedulerConfig {
     pub parent: Option<u16>,
 }
 
-/// The configuration of a pipe: a queue, a FIFO scheduler and a link.
+/// The configuration of a pipe: a queue, a scheduler and a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {
     /// The link.
     pub link: LinkConfig,
+    /// The scheduler between the queue and the link; `None` is a FIFO. All packets of an instance
+    /// are one flow, so only a scheduler that classifies packets itself reorders them.
+    pub scheduler: Option<Discipline>,
     /// The queue in front of the link. Its mask makes a pipe, with its own queue and link, for each
     /// flow.
     pub queue: FlowsetConfig,

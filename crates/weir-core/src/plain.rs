@@ -109,7 +109,8 @@ struct Passage {
 
 impl PlainPipe {
     /// A pipe with this configuration; `None` if a plain pipe does not support it because of a
-    /// trace, a schedule, a profile, a device, an AQM, a mask, loss, jitter or another impairment.
+    /// trace, a schedule, a profile, a device, a scheduler, an AQM, a mask, loss, jitter or another
+    /// impairment.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {
@@ -126,7 +127,8 @@ impl PlainPipe {
             limit: queue.limit,
             ..Default::default()
         };
-        if *link != plain_link
+        if config.scheduler.is_some()
+            || *link != plain_link
             || *queue != plain_queue
             || matches!(link.capacity, Capacity::Trace(_))
         {

@@ -37,7 +37,11 @@ fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_existing_custom
     emulator.set_pipe(
         Nanos::ZERO,
         1,
-        &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
+        &PipeConfig {
+            link,
+            queue: FlowsetConfig { mask, ..FlowsetConfig::default() },
+            scheduler: None,
+        },
     );
     let before = resident();
     let (mut out, mut now, mut refused) = (Vec::new(), Nanos::ZERO, 0u64);

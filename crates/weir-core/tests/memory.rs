@@ -56,7 +56,9 @@ fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
         ..FlowsetConfig::default()
     };
     match action {
-        Action::Pipe(id) => emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue }),
+        Action::Pipe(id) => {
+            emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue, scheduler: None })
+        }
         Action::Queue(id) => {
             emulator.set_scheduler(
                 Nanos::ZERO,
@@ -137,7 +139,7 @@ fn a_packet_inside_takes_one_cache_line() {
         let link = LinkConfig { capacity, delay, ..LinkConfig::default() };
         let queue =
             FlowsetConfig { limit: Some(QueueLimit::Packets(PACKETS)), ..FlowsetConfig::default() };
-        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue, scheduler: None });
         let Some(before) = resident() else {
             eprintln!("SKIPPED: the system does not say how much memory a process has");
             return;

@@ -104,7 +104,7 @@ fn measure(case: &Case, seconds: u64) -> Measured {
     let plain = |mbps, delay| {
         let queue =
             FlowsetConfig { limit: Some(QueueLimit::Packets(10_000)), ..FlowsetConfig::default() };
-        PipeConfig { link: link(mbps, delay), queue }
+        PipeConfig { link: link(mbps, delay), queue, scheduler: None }
     };
     let access = network.add_pipe(&plain(10_000, Nanos::from_micros(1)));
     let back = network.add_pipe(&plain(1000, Nanos::from_micros(100)));

@@ -76,8 +76,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut config = LiveConfig::new(ports, vec![lane("there", 0, 1, 1), lane("back", 1, 0, 2)]);
     let queue =
         FlowsetConfig { limit: Some(QueueLimit::Packets(20_000)), ..FlowsetConfig::default() };
-    config.pipes =
-        [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone() })).into();
+    config.pipes = [1, 2]
+        .map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone(), scheduler: None }))
+        .into();
     (config.spin, config.realtime) = (spin, realtime);
     config.more_workers = more_workers;
     if let Some(path) = observe {

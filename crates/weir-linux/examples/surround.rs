@@ -120,8 +120,11 @@ fn drive(
         link.delay = Nanos::from_millis(20);
         link.capacity = Rate::new(4_000_000).map_or(Capacity::Unlimited, Capacity::Constant);
     }
-    config.pipes =
-        [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: Default::default() })).into();
+    config.pipes = [1, 2]
+        .map(|id| {
+            (id, PipeConfig { link: link.clone(), queue: Default::default(), scheduler: None })
+        })
+        .into();
     let mut live = Live::new(config)?;
     let handle = live.handle();
     let stop = Arc::new(AtomicBool::new(false));

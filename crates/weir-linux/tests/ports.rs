@@ -465,6 +465,7 @@ fn pipe(link: LinkConfig) -> PipeConfig {
     PipeConfig {
         link,
         queue: FlowsetConfig { limit: Some(QueueLimit::Packets(5000)), ..FlowsetConfig::default() },
+        scheduler: None,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::keyword::{self, Group, Keyword};
 use crate::lex::Word;
 use crate::quantity::size;
+use crate::scheduler;
 use crate::setting::{self, Given, Settings};
 use crate::suggest::closest;
 
@@ -116,6 +117,9 @@ impl Reader<'_> {
             self.error(Code::BadValue, name, format!("`{}` is no AQM", shorten(&name.text)));
         if let Some(kind) = sched::Kind::from_name(&name.text) {
             let name = kind.row().name;
+            if scheduler::suits_a_link(kind) {
+                return Err(Box::new(error.label(format!("a scheduler: `sched {name}`"))));
+            }
             let error = error.label("a scheduler, with queues of its own");
             return Err(Box::new(error.help(format!(
                 "`sched 1 config type {name}` makes one; queues and rules lead packets to it"

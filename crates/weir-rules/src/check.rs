@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_core::config::{Capacity, LinkConfig, QueueLimit};
+use weir_core::config::{Capacity, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::link::Step;
 use weir_core::units::Rate;
 
@@ -11,7 +11,7 @@ use crate::files::Files;
 use crate::keyword::draft::{At, Draft};
 use crate::keyword::{
     AQM, BURST, BW, CPU, DELAY, JITTER, Keyword, LIMIT, LOSS, Object, PROFILE, REORDER, RING,
-    SCHEDULE, TRACE,
+    SCHED, SCHEDULE, TRACE,
 };
 use crate::link::LinkSpec;
 use crate::{dist, profile, quantity, trace};
@@ -28,6 +28,7 @@ pub(crate) fn build(
     builder.over_time();
     builder.reorder();
     builder.profile();
+    builder.scheduler();
     builder.hints();
     builder.jitter();
     let mut spec = builder.draft.spec;
@@ -284,6 +285,21 @@ impl Builder<'_> {
         self.say(Code::ProfileRate, &span, message, "its rate differs", &format!("{given} wins"));
     }
 
+    /// Refuses an AQM beside a scheduler: it would see the packets of all flows as one queue, out
+    /// of which the scheduler takes them in another order.
+    fn scheduler(&mut self) {
+        let PipeConfig { scheduler, queue, .. } = &self.draft.spec.pipe;
+        let (Some(scheduler), Some(policy)) = (scheduler, &queue.aqm) else { return };
+        let (sched, aqm) = (scheduler.row().name, policy.row().name);
+        let Some(span) = self.place(&AQM) else { return };
+        let message = format!("`{aqm}` and `{sched}` would both drop packets of one queue");
+        let help = format!(
+            "`{sched}` drops and marks by itself, in the queue of each flow; its settings follow \
+             its name"
+        );
+        self.say(Code::Contradiction, &span, message, "a second AQM", &help);
+    }
+
     /// Adds warnings about values that are accepted but have no effect or an unexpected effect.
     fn hints(&mut self) {
         let scheduled = self.schedules(|step| step.capacity.is_some());
@@ -308,6 +324,18 @@ impl Builder<'_> {
             && unlimited
         {
             let message = format!("`{}` without a rate has nothing to do", policy.row().name);
+            self.no_rate(
+                &span,
+                &message,
+                "the queue is always empty",
+                "packets do not wait before a link without a rate",
+            );
+        }
+        if let (Some(scheduler), Some(span)) = (&self.draft.spec.pipe.scheduler, self.place(&SCHED))
+            && unlimited
+            && self.place(&RING).is_none()
+        {
+            let message = format!("`{}` without a rate has nothing to do", scheduler.row().name);
             self.no_rate(
                 &span,
                 &message,

@@ -31,6 +31,7 @@ mod print;
 pub mod profile;
 pub mod rule;
 pub mod ruleset;
+mod scheduler;
 pub mod script;
 mod setting;
 pub mod show;

@@ -13,6 +13,7 @@ use crate::keyword::reader::Reader;
 use crate::keyword::{self, BW, DELAY, Keyword, LOSS, Object, TABLE, Value};
 use crate::lex::{Word, lex};
 use crate::presets;
+use crate::scheduler;
 use crate::suggest::closest;
 
 /// Reads a specification of a link. A part that contains an error is omitted, with a diagnostic.
@@ -167,6 +168,7 @@ impl<'a> Parser<'a> {
         self.seen.push((row, word.span.clone()));
         match row.value {
             Value::Aqm(_) => self.aqm(row, word),
+            Value::Scheduler(_) => self.scheduler(row, word),
             Value::DropTail => self.manage(word, None),
             _ => self.at = self.read(row, word, self.words, self.at),
         }
@@ -212,6 +214,20 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Reads a scheduler with its settings.
+    fn scheduler(&mut self, row: &'static Keyword, word: &Word) {
+        let read = scheduler::read(self.text, row, self.words, self.at);
+        self.at = read.end;
+        match read.discipline {
+            Ok(discipline) => {
+                let places = Places { keyword: word.span.clone(), value: word.span.clone() };
+                self.draft.note(row.name, places);
+                self.draft.spec.pipe.scheduler = Some(discipline);
+            }
+            Err(error) => self.diagnostics.push(*error),
+        }
+    }
+
     /// Sets the queue's AQM; `None` means drop tail. A second one is an error.
     fn manage(&mut self, word: &Word, policy: Option<Policy>) {
         if let Some(first) = &self.aqm {
@@ -239,6 +255,9 @@ impl<'a> Parser<'a> {
             ),
             None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
                 error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
+            }
+            None if sched::Kind::from_name(&word.text).is_some_and(scheduler::suits_a_link) => {
+                error.label(format!("a scheduler: `sched {}`", word.text))
             }
             None if sched::Kind::from_name(&word.text).is_some() => {
                 error.label("a scheduler, with queues of its own: `sched N config type …`")

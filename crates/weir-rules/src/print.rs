@@ -9,6 +9,7 @@ use crate::aqm;
 use crate::keyword::{AQM, Keyword, TABLE, Value, lookup};
 use crate::lex;
 use crate::link::LinkSpec;
+use crate::scheduler;
 
 /// The specification in canonical form. A perfect link gives the empty text.
 ///
@@ -40,6 +41,7 @@ fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
         Value::Aqm(_) if row.name == AQM.name => {
             return spec.pipe.queue.aqm.as_ref().map(aqm::write);
         }
+        Value::Scheduler(_) => return spec.pipe.scheduler.as_ref().map(scheduler::write),
         _ => row.value.print(spec, file)?,
     };
     Some(if argument.is_empty() { row.name.to_owned() } else { format!("{} {argument}", row.name) })

@@ -26,6 +26,7 @@ fn main() {
             limit: Some(QueueLimit::Packets(limit)),
             ..FlowsetConfig::default()
         },
+        scheduler: None,
     };
     let narrow = pipe(10, 18, 1000);
     let bottleneck = match kind.as_str() {

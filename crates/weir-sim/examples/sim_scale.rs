@@ -30,6 +30,7 @@ fn run(flows: u32, ports: u32, events: u64) {
         network.add_pipe(&PipeConfig {
             link: LinkConfig { capacity, delay: Nanos::from_millis(5), ..LinkConfig::default() },
             queue,
+            scheduler: None,
         });
     }
     let mut world = World::new(network);

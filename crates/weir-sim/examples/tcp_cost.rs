@@ -85,6 +85,7 @@ fn pipe(mbit: u64, ms: u64) -> PipeConfig {
             ..LinkConfig::default()
         },
         queue: FlowsetConfig { limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() },
+        scheduler: None,
     }
 }
 

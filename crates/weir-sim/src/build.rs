@@ -161,7 +161,7 @@ impl<'a> Ports<'a> {
 }
 
 fn add_port(network: &mut Network, direction: &Direction) -> PortId {
-    let PipeConfig { link, queue } = &direction.spec.pipe;
+    let PipeConfig { link, queue, .. } = &direction.spec.pipe;
     match &direction.scheduler {
         None => network.add_pipe(&direction.spec.pipe),
         Some(scheduler) => network.add_scheduler(scheduler, link, queue, &direction.queues),

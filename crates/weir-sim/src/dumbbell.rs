@@ -148,7 +148,7 @@ impl Dumbbell {
                 limit: Some(QueueLimit::Packets(ACCESS_QUEUE)),
                 ..FlowsetConfig::default()
             };
-            network.add_pipe(&PipeConfig { link, queue })
+            network.add_pipe(&PipeConfig { link, queue, scheduler: None })
         };
         let links: Vec<[PortId; 4]> =
             flows.iter().map(|flow| [(); 4].map(|()| access(flow.access_delay))).collect();
@@ -194,11 +194,11 @@ pub fn add_managed(
     match manager {
         Manager::None => {
             let queue = FlowsetConfig { limit, ..FlowsetConfig::default() };
-            network.add_pipe(&PipeConfig { link: link.clone(), queue })
+            network.add_pipe(&PipeConfig { link: link.clone(), queue, scheduler: None })
         }
         Manager::Aqm(policy) => {
             let queue = FlowsetConfig { limit, aqm: Some(*policy), ..FlowsetConfig::default() };
-            network.add_pipe(&PipeConfig { link: link.clone(), queue })
+            network.add_pipe(&PipeConfig { link: link.clone(), queue, scheduler: None })
         }
         Manager::Scheduler(discipline) => {
             let config = SchedulerConfig { discipline: *discipline, ..SchedulerConfig::default() };

@@ -17,7 +17,7 @@ fn a_million_waiting_packets_fit_into_128_mib() {
     };
     let queue =
         FlowsetConfig { limit: Some(QueueLimit::Packets(2_000_000)), ..FlowsetConfig::default() };
-    let port = network.add_pipe(&PipeConfig { link, queue });
+    let port = network.add_pipe(&PipeConfig { link, queue, scheduler: None });
     let mut world = World::new(network);
     // A million packets of 100 bytes arrive in one second at a link that transmits one packet in
     // 0.8 s.

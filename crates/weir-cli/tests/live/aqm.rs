@@ -12,7 +12,10 @@ use crate::common::{Lab, Need, at_once, drops, link_from, number, trial};
 
 /// The tests of delays.
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("every_aqm_keeps_delay_short_where_tail_drop_does_not", NEEDS, every)]
+    vec![
+        trial("every_aqm_keeps_delay_short_where_tail_drop_does_not", NEEDS, every),
+        trial("a_link_with_a_scheduler_in_its_words_keeps_a_ping_short", NEEDS, words),
+    ]
 }
 
 /// The test of this file that judges counts, not delays.
@@ -41,6 +44,11 @@ impl Run {
 fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     let rules = format!("{rules}pipe 9 config delay 10ms\nadd 900 pipe 9 all from any to any in\n");
     let file = lab.file("test.rules", &rules);
+    through(lab, &["--rules", &file], ecn)
+}
+
+/// Runs two transfers and a ping from left to right with these options of `weir pair`.
+fn through(lab: &Lab, options: &[&str], ecn: bool) -> Run {
     let out = |name: &str| lab.path(name).display().to_string();
     let ecn = u8::from(ecn);
     let set = format!("sysctl -qw net.ipv4.tcp_ecn={ecn}");
@@ -57,7 +65,7 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     );
     let right =
         format!("{set}; iperf3 -s -1 -p 5201 >/dev/null & iperf3 -s -1 -p 5202 >/dev/null & wait");
-    let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
+    let result = lab.pair_with(options, 7, &left, &right);
     let goodput = ["one.json", "two.json"].map(|name| {
         lab.json(name)["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0)
     });
@@ -167,6 +175,22 @@ fn ecn(lab: &Lab) {
         "{:.2} Mbit/s",
         run.goodput / 1e6
     );
+}
+
+fn words(_lab: &Lab) {
+    let mut shown = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let lab = Lab::new();
+        let options = ["--link", "bw 10Mbit/s delay 10ms queue 1000 sched fq_codel target=6ms"];
+        let run = through(&lab, &options, false);
+        assert_eq!(run.link["spec"], "bw 10Mbit/s delay 10ms queue 1000 sched fq_codel target 6ms");
+        let by_target = drops(&run.link, "target");
+        if run.p99() < bounds("fq_codel").1 && run.goodput > 6e6 && by_target > 0 {
+            return;
+        }
+        shown.push(format!("p99 {:.1} ms, {:.2} Mbit/s", run.p99(), run.goodput / 1e6));
+    }
+    panic!("the ping waits behind the transfers: {shown:?}");
 }
 
 const NEEDS: &[Need] = &[Need::Root, Need::Program("iperf3"), Need::Program("ping")];

@@ -33,7 +33,7 @@ impl Emulator {
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
         // Each instance has a single queue, because the mask has already separated the flows.
         let scheduler = SchedulerConfig {
-            discipline: Kind::Fifo.into(),
+            discipline: config.scheduler.unwrap_or_else(|| Kind::Fifo.into()),
             mask: config.queue.mask,
             max_instances: config.queue.max_flows,
             parent: None,

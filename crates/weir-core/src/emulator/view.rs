@@ -70,7 +70,9 @@ impl Emulator {
     pub fn pipe_config(&self, id: u16) -> Option<PipeConfig> {
         let template = self.templates.get(usize::from(id))?.as_ref().filter(|t| t.pipe)?;
         let queue = FlowsetConfig { mask: template.mask, ..template.flowset.config.clone() };
-        Some(PipeConfig { link: template.link.clone(), queue })
+        let scheduler =
+            Some(template.discipline).filter(|own| own.kind() != crate::sched::Kind::Fifo);
+        Some(PipeConfig { link: template.link.clone(), scheduler, queue })
     }
 
     /// Configuration of pipe or scheduler `id` as a scheduler, and the configuration of its link.

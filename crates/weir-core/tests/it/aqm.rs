@@ -22,7 +22,7 @@ fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
         ..LinkConfig::default()
     };
     let queue = FlowsetConfig { aqm, limit: Some(limit), ..FlowsetConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue, scheduler: None });
     emulator
 }
 

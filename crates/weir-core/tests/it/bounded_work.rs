@@ -28,7 +28,7 @@ fn scheduled(step: Nanos, rates: [u64; 2], delay: Nanos) -> Emulator {
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
     let mut emulator = Emulator::new(1, Limits::default());
     let queue = FlowsetConfig { mask, ..FlowsetConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue, scheduler: None });
     emulator
 }
 
@@ -45,7 +45,7 @@ fn a_poll_returns_before_all_due_events_are_handled() {
     let queue =
         FlowsetConfig { limit: Some(QueueLimit::Packets(1_000_000)), ..FlowsetConfig::default() };
     let link = LinkConfig { capacity: rate(1_000_000_000).unwrap(), ..LinkConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue, scheduler: None });
     (0..300_000).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 0));
     let (now, mut out) = (Nanos::from_secs(10), Vec::new());
     emulator.poll(now, &mut out);

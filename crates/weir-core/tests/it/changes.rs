@@ -253,6 +253,7 @@ fn pages_show_every_instance_once_and_their_sums_equal_the_counters() {
             limit: Some(QueueLimit::Packets(2)),
             ..FlowsetConfig::default()
         },
+        scheduler: None,
     };
     emulator.set_pipe(Nanos::ZERO, 1, &config);
     emulator.set_pipe(Nanos::ZERO, 2, &config);
@@ -325,7 +326,11 @@ fn flows_of_a_queue_are_listed_with_their_instance() {
 fn a_reset_of_the_counters_carries_over_the_packets_inside() {
     let mut emulator = Emulator::new(1, Limits::default());
     let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(50)), ..FlowsetConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: rate(8_000_000), queue });
+    emulator.set_pipe(
+        Nanos::ZERO,
+        1,
+        &PipeConfig { link: rate(8_000_000), queue, scheduler: None },
+    );
     for n in 0..80 {
         let _ = submit(&mut emulator, Nanos::ZERO, n, &FlowKey::default(), Action::Pipe(1));
     }
@@ -352,7 +357,11 @@ fn a_full_pipe_refuses_only_new_customers() {
     for (id, most) in [(1, Some(10)), (2, None)] {
         let queue =
             FlowsetConfig { mask: by_customer(), max_flows: most, ..FlowsetConfig::default() };
-        emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link: rate(8_000_000), queue });
+        emulator.set_pipe(
+            Nanos::ZERO,
+            id,
+            &PipeConfig { link: rate(8_000_000), queue, scheduler: None },
+        );
     }
     let mut refused = 0;
     for customer in 0..30 {

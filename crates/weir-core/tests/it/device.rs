@@ -31,7 +31,7 @@ fn queue() -> FlowsetConfig {
 }
 
 fn pipe(device: Option<&DeviceConfig>) -> PipeConfig {
-    PipeConfig { link: link(device), queue: queue() }
+    PipeConfig { link: link(device), queue: queue(), scheduler: None }
 }
 
 fn ring(packets: u32) -> DeviceConfig {

@@ -28,7 +28,11 @@ fn rate(bps: u64) -> Capacity {
 }
 
 fn pipe(link: LinkConfig, limit: QueueLimit) -> PipeConfig {
-    PipeConfig { link, queue: FlowsetConfig { limit: Some(limit), ..FlowsetConfig::default() } }
+    PipeConfig {
+        link,
+        queue: FlowsetConfig { limit: Some(limit), ..FlowsetConfig::default() },
+        scheduler: None,
+    }
 }
 
 /// Submits packets (time, length) to pipe 1. Polls at each arrival and at the extra times, and then
@@ -297,7 +301,7 @@ fn masks_make_links_that_expire() {
     let link = LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() };
     let mask = FlowMask { dst_ip: 0xff, ..FlowMask::default() };
     let queue = FlowsetConfig { mask, ..FlowsetConfig::default() };
-    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue });
+    emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link, queue, scheduler: None });
     let submit = |emulator: &mut Emulator, now, dst| {
         emulator.submit(
             now,

@@ -76,7 +76,7 @@ fn engine(queues: bool) -> (Emulator, Action) {
     };
     let queue = FlowsetConfig { mask, ..FlowsetConfig::default() };
     if !queues {
-        let pipe = PipeConfig { queue, link: LinkConfig::default() };
+        let pipe = PipeConfig { queue, link: LinkConfig::default(), scheduler: None };
         emulator.set_pipe(Nanos::ZERO, 1, &pipe);
         return (emulator, Action::Pipe(1));
     }

@@ -51,7 +51,7 @@ impl Setup {
         for id in (1..=PIPES).filter(|&id| only.is_none_or(|only| only == id)) {
             let (link, queue) =
                 (self.links[usize::from(id)].clone(), self.queues[usize::from(id)].clone());
-            emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue });
+            emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue, scheduler: None });
         }
         if only.is_some_and(|only| only != SCHEDULER) {
             return emulator;

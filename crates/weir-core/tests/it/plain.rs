@@ -41,6 +41,7 @@ fn config() -> impl Strategy<Value = PipeConfig> {
                 ..LinkConfig::default()
             },
             queue: FlowsetConfig { limit, ..FlowsetConfig::default() },
+            scheduler: None,
         }
     })
 }

@@ -268,7 +268,11 @@ mod tests {
         emulator.set_pipe(
             Nanos::ZERO,
             1,
-            &PipeConfig { link, queue: FlowsetConfig { mask, ..FlowsetConfig::default() } },
+            &PipeConfig {
+                link,
+                queue: FlowsetConfig { mask, ..FlowsetConfig::default() },
+                scheduler: None,
+            },
         );
         let lane = LaneConfig {
             name: "up".into(),

@@ -317,7 +317,8 @@ impl Worker {
         if config.link != LinkConfig::default() {
             self.priority.keep_time();
         }
-        let classifies = config.queue.aqm.is_some_and(|policy| policy.row().traits.classifies);
+        let classifies = config.queue.aqm.is_some_and(|policy| policy.row().traits.classifies)
+            || config.scheduler.is_some_and(|scheduler| scheduler.row().traits.classifies);
         if classifies || !config.queue.mask.is_empty() {
             self.emulation.need_keys();
         }

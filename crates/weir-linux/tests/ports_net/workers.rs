@@ -28,7 +28,7 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
         limit: Some(QueueLimit::Packets(100_000)),
         ..FlowsetConfig::default()
     };
-    let running = net.start(&PipeConfig { link, queue }, |_| {});
+    let running = net.start(&PipeConfig { link, queue, scheduler: None }, |_| {});
     let bind =
         |port| net.within("b", move || UdpSocket::bind(("10.77.0.2", FIRST_PORT + port)).unwrap());
     let sockets: Vec<_> = (0..PORTS).map(bind).collect();

@@ -79,6 +79,7 @@ fn world(seed: u64, percent: f64) -> World {
     let access = network.add_engine_pipe(&PipeConfig {
         link: link(20_000_000, 1, percent / 100.0),
         queue: limit(200),
+        scheduler: None,
     });
     let classes = [limit(30), limit(60)];
     let bottleneck = network.add_scheduler(

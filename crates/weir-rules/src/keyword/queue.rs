@@ -19,7 +19,7 @@ const QUEUE: Keyword = Keyword {
 
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] =
-    &[&LIMIT, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
+    &[&LIMIT, &SCHED, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
 
 /// The base of rows that an inner scheduler, which is a flow of another scheduler, also accepts.
 const ALL: Keyword =
@@ -45,6 +45,28 @@ pub(crate) static LIMIT: Keyword = Keyword {
               `KiB` …). Packets that arrive at a full queue are dropped.",
     example: "bw 4Mbit/s queue 64KB",
     dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",
+    ..QUEUE
+};
+
+/// Scheduler between the queue and the link.
+pub(crate) static SCHED: Keyword = Keyword {
+    name: "sched",
+    objects: &[Object::Link],
+    part: Part::Aqm,
+    argument: "NAME [SETTING VALUE …]",
+    value: Value::Scheduler(
+        "a scheduler that distinguishes flows by itself, with the settings that `weir algorithms` \
+         lists",
+    ),
+    default: "none: packets leave in the order of their arrival",
+    meaning: "The scheduler that shares the link among the flows of its packets: `fq_codel`, \
+              `cake`, `fq_pie`, `sfq` or `dualpi2`. A setting is written `target 5ms` or \
+              `target=5ms`. Settings follow the name directly; among them, a word means the \
+              setting even if it is also a keyword. Such a scheduler drops and marks packets \
+              itself, so there is no `aqm` beside it. Schedulers that need a queue for each flow \
+              are configured by rules: `sched N config type NAME`.",
+    example: "bw 20Mbit/s delay 20ms sched fq_codel target=5ms",
+    dummynet: "`sched N config type NAME`, with queues and rules.",
     ..QUEUE
 };
 

@@ -36,6 +36,9 @@ pub(crate) enum Value {
     /// An AQM with its settings, and a description of the allowed values. The parser of AQMs reads
     /// the argument.
     Aqm(&'static str),
+    /// A scheduler with its settings, and a description of the allowed values. The parser of
+    /// schedulers reads it.
+    Scheduler(&'static str),
     /// No value: the queue has no AQM.
     DropTail,
     /// A value of any other kind.
@@ -87,7 +90,7 @@ impl Value {
             Self::Size(_) => format!("0 to {}", size(MAX_SIZE)),
             Self::Count(range, _) => range_of_count(range),
             Self::Probability(_) | Self::Loss(..) => RANGE_OF_PROBABILITY.to_owned(),
-            Self::File(range, _) | Self::Aqm(range) => (*range).to_owned(),
+            Self::File(range, _) | Self::Aqm(range) | Self::Scheduler(range) => (*range).to_owned(),
             Self::DropTail => String::new(),
             Self::Custom { range, .. } => range(),
         }
@@ -106,7 +109,7 @@ impl Value {
             Self::Probability(place) => (place.set)(spec, reader.quantity(quantity::share)?),
             Self::Loss(place, parse) => (place.set)(spec, reader.quantity(parse)?),
             Self::File(_, place) => (place.set)(spec, Some(reader.file()?)),
-            Self::Aqm(_) | Self::DropTail => {}
+            Self::Aqm(_) | Self::Scheduler(_) | Self::DropTail => {}
             Self::Custom { read, .. } => return read(reader, draft),
         }
         Some(())
@@ -125,7 +128,7 @@ impl Value {
                 other => write_loss(other),
             }),
             Self::File(_, place) => place.changed(spec).flatten().map(|name| quote(&name)),
-            Self::Aqm(_) | Self::DropTail => None,
+            Self::Aqm(_) | Self::Scheduler(_) | Self::DropTail => None,
             Self::Custom { print, .. } => print(spec, quote),
         }
     }

@@ -121,7 +121,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
             (
                 &**pipe,
                 SchedulerConfig {
-                    discipline: kind.into(),
+                    discipline: pipe.pipe.scheduler.unwrap_or_else(|| kind.into()),
                     mask: queue.mask,
                     max_instances: queue.max_flows,
                     parent: None,
@@ -130,7 +130,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         }
         (None, None) => return None,
     };
-    let PipeConfig { link, queue } = spec.pipe.clone();
+    let PipeConfig { link, queue, .. } = spec.pipe.clone();
     // The mask of a pipe's queue creates instances of the pipe, each with one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
     let (scheduler, link, queue) =

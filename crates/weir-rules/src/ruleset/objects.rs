@@ -35,7 +35,12 @@ impl Ruleset {
         if !spec.pipe.queue.mask.is_empty() {
             sched.scheduler.mask = spec.pipe.queue.mask;
         }
+        if let Some(discipline) = spec.pipe.scheduler {
+            self.flows_fit(number, &discipline)?;
+            sched.scheduler.discipline = discipline;
+        }
         sched.link = spec.clone();
+        sched.link.pipe.scheduler = None;
         sched.link.pipe.queue.mask = FlowMask::default();
         Ok(Outcome::changed(put(&mut self.scheds, number, sched)))
     }
@@ -66,6 +71,7 @@ impl Ruleset {
             before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none())
         {
             sched.link = link.clone();
+            sched.link.pipe.scheduler = None;
             // A pipe's mask creates instances of the pipe, whereas a scheduler has a mask of its
             // own for this.
             let mask = std::mem::take(&mut sched.link.pipe.queue.mask);

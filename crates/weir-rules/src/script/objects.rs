@@ -5,7 +5,7 @@ use weir_core::config::{FlowsetConfig, SchedulerConfig};
 use crate::check;
 use crate::command::{Command, Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::diagnostic::{Code, Span};
-use crate::keyword::Object;
+use crate::keyword::{Object, SCHED};
 use crate::lex::Word;
 use crate::link::LinkSpec;
 use crate::parse::{Seen, parse_words};
@@ -87,7 +87,7 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
             let discipline = scheduler::discipline(cursor, &mut words)?;
             let mut link = match &parent {
                 Some((_, to)) => inner(cursor, &words, &to.text)?,
-                None => link(cursor, &words),
+                None => link_of_scheduler(cursor, &words)?,
             };
             let parent = match parent {
                 Some((_, to)) => {
@@ -122,6 +122,17 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
 /// Reads a specification of a link.
 pub(crate) fn link(cursor: &mut Cursor<'_>, words: &[Word]) -> LinkSpec {
     read(cursor, words, Object::Link).0
+}
+
+/// Reads the link of a scheduler. A second scheduler is refused.
+fn link_of_scheduler(cursor: &mut Cursor<'_>, words: &[Word]) -> Read<LinkSpec> {
+    let (link, seen) = read(cursor, words, Object::Link);
+    let Some((_, span)) = seen.iter().find(|(row, _)| row.name == SCHED.name) else {
+        return Ok(link);
+    };
+    let message = "a link has one scheduler".to_owned();
+    let error = cursor.error(Code::Contradiction, span, message).label("the second one");
+    Err(Box::new(error.help("the scheduler of `sched N` is its `type`")))
 }
 
 fn read(cursor: &mut Cursor<'_>, words: &[Word], object: Object) -> (LinkSpec, Seen) {

@@ -231,9 +231,10 @@ pub(super) fn views(
 fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) -> LinkView {
     let kind = if ruleset.queues_of(number).next().is_some() { SHARED_PIPE } else { Kind::Fifo };
     let mask = spec.pipe.queue.mask;
+    let discipline = spec.pipe.scheduler.unwrap_or_else(|| kind.into());
     let mut own = spec.clone();
     own.pipe.queue.mask = FlowMask::default();
-    let view = link(ruleset, (ObjectKind::Pipe, number), &own, (kind.into(), mask), source);
+    let view = link(ruleset, (ObjectKind::Pipe, number), &own, (discipline, mask), source);
     LinkView { spec: canonical(spec), ..view }
 }
 

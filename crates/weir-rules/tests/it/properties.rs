@@ -11,6 +11,7 @@ use weir_core::device::{Completion, DQL_MOST, DeviceConfig, Done, DqlConfig, Sta
 use weir_core::dist::Distribution;
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
+use weir_core::sched::{self, Discipline, Kind};
 use weir_core::units::{Bytes, Nanos, Probability, Rate};
 use weir_rules::{
     Gso, LinkSpec, NoFiles, canonical, check_spec, dist, keyword, parse_spec, profile, trace,
@@ -175,8 +176,12 @@ fn spec() -> impl Strategy<Value = LinkSpec> {
             }
         });
     let gso = prop_oneof![Just(Gso::Split), Just(Gso::Whole)];
-    (link(), queue, gso).prop_map(|(link, queue, gso)| LinkSpec {
-        pipe: PipeConfig { link, queue },
+    let schedulers = sched::TABLE.iter().filter(|row| row.traits.classifies);
+    let schedulers: Vec<_> = schedulers.filter_map(|row| Kind::from_name(row.name)).collect();
+    let scheduler = proptest::option::of(proptest::sample::select(schedulers))
+        .prop_map(|kind| kind.map(Discipline::new));
+    (link(), queue, scheduler, gso).prop_map(|(link, queue, scheduler, gso)| LinkSpec {
+        pipe: PipeConfig { link, queue, scheduler },
         gso,
         ..LinkSpec::default()
     })

@@ -88,6 +88,7 @@ fn link() -> PipeConfig {
             ..LinkConfig::default()
         },
         queue: FlowsetConfig { limit: Some(QueueLimit::Packets(50)), ..FlowsetConfig::default() },
+        scheduler: None,
     }
 }
 

@@ -339,6 +339,7 @@ fn check_switches(
                 );
             }
             if direction.scheduler.is_some()
+                || direction.spec.pipe.scheduler.is_some()
                 || direction.spec.pipe.queue != FlowsetConfig::default()
             {
                 let message = format!("the switch `{}` has queues of its own", node.name);

@@ -72,6 +72,12 @@ pub(super) fn direction(
             &help,
         );
     }
+    if let (Some(words), true) = (words, spec.pipe.scheduler.is_some()) {
+        let span = words.span();
+        let (message, label) = ("a direction of a link has one scheduler", "the second one");
+        let help = "remove it here, or `sched` from the link's specification";
+        collector.error(Code::Contradiction, &span, message, label, help);
+    }
     let queues = by_class(queues, scheduler.as_ref(), files, collector);
     Direction { name, spec, scheduler, queues }
 }

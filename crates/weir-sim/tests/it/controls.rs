@@ -50,7 +50,11 @@ fn run(
 ) -> Outcome {
     let mut network = Network::new(3);
     let there = make(&mut network);
-    let back = network.add_pipe(&PipeConfig { link: link(1000, ms), queue: queue(10_000, None) });
+    let back = network.add_pipe(&PipeConfig {
+        link: link(1000, ms),
+        queue: queue(10_000, None),
+        scheduler: None,
+    });
     let mut world = World::new(network);
     for (n, &kind) in controls.iter().enumerate() {
         let flow = FlowId(n as u32);
@@ -120,7 +124,11 @@ fn dctcp_fills_a_link_with_a_queue_that_marks_above_a_step() {
         red.set(name, value).unwrap();
     }
     let make = |network: &mut Network| {
-        network.add_pipe(&PipeConfig { link: link(100, 10), queue: queue(500, Some(red)) })
+        network.add_pipe(&PipeConfig {
+            link: link(100, 10),
+            queue: queue(500, Some(red)),
+            scheduler: None,
+        })
     };
     let dctcp = run(&[Kind::Dctcp], 100, 10, make, 5, 10);
     dctcp.show("DCTCP");
@@ -178,7 +186,11 @@ fn dctcp_takes_too_large_a_share_of_a_classic_queue() {
 #[test]
 fn bbr_fills_a_deep_buffer_with_little_queue() {
     let make = |network: &mut Network| {
-        network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(1000, None) })
+        network.add_pipe(&PipeConfig {
+            link: link(10, 40),
+            queue: queue(1000, None),
+            scheduler: None,
+        })
     };
     let bbr = run(&[Kind::Bbr], 10, 40, make, 5, 40);
     bbr.show("BBR");
@@ -195,7 +207,7 @@ fn bbr_keeps_its_rate_where_packets_are_lost_by_chance() {
     let make = |network: &mut Network| {
         let mut link = link(10, 40);
         link.loss = weir_core::config::Loss::Bernoulli(weir_core::Probability::new(0.02).unwrap());
-        network.add_pipe(&PipeConfig { link, queue: queue(200, None) })
+        network.add_pipe(&PipeConfig { link, queue: queue(200, None), scheduler: None })
     };
     let bbr = run(&[Kind::Bbr], 10, 40, make, 5, 30);
     bbr.show("BBR");
@@ -213,7 +225,11 @@ fn bbr_keeps_its_rate_where_packets_are_lost_by_chance() {
 fn ledbat_uses_an_empty_link_and_gives_way_to_cubic() {
     // 200 packets take 240 ms, more than twice LEDBAT's target.
     let make = |network: &mut Network| {
-        network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(200, None) })
+        network.add_pipe(&PipeConfig {
+            link: link(10, 40),
+            queue: queue(200, None),
+            scheduler: None,
+        })
     };
     let alone = run(&[Kind::Ledbat], 10, 40, make, 100, 30);
     alone.show("LEDBAT");

@@ -32,6 +32,7 @@ fn world(percent: u8, engine: bool) -> World {
                 limit: Some(QueueLimit::Packets(20)),
                 ..FlowsetConfig::default()
             },
+            scheduler: None,
         };
         if engine {
             network.add_engine_pipe(&config)
@@ -173,7 +174,7 @@ fn an_interval_never_loses_a_peak_however_short() {
         };
         let queue =
             FlowsetConfig { limit: Some(QueueLimit::Packets(1000)), ..FlowsetConfig::default() };
-        let config = PipeConfig { link, queue };
+        let config = PipeConfig { link, queue, scheduler: None };
         let port =
             if engine { network.add_engine_pipe(&config) } else { network.add_pipe(&config) };
         let mut world = World::new(network);
@@ -208,7 +209,8 @@ fn results_of_a_run_match_values_computed_by_hand() {
     let mut network = Network::new(1);
     let capacity = Capacity::Constant(Rate::new(1_000_000).unwrap());
     let link = LinkConfig { capacity, delay: Nanos::from_millis(1), ..LinkConfig::default() };
-    let port = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
+    let port =
+        network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default(), scheduler: None });
     let mut world = World::new(network);
     let source = Cbr::new(FlowId(0), 1000, 28, 800_000, Nanos::ZERO, Nanos::from_secs(9));
     world.add_flow(

@@ -98,6 +98,35 @@ fn a_file_becomes_nodes_links_and_flows() {
     assert_eq!(scenario.traffic.iter().map(|traffic| traffic.flows()).collect::<Vec<_>>(), [2, 1]);
 }
 
+/// Two transfers and a ping through a queue of 500 packets; the link's words follow.
+const SHARED: &str = r#"
+duration = "20s"
+warmup = "5s"
+node = [{ name = "a" }, { name = "b" }]
+traffic = [
+  { name = "bulk", from = "a", to = "b", kind = "tcp", count = 2 },
+  { name = "ping", from = "a", to = "b", kind = "ping" },
+]
+[[link]]
+between = ["a", "b"]
+"#;
+
+#[test]
+fn a_scheduler_in_the_words_of_a_link_is_the_scheduler_of_the_link() {
+    let of = |link: &str| outcomes(&(SHARED.to_owned() + link)).remove(0);
+    let plain = of("spec = \"bw 10Mbit/s delay 10ms queue 500\"");
+    let words = of("spec = \"bw 10Mbit/s delay 10ms queue 500 sched fq_codel target=6ms\"");
+    let key =
+        of("spec = \"bw 10Mbit/s delay 10ms queue 500\"\nscheduler = \"fq_codel target 6ms\"");
+    let p99 = |outcome: &Outcome| outcome.flows.last().unwrap().delay_ns.quantile(0.99);
+    let [without, with] = [&plain, &words].map(p99);
+    assert!(without > 100_000_000 && with < 40_000_000, "{without} ns without the scheduler, {with} with it");
+    for (one, other) in words.links.iter().zip(&key.links) {
+        assert_eq!(one.counters, other.counters, "{}", one.name);
+    }
+    assert!(words.links[0].counters.drops(DropReason::Target) > 0);
+}
+
 #[test]
 fn runs_repeat_to_the_byte_on_any_number_of_threads() {
     let text = TWO_HOSTS.replacen("seed = 7", "seed = 7\nruns = 5", 1);
@@ -237,6 +266,12 @@ const WRONG: &[Wrong] = &[
     ),
     ("\"drr\"", "\"drr bw 1Mbit/s\"", 21, &["a scheduler has no link of its own here", "`spec`"]),
     ("\"drr\"", "\"\"", 21, &["the scheduler has no name"]),
+    (
+        "delay 10ms loss",
+        "delay 10ms sched fq_codel loss",
+        21,
+        &["one scheduler", "the second one", "remove it here"],
+    ),
     ("scheduler = \"drr\"", "", 22, &["queues belong to a scheduler", "`scheduler`"]),
     ("class = 1\nspec", "class = 5\nspec", 26, &["class 5 leaves a gap", "0 to 1"]),
     ("class = 1\nspec", "class = 0\nspec", 26, &["class 0 has two queues"]),

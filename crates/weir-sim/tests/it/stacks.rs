@@ -32,6 +32,7 @@ fn lossy_network(loss: f64) -> (Network, [PortId; 2]) {
             ..LinkConfig::default()
         },
         queue: FlowsetConfig { limit: Some(QueueLimit::Packets(50)), ..FlowsetConfig::default() },
+        scheduler: None,
     };
     let there = pipe(Loss::Bernoulli(Probability::new(loss).unwrap()));
     let ports = [network.add_pipe(&there), network.add_pipe(&pipe(Loss::None))];
@@ -221,7 +222,8 @@ fn stacks_and_the_simulators_own_tcp_share_a_fair_queue() {
         ..SchedulerConfig::default()
     };
     let there = network.add_scheduler(&fair, &link, &FlowsetConfig::default(), &[]);
-    let back = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
+    let back =
+        network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default(), scheduler: None });
     let mut world = World::new(network);
     let mut pairs = vec![tcp::ends(FlowId(0), &tcp::Config::default())];
     for stack in built() {
@@ -280,8 +282,9 @@ fn quic_slows_down_for_marks_without_loss() {
         limit: Some(QueueLimit::Packets(200)),
         ..FlowsetConfig::default()
     };
-    let there = network.add_pipe(&PipeConfig { link: link.clone(), queue });
-    let back = network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default() });
+    let there = network.add_pipe(&PipeConfig { link: link.clone(), queue, scheduler: None });
+    let back =
+        network.add_pipe(&PipeConfig { link, queue: FlowsetConfig::default(), scheduler: None });
     let mut world = World::new(network);
     let (source, sink) = ends(Stack::Quic, FlowId(0), Load::Bulk, Options::default()).unwrap();
     world.add_flow(

@@ -24,6 +24,7 @@ fn pipe(bps: u64, ms: u64, packets: u32) -> PipeConfig {
             limit: Some(QueueLimit::Packets(packets)),
             ..FlowsetConfig::default()
         },
+        scheduler: None,
     }
 }
 

@@ -120,6 +120,7 @@ fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
             limit: Some(weir_core::config::QueueLimit::Packets(100_000)),
             ..weir_core::config::FlowsetConfig::default()
         },
+        scheduler: None,
     };
     let shared = network.add_pipe(&pipe(rate, 250));
     let back = network.add_pipe(&pipe(100_000_000_000, 500));

@@ -52,6 +52,7 @@ fn world(plan: &Plan, engine: bool) -> World {
                 limit: Some(QueueLimit::Packets(queue)),
                 ..FlowsetConfig::default()
             },
+            scheduler: None,
         };
         if engine {
             network.add_engine_pipe(&config)
