@@ -1,9 +1,10 @@
 //! Files with changes over time: Mahimahi's traces, and tables of rate, delay and loss.
 //!
 //! A table has comma-separated columns with a header: `time`, and any of `rate`, `delay` and
-//! `loss`. A column's header may end with a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`).
-//! Without one, times are in seconds, delays in milliseconds and rates in bit/s, unless a value has
-//! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
+//! `loss`. A column's header may end with a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`);
+//! its values are then bare numbers. Under a header without a unit, a value has its own unit
+//! (`2s`, `5 Mbit/s`), in the grammar of specifications; bare times are in seconds, bare delays in
+//! milliseconds and bare rates in bit/s. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
 //! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If
 //! a table repeats, its last row lasts as long as the row before it. A last row that contains only
 //! a time only ends the period.
@@ -122,10 +123,20 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
 /// A column of a table with the factor of its unit; `None` if its values have their own units.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
-    Time(u64),
+    Time(Option<u64>),
     Rate(Option<u64>),
     Delay(Option<u64>),
     Loss,
+}
+
+impl Column {
+    /// Whether the header gives the unit of the values.
+    fn has_unit(self) -> bool {
+        match self {
+            Self::Time(unit) | Self::Rate(unit) | Self::Delay(unit) => unit.is_some(),
+            Self::Loss => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -206,17 +217,27 @@ impl<'a> File<'a> {
         let (mut time, mut step) = (None, Step::default());
         for (&column, cell) in columns.iter().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
             let bad = |what: &str| {
-                Box::new(
-                    self.error(cell, format!("`{}` is not allowed here", shorten(cell)))
-                        .label(format!("expected {what}")),
-                )
+                let error = self
+                    .error(cell, format!("`{}` is not allowed here", shorten(cell)))
+                    .label(format!("expected {what}"));
+                let unit_twice = column.has_unit()
+                    && Decimal::prefix(cell).is_ok_and(|(_, unit)| !unit.trim().is_empty());
+                Box::new(if unit_twice { error.help(UNIT_TWICE) } else { error })
             };
+            let text = &joined(cell);
             match column {
                 Column::Time(unit) => {
-                    time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?);
+                    let read = match unit {
+                        Some(unit) => scaled(cell, unit),
+                        None => scaled(cell, SECOND).or(quantity::time(text, MAX_TIME).ok()),
+                    };
+                    time = Some(read.ok_or_else(|| match unit {
+                        Some(_) => bad("a number, up to 10 years"),
+                        None => bad("a time up to 10 years, such as `2s`"),
+                    })?);
                 }
                 Column::Rate(unit) => {
-                    let rate = rate(cell, unit).ok_or_else(|| {
+                    let rate = rate(text, unit).ok_or_else(|| {
                         bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage")
                     })?;
                     if rate == Capacity::Constant(OUTAGE)
@@ -230,12 +251,12 @@ impl<'a> File<'a> {
                 Column::Delay(unit) => {
                     let delay = match unit {
                         Some(unit) => scaled(cell, unit).filter(|&t| t <= MAX_DELAY),
-                        None => quantity::time(cell, MAX_DELAY).ok(),
+                        None => quantity::time(text, MAX_DELAY).ok(),
                     };
                     step.delay = Some(delay.ok_or_else(|| bad("a delay of at most an hour"))?);
                 }
                 Column::Loss => {
-                    step.loss = Some(quantity::loss(cell).map_err(|error| match error {
+                    step.loss = Some(quantity::loss(text).map_err(|error| match error {
                         QuantityError::Bare => bad("`1%` or `100%`: a bare 1 may mean either"),
                         _ => bad("0 to 1, or 0% to 100%"),
                     })?);
@@ -281,7 +302,10 @@ fn column(cell: &str) -> Option<Column> {
     let (name, unit) =
         cell.split_once('_').map_or((cell.as_str(), None), |(name, unit)| (name, Some(unit)));
     Some(match name {
-        "time" => Column::Time(unit.map_or(Some(1_000_000_000), quantity::time_unit)?),
+        "time" => Column::Time(match unit {
+            None => None,
+            Some(unit) => Some(quantity::time_unit(unit)?),
+        }),
         "rate" => Column::Rate(match unit {
             None => None,
             Some(unit) => Some(quantity::rate_unit(unit)?),
@@ -293,6 +317,16 @@ fn column(cell: &str) -> Option<Column> {
         "loss" if unit.is_none() => Column::Loss,
         _ => return None,
     })
+}
+
+/// A cell without the blanks between a number and its unit, as in `20 ms`.
+fn joined(cell: &str) -> String {
+    match cell.split_once(char::is_whitespace) {
+        Some((number, unit)) if !number.contains(|c: char| c.is_alphabetic()) => {
+            number.to_owned() + unit.trim_start()
+        }
+        _ => cell.to_owned(),
+    }
 }
 
 /// Parses a number without a unit as a time in units of `unit` ns.
@@ -332,6 +366,11 @@ const OUTAGE: Rate = match Rate::new(1) {
     Some(rate) => rate,
     None => panic!("1 bit/s is a rate"),
 };
+/// A help text for a value with a unit under a header with a unit.
+const UNIT_TWICE: &str = "the header gives the unit: leave it out here, or take it out of the \
+                          header, such as `time` in place of `time_ms`";
+/// The unit of a bare time, in ns.
+const SECOND: u64 = 1_000_000_000;
 /// The latest time in a file: ten years.
 const MAX_TIME: Nanos = Nanos::from_secs(10 * 365 * 86_400);
 
@@ -376,6 +415,33 @@ mod tests {
         );
         assert_eq!(steps[2].1.delay, Some(Nanos(5_000)));
         assert_eq!(schedule.period(), None);
+    }
+
+    #[test]
+    fn values_have_units_as_in_a_specification() {
+        let units = "time,rate,delay,loss\n0s,4 Mbit/s,20 ms,1%\n500ms,512kbit/s,0.5s,\n2s,1M,5,\n";
+        let bare = "time_ms,rate_kbit,delay_ms,loss\n0,4000,20,0.01\n500,512,500,\n2000,1000,5,\n";
+        assert_eq!(csv(units, false), csv(bare, false));
+        assert_eq!(
+            csv("time,rate\n0.5,1M\n2,2M\n", true),
+            csv("time,rate\n500ms,1M\n2s,2M\n", true)
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_line_and_column() {
+        for (text, place, message, help) in [
+            ("time,rate\n0s,1M\n2parsec,2M\n", (3, 1), "`2parsec` is not allowed here", ""),
+            ("time_ms,rate\n0,1M\n2s,2M\n", (3, 1), "`2s` is not allowed here", "the header"),
+            ("time,delay_ms\n0,1\n2s, 20ms\n", (3, 5), "`20ms` is not allowed here", "the header"),
+            ("time,rate\n4000d,1M\n", (2, 1), "`4000d` is not allowed here", ""),
+            ("time,rate\n-1s,1M\n", (2, 1), "`-1s` is not allowed here", ""),
+        ] {
+            let error = parse_csv(text, "t.csv", false).unwrap_err();
+            assert_eq!((error.line, error.span.start + 1), place, "{text:?}");
+            assert_eq!(error.message, message);
+            assert_eq!(error.help.iter().any(|h| h.starts_with("the header")), !help.is_empty());
+        }
     }
 
     #[test]

@@ -54,7 +54,9 @@ pub(crate) static TRACE: Keyword = Keyword {
     default: "none",
     meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace \
               is a time in ms at which 1504 bytes may depart. A `.csv` table has a header with \
-              `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart.",
+              `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart. \
+              Values have units (`2s`, `5Mbit/s`, `20ms`, `1%`), or the header has: under \
+              `time_ms,rate_mbit` they are bare numbers. A bare time under `time` is in seconds.",
     example: "trace lte.up",
     dummynet: "Does not exist.",
     ..LINK
