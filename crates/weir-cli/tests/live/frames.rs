@@ -27,6 +27,11 @@ pub(crate) fn tests() -> Vec<Trial> {
             vanished,
         ),
         trial(
+            "an_interface_that_was_down_for_a_while_is_named_with_what_could_not_be_sent",
+            &[Need::Root],
+            down_for_a_while,
+        ),
+        trial(
             "a_larger_mtu_carries_jumbo_packets_and_the_usual_one_does_not",
             &[Need::Root],
             jumbo,
@@ -131,7 +136,7 @@ fn too_large(lab: &Lab) {
     let (small, large) = (frame(&[0x88, 0xb5], 1_514, 2), frame(&[0x88, 0xb5], 3_014, 1));
     let (seen, result) = through_bridge(lab, &[large.clone(), large, small.clone()], 1);
     assert_eq!(seen, [small], "what the other side's MTU does not hold cannot arrive");
-    assert_eq!(drops(link(&result, "to-right"), "bad_frame"), 2, "and is counted: {result}");
+    assert_eq!(drops(link(&result, "to-right"), "too_long"), 2, "and is counted: {result}");
     // With a sufficient MTU on both sides, the frame arrives.
     must("ip link set wra mtu 9000 && ip link set wrb mtu 9000");
     let large = frame(&[0x88, 0xb5], 9_014, 3);
@@ -172,6 +177,42 @@ fn vanished(lab: &Lab) {
     assert_ne!(done.code, 0, "a bridge that lost an end has failed: {done:?}");
     assert!(done.stderr.contains("wrb"), "the message must name the interface: {done:?}");
     check_accounting(&lab.document("weir.json"));
+}
+
+fn down_for_a_while(lab: &Lab) {
+    let _pairs = Pairs::make();
+    let json = lab.path("weir.json").display().to_string();
+    let bridge = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
+    let received = || {
+        output_of("cat /proc/net/dev | awk '$1 == \"wra:\" {print $3}'")
+            .trim()
+            .parse::<u64>()
+            .unwrap_or(0)
+    };
+    let some = || inject("wla", &[frame(&[0x88, 0xb5], 60, 1)]);
+    let crosses = |what: &str| {
+        let before = received();
+        until(what, || {
+            some();
+            received() > before + 5
+        });
+    };
+    crosses("frames cross the bridge");
+    must("ip link set wrb down");
+    (0..300).for_each(|_| some());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    must("ip link set wrb up");
+    crosses("frames cross again");
+    bridge.signal_group(nix::sys::signal::Signal::SIGINT);
+    let done = bridge.finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let result = lab.document("weir.json");
+    check_accounting(&result);
+    assert!(drops(link(&result, "to-right"), "send_failed") >= 250, "{result}");
+    let warnings = result["warnings"].to_string();
+    assert!(warnings.contains("interface wrb: it was down once"), "{warnings}");
+    assert!(warnings.contains("could not be sent to wrb"), "{warnings}");
+    assert!(!warnings.contains("the run ended there"), "{warnings}");
 }
 
 fn jumbo(lab: &Lab) {

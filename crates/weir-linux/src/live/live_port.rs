@@ -74,8 +74,11 @@ impl LivePort {
         }
     }
 
-    /// The current fault, if it was not reported yet.
+    /// The current fault, if it was not reported yet. A fault that ended may occur again.
     pub(super) fn new_fault(&mut self) -> Option<Fault> {
+        if self.fault.is_none() {
+            self.reported = None;
+        }
         let fault = self.fault.filter(|&fault| Some(fault) != self.reported)?;
         self.reported = Some(fault);
         Some(fault)
@@ -170,7 +173,10 @@ impl LivePort {
                     self.blocked = !self.queue.is_empty();
                     return;
                 }
-                Some(SendError::Refused) => self.split_or_drop(packets, now),
+                Some(SendError::Refused) => {
+                    self.split_or_drop(packets, DropReason::BadFrame, now);
+                }
+                Some(SendError::TooLong) => self.split_or_drop(packets, DropReason::TooLong, now),
                 Some(SendError::Fault(fault)) => {
                     self.fault = Some(fault);
                     for item in self.queue.drain(..) {
@@ -211,7 +217,7 @@ impl LivePort {
 
     /// Handles a frame at the head of the queue that the kernel refuses: splits a rejoined train
     /// into packets, which are then tried separately, and drops a single packet.
-    fn split_or_drop(&mut self, packets: &mut Packets, now: Nanos) {
+    fn split_or_drop(&mut self, packets: &mut Packets, reason: DropReason, now: Nanos) {
         let Some(item) = self.queue.pop_front() else { return };
         let train = packets.frame(item.slot).and_then(|frame| frame.train);
         match train {
@@ -226,7 +232,7 @@ impl LivePort {
                     });
                 }
             }
-            _ => packets.unsent(item, DropReason::BadFrame, now),
+            _ => packets.unsent(item, reason, now),
         }
     }
 }

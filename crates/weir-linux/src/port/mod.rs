@@ -172,8 +172,10 @@ pub enum Fault {
 pub enum SendError {
     /// The port has no room now; the same frame may be sent later.
     Busy,
-    /// The interface refuses this frame, which is too large or malformed.
+    /// The interface refuses this frame, which is malformed.
     Refused,
+    /// This frame is longer than the interface's MTU allows.
+    TooLong,
     /// The port is down or gone.
     Fault(Fault),
 }

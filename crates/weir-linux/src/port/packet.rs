@@ -215,7 +215,8 @@ impl PacketPort {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
                     return (sent, Some(SendError::Busy));
                 }
-                Err(Errno::MSGSIZE | Errno::INVAL) => return (sent, Some(SendError::Refused)),
+                Err(Errno::MSGSIZE) => return (sent, Some(SendError::TooLong)),
+                Err(Errno::INVAL) => return (sent, Some(SendError::Refused)),
                 Err(errno) => return (sent, Some(SendError::Fault(self.fault(errno)))),
             }
         }

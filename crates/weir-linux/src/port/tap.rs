@@ -92,7 +92,7 @@ impl TapPort {
         for (sent, message) in messages.iter().enumerate() {
             let train = message.vnet[1] != 0;
             if !train && message.frame_len() > self.limit {
-                return (sent, Some(SendError::Refused));
+                return (sent, Some(SendError::TooLong));
             }
             let result = loop {
                 match write(self.device.as_fd(), message) {
@@ -105,7 +105,8 @@ impl TapPort {
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
                     return (sent, Some(SendError::Busy));
                 }
-                Err(Errno::INVAL | Errno::MSGSIZE) => return (sent, Some(SendError::Refused)),
+                Err(Errno::MSGSIZE) => return (sent, Some(SendError::TooLong)),
+                Err(Errno::INVAL) => return (sent, Some(SendError::Refused)),
                 Err(errno) => return (sent, Some(SendError::Fault(fault(errno)))),
             }
         }

@@ -11,6 +11,7 @@ mod results;
 mod running;
 mod state;
 mod surroundings;
+mod warnings;
 
 use std::ffi::OsString;
 use std::io;

@@ -70,33 +70,7 @@ impl Finished {
     /// gaps, changes to the machine that could not be undone.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.port_vanished() {
-            warnings.extend(self.report.events.iter().map(|event| {
-                format!("interface {}: {:?}; the run ended there", event.interface, event.fault)
-            }));
-        }
-        for lane in &self.report.lanes {
-            if lane.rx_kernel_drops > 0 {
-                warnings.push(format!(
-                    "link {}: the kernel dropped {} frames before they could be read",
-                    lane.name, lane.rx_kernel_drops
-                ));
-            }
-            if lane.rx_unreadable > 0 {
-                warnings.push(format!(
-                    "link {}: {} frames could not be read with their offloads",
-                    lane.name, lane.rx_unreadable
-                ));
-            }
-        }
-        if self.report.skipped_steps > 0 {
-            warnings.push(format!(
-                "{} steps of schedules were skipped: the machine was too slow for them; use longer \
-                 steps, or fewer links with a schedule",
-                self.report.skipped_steps
-            ));
-        }
+        let mut warnings = super::warnings::of(&self.report);
         match &self.capture {
             Some(CaptureReport { error: Some(error), .. }) => {
                 warnings.push(format!("the capture is incomplete: {error}"));

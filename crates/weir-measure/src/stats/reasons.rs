@@ -169,8 +169,7 @@ reasons! {
         "The pipe or queue is not configured, or was deleted.";
     SendFailed, "send_failed", "could not be sent",
         "The driver could not write the frame to its destination.";
-    BadFrame, "bad_frame", "bad frame",
-        "The frame was malformed, or larger than the destination takes.";
+    BadFrame, "bad_frame", "bad frame", "The frame was malformed.";
     Denied, "denied", "denied", "A rule denied it.";
     RuleLoop, "rule_loop", "rule loop", "Rules sent it round and round.";
     HandOver, "hand_over", "no place at the worker that has its queue",
@@ -193,6 +192,8 @@ reasons! {
         "A stage of the device behind the scheduler was full.";
     RetryLimit, "retry_limit", "given up after the last retry",
         "A station of a shared medium sent it as often as it may, without success.";
+    TooLong, "too_long", "too long for the outgoing interface",
+        "The frame is longer than the interface to which it goes can send (its MTU).";
 }
 
 reasons! {

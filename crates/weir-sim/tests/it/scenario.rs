@@ -120,7 +120,10 @@ fn a_scheduler_in_the_words_of_a_link_is_the_scheduler_of_the_link() {
         of("spec = \"bw 10Mbit/s delay 10ms queue 500\"\nscheduler = \"fq_codel target 6ms\"");
     let p99 = |outcome: &Outcome| outcome.flows.last().unwrap().delay_ns.quantile(0.99);
     let [without, with] = [&plain, &words].map(p99);
-    assert!(without > 100_000_000 && with < 40_000_000, "{without} ns without the scheduler, {with} with it");
+    assert!(
+        without > 100_000_000 && with < 40_000_000,
+        "{without} ns without the scheduler, {with} with it"
+    );
     for (one, other) in words.links.iter().zip(&key.links) {
         assert_eq!(one.counters, other.counters, "{}", one.name);
     }

@@ -1,0 +1,168 @@
+//! What a report of the live loop says about the validity of its results, in words.
+
+use weir_linux::live::{LaneReport, LiveReport, StopReason};
+use weir_linux::port::Fault;
+use weir_measure::stats::DropReason;
+use weir_report::format::{count, percent};
+
+/// Warnings that affect the results: faults of ports, frames that were not read or sent, steps that
+/// were skipped, and traffic that no pipe shaped.
+pub(super) fn of(report: &LiveReport) -> Vec<String> {
+    let mut warnings = faults(report);
+    for lane in &report.lanes {
+        if lane.rx_kernel_drops > 0 {
+            warnings.push(format!(
+                "link {}: the kernel dropped {} frames before they could be read",
+                lane.name, lane.rx_kernel_drops
+            ));
+        }
+        if lane.rx_unreadable > 0 {
+            warnings.push(format!(
+                "link {}: {} frames could not be read with their offloads",
+                lane.name, lane.rx_unreadable
+            ));
+        }
+        warnings.extend(unsent(lane));
+    }
+    if report.skipped_steps > 0 {
+        warnings.push(format!(
+            "{} steps of schedules were skipped: the machine was too slow for them; use longer \
+             steps, or fewer links with a schedule",
+            report.skipped_steps
+        ));
+    }
+    warnings
+}
+
+/// The faults of each interface. Only the one that ended the loop is named as its end.
+fn faults(report: &LiveReport) -> Vec<String> {
+    let mut ports: Vec<usize> = report.events.iter().map(|event| event.port).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let mut warnings = Vec::new();
+    for port in ports {
+        let events = || report.events.iter().filter(|event| event.port == port);
+        let downs = events().filter(|event| event.fault == Fault::Down).count();
+        if let (Some(first), 1..) = (events().find(|event| event.fault == Fault::Down), downs) {
+            let often = if downs == 1 { "once".to_owned() } else { format!("{downs} times") };
+            let at = first.at.since(report.started).0 as f64 / 1e9;
+            warnings.push(format!(
+                "interface {}: it was down {often}, first {at:.1} s after the start; no frame \
+                 could pass it meanwhile",
+                first.interface
+            ));
+        }
+        for event in events().filter(|event| event.fault != Fault::Down) {
+            let end = match report.stopped {
+                Some(StopReason::PortVanished(which)) if which == port => "; the run ended there",
+                _ => "",
+            };
+            warnings.push(format!("interface {}: {}{end}", event.interface, event.fault));
+        }
+    }
+    warnings
+}
+
+/// The packets of a lane that could not be sent, if they are too many to be an accident.
+fn unsent(lane: &LaneReport) -> Option<String> {
+    let unsent = lane.counters.drops(DropReason::SendFailed);
+    let all = lane.counters.packets_in + lane.counters.duplicated;
+    let share = unsent as f64 / all.max(1) as f64;
+    (unsent >= UNSENT_PACKETS && share >= UNSENT_SHARE).then(|| {
+        format!(
+            "link {}: {} of {} packets ({}) could not be sent to {}: it was down, or accepted no \
+             frame for 10 ms",
+            lane.name,
+            count(unsent),
+            count(all),
+            percent(share),
+            lane.to
+        )
+    })
+}
+
+/// The least share, and the least number, of packets that could not be sent and are worth a
+/// warning. A queue of the kernel may be full for a moment.
+const UNSENT_SHARE: f64 = 0.01;
+const UNSENT_PACKETS: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use weir_core::Nanos;
+    use weir_linux::live::LiveEvent;
+    use weir_measure::stats::LinkCounters;
+
+    use super::*;
+
+    fn lane(name: &str, to: &str, counters: LinkCounters) -> LaneReport {
+        LaneReport {
+            name: name.to_owned(),
+            from: "x".to_owned(),
+            to: to.to_owned(),
+            pipe: 1,
+            counters,
+            queue_ns: Default::default(),
+            total_ns: Default::default(),
+            lateness: Default::default(),
+            late_1ms: 0,
+            rx_kernel_drops: 0,
+            rx_unreadable: 0,
+            passed: 0,
+        }
+    }
+
+    fn report(lanes: Vec<LaneReport>) -> LiveReport {
+        LiveReport {
+            started: Nanos::from_secs(10),
+            at: Nanos::from_secs(20),
+            lanes,
+            events: Vec::new(),
+            realtime: false,
+            spin_margin: Nanos::ZERO,
+            stopped: Some(StopReason::Asked),
+            workers: 1,
+            rules: Vec::new(),
+            pipes: Vec::new(),
+            unrouted: 0,
+            strays: Default::default(),
+            unobserved: 0,
+            skipped_steps: 0,
+        }
+    }
+
+    fn event(seconds: u64, port: usize, fault: Fault) -> LiveEvent {
+        LiveEvent { at: Nanos::from_secs(seconds), port, interface: format!("eth{port}"), fault }
+    }
+
+    #[test]
+    fn an_interface_that_came_back_did_not_end_the_run() {
+        let mut report = report(Vec::new());
+        report.events = vec![
+            event(12, 1, Fault::Down),
+            event(15, 1, Fault::Down),
+            event(18, 0, Fault::Vanished),
+        ];
+        report.stopped = Some(StopReason::PortVanished(0));
+        let warnings = of(&report);
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("interface eth0: the interface is gone"));
+        assert!(warnings[0].ends_with("; the run ended there"));
+        assert!(
+            warnings[1].starts_with("interface eth1: it was down 2 times, first 2.0 s after"),
+            "{warnings:?}"
+        );
+        assert!(!warnings[1].contains("ended"));
+    }
+
+    #[test]
+    fn packets_that_could_not_be_sent_are_a_warning_from_one_percent_on() {
+        for (unsent, warns) in [(0, false), (4, false), (9, false), (10, true), (240, true)] {
+            let mut counters = LinkCounters { packets_in: 1000, ..LinkCounters::default() };
+            (0..unsent).for_each(|_| counters.count_drop(DropReason::SendFailed));
+            let warnings = of(&report(vec![lane("up", "eth1", counters)]));
+            assert_eq!(warnings.len(), usize::from(warns), "{warnings:?}");
+            let words = format!("link up: {unsent} of 1,000 packets");
+            assert!(warnings.iter().all(|warning| warning.starts_with(&words)), "{warnings:?}");
+        }
+    }
+}
