@@ -33,6 +33,7 @@ pub(crate) fn counts() -> Vec<Trial> {
         trial("flows_share_a_link_by_their_weights", &[], weights),
         trial("tags_jumps_and_denials_do_what_they_say_over_both_versions", &[], tags),
         trial("rules_that_cannot_be_are_shown_before_anything_starts", &[], refused),
+        trial("traffic_that_no_pipe_shapes_is_a_warning", &[], swapped),
         trial("one_rule_gives_each_of_ten_thousand_customers_a_rate", &[Need::Root], customers),
         trial("two_workers_give_each_customer_the_same_rate", &[Need::Root], customers_of_two),
     ]
@@ -178,6 +179,21 @@ fn tags(lab: &Lab) {
         assert!((least..least + 3_000_000).contains(&median), "{version}: {round_trip}");
         assert_eq!((drops(link_from(&result, "left"), "denied"), matched(&result, 300)), (5, 5));
         assert_eq!(matched(&result, 700), 0);
+    }
+}
+
+/// From left to right, packets go out of the machine that the rules describe.
+fn swapped(lab: &Lab) {
+    let stream = Stream { count: 500, pps: 1000, size: 1000, ..Stream::default() };
+    for (direction, warns) in [("in", true), ("out", false)] {
+        let rules = format!(
+            "pipe 1 config bw 100Mbit/s queue 1000\nadd 100 pipe 1 ip from any to any {direction}\n"
+        );
+        let (_, result) = through(lab, &[], &rules, &stream);
+        let warnings = result["warnings"].to_string();
+        let passed = warnings.contains("passed by no pipe");
+        assert_eq!(passed, warns, "{direction}: {warnings}");
+        assert!(!warns || warnings.contains("to-right: 5"), "{warnings}");
     }
 }
 

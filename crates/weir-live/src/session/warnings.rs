@@ -24,6 +24,7 @@ pub(super) fn of(report: &LiveReport) -> Vec<String> {
         }
         warnings.extend(unsent(lane));
     }
+    warnings.extend(report.lanes.iter().filter_map(|lane| unshaped(report, lane)));
     if report.skipped_steps > 0 {
         warnings.push(format!(
             "{} steps of schedules were skipped: the machine was too slow for them; use longer \
@@ -79,6 +80,26 @@ fn unsent(lane: &LaneReport) -> Option<String> {
             lane.to
         )
     })
+}
+
+/// A lane that carried most of the traffic although rules sent none of its packets into a pipe or
+/// queue. A direction with less traffic, such as acknowledgements, is often left alone on purpose.
+fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
+    let counters = &lane.counters;
+    // Every other arrival has entered a pipe or queue.
+    let outside = lane.passed
+        + [DropReason::Denied, DropReason::BadFrame].map(|r| counters.drops(r)).iter().sum::<u64>();
+    let most = report.lanes.iter().all(|other| other.counters.bytes_in <= counters.bytes_in);
+    (lane.passed > 0 && outside >= counters.packets_in && most && !report.pipes.is_empty()).then(
+        || {
+            format!(
+                "{}: {} packets passed by no pipe, and most of the traffic went in this direction; \
+                 check `in` and `out` in the rules",
+                lane.name,
+                count(lane.passed)
+            )
+        },
+    )
 }
 
 /// The least share, and the least number, of packets that could not be sent and are worth a
@@ -152,6 +173,32 @@ mod tests {
             "{warnings:?}"
         );
         assert!(!warnings[1].contains("ended"));
+    }
+
+    #[test]
+    fn bulk_that_no_pipe_shaped_is_a_warning_and_its_acknowledgements_are_not() {
+        let counters = |packets_in, bytes_in| LinkCounters {
+            packets_in,
+            bytes_in,
+            packets_out: packets_in,
+            ..LinkCounters::default()
+        };
+        let between = |left: u64, right: u64, pipes: bool| {
+            let mut bulk = lane("to-left", "x", counters(12_034, 18_000_000));
+            let mut acks = lane("to-right", "y", counters(6_000, 312_000));
+            (bulk.passed, acks.passed) = (left, right);
+            let mut report = report(vec![acks, bulk]);
+            report.pipes = pipes.then(|| (1, Default::default())).into_iter().collect();
+            of(&report)
+        };
+        let warnings = between(12_034, 0, true);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("to-left: 12,034 packets passed by no pipe"));
+        // A few packets beside the pipes are no sign of a mistake, nor is a set of rules without
+        // pipes, nor a direction that carries little.
+        for (left, right, pipes) in [(40, 0, true), (12_034, 6_000, false), (0, 6_000, true)] {
+            assert_eq!(between(left, right, pipes), [] as [String; 0], "{left} {right} {pipes}");
+        }
     }
 
     #[test]
