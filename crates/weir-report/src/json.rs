@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use weir_measure::document::{Document, Kind};
 use weir_measure::latency::Latency;
-use weir_measure::stats::LinkCounters;
+use weir_measure::stats::{LateCauseCount, LinkCounters};
 
 use crate::model::{Late, LinkResult, MeasuredLoss, PipeResult, RuleResult, RunResult};
 
@@ -43,6 +43,29 @@ pub struct Run<'a> {
     /// The pipes and schedulers of the rules, ordered by number; absent without rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pipes: Vec<Pipe<'a>>,
+    /// Why packets departed more than 1 ms late, the cause that took most time first; absent if
+    /// none did, or if it was not measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    late_causes: Vec<LateCauseEntry>,
+    /// The length of the periods with late packets together, in which these causes were measured,
+    /// ns; absent without such periods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_span_ns: Option<u64>,
+}
+
+/// A cause of lateness.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "LateCause")]
+struct LateCauseEntry {
+    /// `hypervisor` (time stolen from each processor), `group_limit` (a control group's limit of
+    /// processor time), `realtime_limit` (the kernel's limit for real-time threads, or another
+    /// one), `overload` (other programs had the processor while the loop was ready), `own_work`
+    /// (the loop was busy), or `unknown`.
+    cause: &'static str,
+    /// The number of periods in which it took at least 1 ms.
+    periods: u64,
+    /// The time that it took in these periods, ns; for `unknown` the length of the periods.
+    time_ns: u64,
 }
 
 /// The counters of a rule.
@@ -130,7 +153,16 @@ impl<'a> Run<'a> {
             notes: &info.notes,
             rules: run.rules().iter().map(Rule::of).collect(),
             pipes: run.pipes().iter().map(Pipe::of).collect(),
+            late_causes: run.late_causes().ranked().into_iter().map(LateCauseEntry::of).collect(),
+            late_span_ns: Some(run.late_causes().span_ns()).filter(|&span| span > 0),
         }
+    }
+}
+
+impl LateCauseEntry {
+    fn of(count: LateCauseCount) -> Self {
+        let LateCauseCount { cause, periods, time_ns } = count;
+        Self { cause: cause.name(), periods, time_ns }
     }
 }
 

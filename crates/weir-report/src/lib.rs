@@ -26,7 +26,7 @@ pub use html::{
 pub use json::{Run, to_json};
 pub use model::{
     LATE_NS, LATE_PACKETS_WARNING, LATE_WARNING, Late, LinkResult, MeasuredLoss, PipeResult,
-    RuleResult, RunInfo, RunResult,
+    RuleResult, RunInfo, RunResult, why_late,
 };
 pub use pcap::{CaptureError, CaptureFile, CaptureReport, CaptureWriter};
 pub use summary::summary;

@@ -6,7 +6,7 @@
 
 use weir_measure::histogram::Histogram;
 use weir_measure::series::LinkSeries;
-use weir_measure::stats::{DropReason, LinkCounters, LinkStats};
+use weir_measure::stats::{DropReason, LateCauseCount, LateCauses, LinkCounters, LinkStats};
 
 use crate::format;
 
@@ -201,6 +201,7 @@ pub struct RunResult {
     links: Vec<LinkResult>,
     rules: Vec<RuleResult>,
     pipes: Vec<PipeResult>,
+    late_causes: LateCauses,
 }
 
 impl RunResult {
@@ -228,7 +229,25 @@ impl RunResult {
                 ));
             }
         }
-        Self { info, links, rules: Vec::new(), pipes: Vec::new() }
+        let (rules, pipes) = (Vec::new(), Vec::new());
+        Self { info, links, rules, pipes, late_causes: LateCauses::default() }
+    }
+
+    /// Adds the causes of lateness. If the timing of a link is not reliable, a warning names them
+    /// with what helps against the greatest.
+    #[must_use]
+    pub fn with_late_causes(mut self, late_causes: LateCauses) -> Self {
+        let too_late =
+            self.links.iter().filter_map(LinkResult::late).any(|late| late.is_too_much());
+        if let Some(why) = why_late(&late_causes).filter(|_| too_late) {
+            self.info.warnings.push(why);
+        }
+        Self { late_causes, ..self }
+    }
+
+    /// Why packets departed late; empty if none did, or if it was not measured.
+    pub fn late_causes(&self) -> &LateCauses {
+        &self.late_causes
     }
 
     /// Adds the counters of the rules, and of the pipes and schedulers to which rules send packets.
@@ -258,6 +277,22 @@ impl RunResult {
     }
 }
 
+/// The causes of lateness in a sentence, and what helps against the greatest; `None` without any.
+pub fn why_late(causes: &LateCauses) -> Option<String> {
+    let ranked = causes.ranked();
+    let greatest = ranked.first()?.cause;
+    let of_each = |count: &LateCauseCount| {
+        format!("{} {}", count.cause.words(), format::duration(count.time_ns as f64))
+    };
+    let list: Vec<String> = ranked.iter().map(of_each).collect();
+    let span = format::duration(causes.span_ns() as f64);
+    Some(format!(
+        "why packets left late: in the {span} in which some did, {}; what helps: {}",
+        list.join(", "),
+        greatest.remedy()
+    ))
+}
+
 /// The lateness above which a packet counts as late: 1 ms is short against the delays of the paths
 /// that are usually emulated.
 pub const LATE_NS: u64 = 1_000_000;
@@ -273,6 +308,8 @@ const BY_RULES: &str = "by rules";
 
 #[cfg(test)]
 mod tests {
+    use weir_measure::stats::LateCause;
+
     use super::*;
 
     fn link(packets_in: u64, packets_out: u64) -> LinkResult {
@@ -316,6 +353,30 @@ mod tests {
                 "{late}"
             );
         }
+    }
+
+    #[test]
+    fn the_causes_of_lateness_are_named_where_the_timing_is_not_reliable() {
+        let mut causes = LateCauses::default();
+        causes.add(500_000_000, [(LateCause::Hypervisor, 40_000_000)]);
+        causes.add(500_000_000, [(LateCause::Overload, 320_000_000)]);
+        for (late, warns) in [(0, false), (1, false), (31, true)] {
+            let mut l = link(1000, 1000);
+            (0..1000).for_each(|i| l.lateness_ns.record(if i < late { 5_000_000 } else { 20_000 }));
+            let run = RunResult::new(RunInfo::default(), vec![l]).with_late_causes(causes.clone());
+            let why = run.info().warnings.iter().find(|warning| warning.starts_with("why"));
+            assert_eq!(why.is_some(), warns, "{late}");
+            assert_eq!(run.late_causes(), &causes);
+            let Some(why) = why else { continue };
+            assert_eq!(
+                why,
+                "why packets left late: in the 1 s in which some did, other programs had the \
+                 processor while the loop was ready for 320 ms, the hypervisor took each processor \
+                 away for 40 ms; what helps: fewer busy programs, real-time priority (`weir \
+                 doctor`), or `--cpu` with a free processor"
+            );
+        }
+        assert_eq!(why_late(&LateCauses::default()), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use weir_control::api::{CommandRequest, HealthStatus};
 
-use crate::common::{Lab, Need, must, output_of, trial, weir};
+use crate::common::{Lab, Need, Stream, must, number, output_of, trial, weir};
 use crate::serve::{Daemon, Wire, until};
 
 /// The tests of this file.
@@ -22,6 +22,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_daemon_without_descriptors_forwards_and_recovers", needs, without_descriptors),
         trial("a_stopped_daemon_loses_no_packet_that_the_kernel_keeps", needs, stopped),
         trial("a_daemon_that_runs_out_of_memory_leaves_its_configuration", needs, out_of_memory),
+        trial(
+            "a_loop_that_busy_programs_starve_names_the_overload",
+            &[Need::Root, Need::Program("taskset"), Need::Program("timeout")],
+            starved,
+        ),
     ]
 }
 
@@ -129,6 +134,33 @@ fn out_of_memory(lab: &Lab) {
     daemon.check_accounting();
 }
 
+/// Programs with a higher priority occupy the loop's only processor.
+fn starved(lab: &Lab) {
+    let hog = "exec taskset -c 0 nice -n -10 timeout 30 sh -c 'while :; do :; done'";
+    let stream = Stream { count: 600, pps: 200, size: 200, idle: 3, ..Stream::default() };
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let hogs: Vec<_> =
+            (0..HOGS).map(|_| lab.launch(Command::new("sh").args(["-c", hog]))).collect();
+        let options = ["--no-realtime", "--cpu", "0", "--to-right", "delay 5ms"];
+        let (_, result) = lab.stream_through(&options, 7, &stream);
+        hogs.iter().for_each(|hog| hog.signal_group(Signal::SIGKILL));
+        let causes = result["late_causes"].as_array().cloned().unwrap_or_default();
+        let overload = causes.iter().find(|cause| cause["cause"] == "overload");
+        let warnings = result["warnings"].to_string();
+        if overload
+            .is_some_and(|cause| number(cause, "periods") > 0 && number(cause, "time_ns") > 0)
+            && warnings.contains("why packets left late")
+            && warnings.contains("other programs had the processor")
+        {
+            assert!(number(&result, "late_span_ns") > 0);
+            return;
+        }
+        seen.push(format!("{causes:?} {warnings}"));
+    }
+    panic!("the overload is not named: {seen:#?}");
+}
+
 /// A control group with a limit of memory; removed when dropped.
 struct MemoryGroup {
     path: PathBuf,
@@ -171,6 +203,9 @@ impl Drop for MemoryGroup {
     }
 }
 
+/// The programs that occupy a processor, and the most attempts.
+const HOGS: usize = 4;
+const ATTEMPTS: usize = 4;
 /// How long the daemon is stopped.
 const STOPPED: Duration = Duration::from_millis(1200);
 /// Bytes that a daemon may allocate before the kernel ends it.

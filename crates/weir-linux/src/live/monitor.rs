@@ -1,11 +1,14 @@
 //! The observer's thread: reads every worker's rings, merges them by time, and calls the observer.
+//! It also reads the accounting of the machine, which shows why packets were late.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::Nanos;
+use weir_core::stats::LateCauses;
 
 use super::observe::{ArrivalEvent, DepartureEvent, Observer, Sample};
 use super::tap::{LaneSample, Record, TapReader};
+use super::witness::Witness;
 use crate::clock;
 
 /// An observer with the reading ends of all workers' rings.
@@ -18,13 +21,19 @@ pub(super) struct Monitor {
     sampled: Option<Nanos>,
     /// Scratch memory for a frame that wraps at the end of its ring.
     scratch: Vec<u8>,
+    witness: Witness,
 }
 
 impl Monitor {
     /// A monitor of `lanes` lanes.
-    pub(super) fn new(observer: Box<dyn Observer>, readers: Vec<TapReader>, lanes: usize) -> Self {
+    pub(super) fn new(
+        observer: Box<dyn Observer>,
+        readers: Vec<TapReader>,
+        lanes: usize,
+        witness: Witness,
+    ) -> Self {
         let latest = vec![vec![LaneSample::default(); lanes]; readers.len()];
-        Self { observer, readers, latest, sampled: None, scratch: Vec::new() }
+        Self { observer, readers, latest, sampled: None, scratch: Vec::new(), witness }
     }
 
     /// Serves the observer until `ended` is set and the rings are empty.
@@ -32,6 +41,7 @@ impl Monitor {
         let mut pause = SHORT_PAUSE;
         loop {
             let last = ended.load(Ordering::Acquire);
+            self.witness.look(clock::now());
             let any = self.drain(if last { Nanos::MAX } else { self.horizon() });
             if last {
                 return;
@@ -41,13 +51,15 @@ impl Monitor {
         }
     }
 
-    /// Calls [`Observer::on_end`] with the number of frames that the observer missed.
-    pub(super) fn end(&mut self, missed: u64) {
+    /// Calls [`Observer::on_end`] with the number of frames that the observer missed. Returns the
+    /// causes of lateness.
+    pub(super) fn end(mut self, missed: u64) -> LateCauses {
         // The last sample of the first worker may miss later events of the other workers.
         if let Some(at) = self.sampled.filter(|_| self.readers.len() > 1) {
             self.tell_samples(at);
         }
         self.observer.on_end(missed);
+        self.witness.finish(clock::now())
     }
 
     /// The time until which records may be delivered. With several workers, later records are held
@@ -192,6 +204,7 @@ mod tests {
 
     use super::*;
     use crate::live::observe::Outcome;
+    use crate::live::shared::Shared;
     use crate::live::tap::{Frames, Tap, tap};
 
     /// The recorded calls of an observer: time, and the first byte and the length of the frame.
@@ -220,7 +233,8 @@ mod tests {
     fn monitor(workers: usize) -> (Monitor, Vec<Tap>, Seen) {
         let (taps, readers) = (0..workers).map(|_| tap(Frames::All, 1, workers)).unzip();
         let seen = Seen::default();
-        (Monitor::new(Box::new(Recorder(Arc::clone(&seen))), readers, 1), taps, seen)
+        let witness = Witness::new(Arc::new(Shared::new(1, workers)));
+        (Monitor::new(Box::new(Recorder(Arc::clone(&seen))), readers, 1, witness), taps, seen)
     }
 
     fn arrive(tap: &mut Tap, at: u64, byte: u8, len: usize) {

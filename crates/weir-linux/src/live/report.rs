@@ -2,7 +2,7 @@
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
-use weir_core::stats::{LinkCounters, LinkStats};
+use weir_core::stats::{LateCauses, LinkCounters, LinkStats};
 use weir_rules::classify::RuleCounters;
 
 use super::forwarding::Strays;
@@ -40,6 +40,8 @@ pub struct LiveReport {
     pub unobserved: u64,
     /// Steps of schedules that links skipped because the loop was too far behind them.
     pub skipped_steps: u64,
+    /// Why packets departed late. Known at the end of a loop with an observer.
+    pub late_causes: LateCauses,
 }
 
 /// The counters of a rule.

@@ -1,10 +1,12 @@
-//! The state that workers share besides their rings: the flag that ends them, and the dynamic
-//! rules.
+//! The state that workers share besides their rings: the flag that ends them, the dynamic rules,
+//! and the progress that each publishes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::Nanos;
 use weir_rules::classify::{DynamicEntry, State};
+
+use super::progress::Progress;
 
 /// The state that the workers share.
 #[derive(Debug)]
@@ -13,11 +15,19 @@ pub(super) struct Shared {
     /// The state from which the states of all workers' rules derive. All of them share its dynamic
     /// rules.
     state: State,
+    /// The progress of each worker.
+    progress: Vec<Progress>,
 }
 
 impl Shared {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { ended: AtomicBool::new(false), state: State::new(seed) }
+    pub(super) fn new(seed: u64, workers: usize) -> Self {
+        let progress = (0..workers).map(|_| Progress::default()).collect();
+        Self { ended: AtomicBool::new(false), state: State::new(seed), progress }
+    }
+
+    /// The progress of each worker.
+    pub(super) fn progress(&self) -> &[Progress] {
+        &self.progress
     }
 
     /// Whether some worker has ended, so that all others must end too.

@@ -16,6 +16,7 @@ use super::monitor::Monitor;
 use super::report::LiveReport;
 use super::shared::Shared;
 use super::tap::{Frames, TapReader, tap};
+use super::witness::Witness;
 use super::worker::Worker;
 use crate::clock;
 use crate::port::AnyPort;
@@ -44,7 +45,7 @@ impl Live {
         let count = sets.len();
         let (inboxes, remotes): (Vec<Inbox>, Vec<Remote>) =
             (0..count).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-        let shared = Arc::new(Shared::new(config.seed));
+        let shared = Arc::new(Shared::new(config.seed, count));
         let mut exchanges: Vec<_> = if count > 1 {
             let wakes: Vec<_> = remotes.iter().map(Remote::wake_descriptor).collect();
             connect(&wakes).into_iter().map(Some).collect()
@@ -65,7 +66,9 @@ impl Live {
         });
         let Some(first) = workers.next() else { return Err(ConfigError::NoLanes.into()) };
         let others = workers.collect();
-        let monitor = observer.map(|observer| Monitor::new(observer, readers, lanes));
+        let monitor = observer.map(|observer| {
+            Monitor::new(observer, readers, lanes, Witness::new(Arc::clone(&shared)))
+        });
         let handle = LiveHandle::new(remotes.clone());
         Ok(Self { first, others, monitor, handle, remotes, shared })
     }
@@ -121,11 +124,10 @@ impl Live {
             let monitor = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, Some(monitor))
         });
-        if let Some(mut monitor) = monitor {
-            let workers = std::iter::once(&self.first).chain(&self.others);
-            monitor.end(workers.map(Worker::unobserved).sum());
-        }
-        report
+        let Some(monitor) = monitor else { return report };
+        let workers = std::iter::once(&self.first).chain(&self.others);
+        let late_causes = monitor.end(workers.map(Worker::unobserved).sum());
+        report.map(|report| LiveReport { late_causes, ..report })
     }
 
     fn run_workers(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {

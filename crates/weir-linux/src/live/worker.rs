@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::config::{LinkConfig, PipeConfig};
+use weir_core::stats::LateCauses;
 use weir_core::{Emulator, Nanos};
 use weir_rules::classify::Classifier;
 
 use super::awake::{Awake, LatencyRequests};
 use super::commands::{Change, Command, Inbox};
 use super::config::{LiveConfig, LiveError};
+use super::effort::Effort;
 use super::emulation::Emulation;
 use super::entry::Entry;
 use super::exchange::Exchange;
@@ -40,6 +42,7 @@ pub(super) struct Worker {
     intake: Intake,
     inbox: Inbox,
     pacer: Pacer,
+    effort: Effort,
     awake: Awake,
     latency_requests: LatencyRequests,
     priority: Priority,
@@ -88,6 +91,7 @@ impl Worker {
             intake,
             inbox,
             pacer: Pacer::new(config.spin),
+            effort: Effort::default(),
             awake: Awake::off(),
             latency_requests: config.latency_requests,
             priority: Priority::new(config.realtime),
@@ -125,13 +129,16 @@ impl Worker {
         if self.priority.prepare_thread(self.cpu) {
             self.awake = Awake::when_allowed(&mut self.latency_requests);
         }
+        self.shared.progress()[self.number].of_this_thread();
         self.started = clock::now();
+        self.effort.woke(self.started);
         self.next_housekeeping = self.started;
         let result = self.turn_until(stop);
         self.priority.give_up();
         let reason = result?;
         let now = clock::now();
         self.sample(now);
+        self.publish();
         let emulator = self.emulation.emulator();
         let pipes = emulator
             .schedulers()
@@ -154,6 +161,8 @@ impl Worker {
             }
             busy |= self.emulation.collect();
             let mut now = clock::now();
+            let due = self.emulation.emulator().next_event().is_some_and(|event| event <= now);
+            self.effort.turn(now, busy, due);
             self.emulation.release(now, &mut self.ports);
             let tap = self.emulation.packets_mut().tap_mut();
             if let Some(reason) = self.faults.note(now, &mut self.ports, tap) {
@@ -212,8 +221,11 @@ impl Worker {
     fn wait(&mut self, now: Nanos, busy: bool) -> Result<(), rustix::io::Errno> {
         let event = self.emulation.emulator().next_event();
         if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {
+            self.effort.sleeps(clock::now());
             clock::sleep(REST);
-            self.pacer.rested(clock::now());
+            let woke = clock::now();
+            self.effort.woke(woke);
+            self.pacer.rested(woke);
             return self.ports.check_readiness();
         }
         // After frames or parcels, more of them often follow. In this case sleeping costs more than
@@ -240,8 +252,10 @@ impl Worker {
     }
 
     fn sleep(&mut self, now: Nanos, until: Nanos) -> Result<(), rustix::io::Errno> {
+        self.effort.sleeps(clock::now());
         let woken = self.ports.sleep(self.inbox.wake().as_fd(), until.since(now));
         let woke = clock::now();
+        self.effort.woke(woke);
         if let Some(exchange) = self.emulation.exchange() {
             exchange.awake();
         }
@@ -351,11 +365,20 @@ impl Worker {
 
     fn keep_house(&mut self, now: Nanos) {
         self.sample(now);
+        self.publish();
         if now >= self.next_refresh {
             self.next_refresh = now.saturating_add(REFRESH);
             self.ports.iter_mut().for_each(LivePort::refresh);
         }
         self.next_housekeeping = self.next_housekeeping.saturating_add(self.period).max(now);
+    }
+
+    /// Publishes what the search for the causes of lateness needs.
+    fn publish(&mut self) {
+        let late = self.emulation.packets().lanes().iter().map(|lane| lane.lateness().1).sum();
+        let (spun, longest) = (self.effort.spun(), self.effort.take_longest());
+        let progress = &self.shared.progress()[self.number];
+        progress.publish(late, spun, longest, self.priority.is_realtime());
     }
 
     /// Samples all lanes for the observer, if there is one.
@@ -405,6 +428,7 @@ impl Worker {
             strays: self.intake.strays(),
             unobserved: self.unobserved(),
             skipped_steps: self.emulation.emulator().skipped_steps(),
+            late_causes: LateCauses::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use weir_linux::live::{LiveReport, Realtime};
 use weir_linux::process::Signals;
 use weir_linux::topology::{Happened, Network, Note, ProgramId};
-use weir_report::Late;
+use weir_report::{Late, why_late};
 use weir_sim::build::build;
 use weir_sim::measure::{Names, Outcome};
 use weir_sim::scenario::Scenario;
@@ -152,6 +152,7 @@ fn warnings(report: &LiveReport) -> Vec<String> {
             "too few to affect the results much"
         };
         words.push(format!("{} left more than 1 ms late: {verdict}", late.in_words()));
+        words.extend(why_late(&report.late_causes).filter(|_| late.is_too_much()));
     }
     let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).max().unwrap_or(0);
     if dropped > 0 {

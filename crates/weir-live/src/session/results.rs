@@ -89,7 +89,9 @@ impl Finished {
     #[must_use]
     pub fn into_result(self, info: RunInfo) -> RunResult {
         let Snapshot { links, rules, pipes, .. } = self.snapshot;
-        RunResult::new(info, links).with_rules(rules, pipes)
+        RunResult::new(info, links)
+            .with_rules(rules, pipes)
+            .with_late_causes(self.report.late_causes)
     }
 }
 

@@ -148,6 +148,7 @@ mod tests {
             strays: Default::default(),
             unobserved: 0,
             skipped_steps: 0,
+            late_causes: Default::default(),
         }
     }
 

@@ -5,12 +5,14 @@
 //! `carried + packets_in + duplicated = packets_out + Σ drops +
 //! backlog_packets`. The counters of a device have [an identity of their own](DeviceStats).
 
+mod causes;
 mod counters;
 mod device;
 mod reasons;
 
 use alloc::boxed::Box;
 
+pub use causes::{LateCause, LateCauseCount, LateCauses};
 pub use counters::{CounterKind, CounterRow, LinkCounters};
 pub use device::DeviceStats;
 pub use reasons::{DropCounts, DropReason, MarkCounts, MarkReason, Reasons};
