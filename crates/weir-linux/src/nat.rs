@@ -1,5 +1,5 @@
-//! The connection of a namespace to the machine's networks, for root: address translation and
-//! forwarding.
+//! Rules of the machine's kernel, for root: the connection of a namespace to the machine's networks
+//! by address translation and forwarding, and ports of a bridge without the machine's own IP stack.
 //!
 //! The nftables table is owned by a process (`flags owner`), so the kernel removes the table when
 //! that process ends. The process, an interactive `nft`, ends when its standard input closes.
@@ -20,14 +20,14 @@ use crate::netns::{NetNs, read_setting};
 use crate::process::find_tool;
 use crate::sys::process::keep_capabilities;
 
-/// The address translation of one link, in force while this value lives.
+/// A table of nftables rules, in force while this value lives.
 #[derive(Debug)]
-pub struct Translation {
+pub struct OwnedTable {
     nft: Child,
     input: Option<ChildStdin>,
 }
 
-/// Why address translation could not be set up.
+/// Why rules could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum NatError {
     /// `nft` is not installed.
@@ -36,6 +36,9 @@ pub enum NatError {
     /// `nft` could not be started.
     #[error("nft does not start: {0}")]
     Start(#[from] io::Error),
+    /// An interface's name cannot be written in a rule.
+    #[error("nft has no rules for an interface of this name")]
+    Name,
     /// `nft` refused the rules.
     #[error("nft refuses the rules: {answer}")]
     Refused {
@@ -44,17 +47,47 @@ pub enum NatError {
     },
 }
 
-impl Translation {
+impl OwnedTable {
     /// Translates the two inside addresses to the machine's own addresses, in packets that leave
     /// the machine by an interface other than `interface`.
     ///
     /// # Errors
     /// The reason. No rule remains in force after an error.
-    pub fn start(
+    pub fn translating(
         interface: &str,
         ipv4: Ipv4Addr,
         ipv6: Option<Ipv6Addr>,
-    ) -> Result<Translation, NatError> {
+    ) -> Result<OwnedTable, NatError> {
+        let table = format!("{TABLE}{interface}");
+        Self::load(&rules(&table, interface, ipv4, ipv6), ["inet", &table, "out"])
+    }
+
+    /// Keeps ARP and IP packets that arrive on these interfaces (names and numbers) from the
+    /// machine's own IP stack. Packet sockets still receive them.
+    ///
+    /// # Errors
+    /// The reason. No rule remains in force after an error.
+    pub fn silencing(interfaces: &[(&str, u32)]) -> Result<OwnedTable, NatError> {
+        let numbers = interfaces.iter().map(|(_, number)| format!("_{number}"));
+        let table = format!("{TABLE}bridge{}", numbers.collect::<String>());
+        let mut chains = String::new();
+        for (name, number) in interfaces {
+            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
+                return Err(NatError::Name);
+            }
+            chains.push_str(&format!(
+                "chain port_{number} {{ type filter hook ingress device \"{name}\" priority \
+                 -500; meta protocol {{ arp, ip, ip6 }} drop; }}; "
+            ));
+        }
+        let Some((_, first)) = interfaces.first() else { return Err(NatError::Name) };
+        let rules = format!("table netdev {table} {{ flags owner; {chains}}}\n");
+        Self::load(&rules, ["netdev", &table, &format!("port_{first}")])
+    }
+
+    /// Loads the rules, which are one line: nft applies a line as one transaction. Then the chain
+    /// (family, table and name) exists.
+    fn load(rules: &str, chain: [&str; 3]) -> Result<OwnedTable, NatError> {
         let program = find_tool("nft").ok_or(NatError::NoNft)?;
         let mut command = Command::new(&program);
         // A separate process group, because ^C is meant for the user's program.
@@ -66,35 +99,35 @@ impl Translation {
             .process_group(0)
             .current_dir("/");
         let mut nft = command.spawn()?;
-        let mut translation = Translation { input: nft.stdin.take(), nft };
-        let table = format!("{TABLE}{interface}");
-        if let Some(input) = &mut translation.input {
-            input.write_all(rules(&table, interface, ipv4, ipv6).as_bytes())?;
+        let mut owned = OwnedTable { input: nft.stdin.take(), nft };
+        if let Some(input) = &mut owned.input {
+            input.write_all(rules.as_bytes())?;
             input.flush()?;
         }
         let deadline = Instant::now() + START_TIME;
-        while Instant::now() < deadline && translation.nft.try_wait()?.is_none() {
+        while Instant::now() < deadline && owned.nft.try_wait()?.is_none() {
             let mut list = Command::new(&program);
-            list.args(["list", "chain", "inet", &table, "out"])
+            list.args(["list", "chain"])
+                .args(chain)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());
             if list.status()?.success() {
-                return Ok(translation);
+                return Ok(owned);
             }
             thread::sleep(POLL);
         }
-        drop(translation.input.take());
+        drop(owned.input.take());
         let mut answer = String::new();
         // The process ends because its input is closed, so reading its messages ends too.
-        if let Some(errors) = &mut translation.nft.stderr {
+        if let Some(errors) = &mut owned.nft.stderr {
             errors.read_to_string(&mut answer)?;
         }
         Err(NatError::Refused { answer: answer.trim().to_owned() })
     }
 }
 
-impl Drop for Translation {
+impl Drop for OwnedTable {
     fn drop(&mut self) {
         drop(self.input.take());
         // nft ends because its input is closed; the kill is a precaution. The kernel removes the
@@ -278,7 +311,7 @@ fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
         .collect()
 }
 
-/// The rules on one line, because nft applies a line as one transaction.
+/// The rules of a translating table, on one line.
 fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> String {
     let mut rules = format!("ip saddr {ipv4} oifname != \"{interface}\" masquerade; ");
     if let Some(ipv6) = ipv6 {

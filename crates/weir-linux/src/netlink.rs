@@ -58,6 +58,8 @@ pub struct Link {
     pub loopback: bool,
     /// Index of the bridge, bond or team to which the interface belongs.
     pub master: Option<u32>,
+    /// Index of the interface on which this one is based, as a VLAN is. A veth pair has none.
+    pub base: Option<u32>,
 }
 
 /// A route of any table.
@@ -446,13 +448,18 @@ pub(crate) fn link(message: &LinkMessage) -> Link {
         running: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::Running),
         loopback: flags.contains(LinkFlags::Loopback),
         master: None,
+        base: None,
     };
+    let is_veth = message.attributes.iter().any(|attribute| {
+        matches!(attribute, LinkAttribute::LinkInfo(info) if info.contains(&LinkInfo::Kind(InfoKind::Veth)))
+    });
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
             LinkAttribute::Address(address) => link.mac = address.as_slice().try_into().ok(),
             LinkAttribute::Controller(index) => link.master = Some(*index),
+            LinkAttribute::Link(index) if !is_veth => link.base = Some(*index),
             _ => {}
         }
     }

@@ -35,6 +35,7 @@ mod sched;
 mod schema;
 mod serve;
 mod shaping;
+mod silent;
 mod talk;
 mod verbs;
 mod watch;
@@ -124,6 +125,7 @@ fn waiting() -> Vec<Trial> {
         failures::tests(),
         nested::tests(),
         publish::tests(),
+        silent::tests(),
         faults::tests(),
         outputs::tests(),
         verbs::tests(),

@@ -178,6 +178,7 @@ mod tests {
             running: true,
             loopback: false,
             master: None,
+            base: None,
         };
         assert_ne!(
             Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface),

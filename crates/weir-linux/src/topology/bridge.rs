@@ -1,12 +1,18 @@
 //! A session that joins two existing interfaces by an emulated link.
 
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::outside::Outside;
 use super::{BridgeSetup, End, Note, Session, SetupError};
+use crate::nat::{NatError, OwnedTable};
 use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
-/// Opens two interfaces of the caller's network namespace as the ports of a link. This only makes
-/// the interfaces promiscuous, until the ports close.
+/// Opens two interfaces of the caller's network namespace as the ports of a link. This makes the
+/// interfaces promiscuous and keeps the machine's own IP stack from receiving there, until the
+/// ports close. An interface that the machine itself uses keeps its stack, with a note.
 ///
 /// # Errors
 /// The reason. The machine is unchanged after an error.
@@ -18,6 +24,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     let links = netlink.links()?;
     let mut notes = Vec::new();
     let mut ends = Vec::new();
+    let mut silent = Vec::new();
     for name in [&setup.left, &setup.right] {
         let Some(link) = links.iter().find(|link| link.name == *name) else {
             let present: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
@@ -30,11 +37,20 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
             return Err(SetupError::Enslaved { name: name.clone() });
         }
         let addresses = netlink.addresses(link.index)?;
-        let routable = addresses.iter().filter(
-            |(ip, _)| !matches!(ip, std::net::IpAddr::V6(v6) if v6.is_unicast_link_local()),
-        );
+        let routable = addresses
+            .iter()
+            .filter(|(ip, _)| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
         let words: Vec<String> = routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
         notes.extend(remarks(link, &words));
+        let own: Vec<IpAddr> = addresses.iter().map(|(address, _)| *address).collect();
+        match user_of(link, &links, &own) {
+            _ if !words.is_empty() => {}
+            Some(user) => notes.push(Note::new(format!(
+                "{user} uses {name}: the machine's own IP stack stays on it and answers ARP and \
+                 neighbour discovery"
+            ))),
+            None => silent.push((name.as_str(), link.index)),
+        }
         ends.push(End { name: name.clone(), interface: name.clone(), ipv4: None, ipv6: None });
     }
     let mtu = |name: &str| links.iter().find(|link| link.name == name).map_or(0, |link| link.mtu);
@@ -64,6 +80,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
             if let SetupError::Port(_) = error { SetupError::NotPrivileged } else { error }
         })?
     };
+    let silence = silence(&silent, &mut notes);
     let [left_end, right_end] =
         <[End; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("the loop above makes two"));
     Ok(Session {
@@ -74,9 +91,62 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
         notes,
         stopper: Stopper::new()?,
         terminal: None,
-        outside: None,
+        outside: Some(Outside { silence, ..Outside::default() }),
         held: Vec::new(),
     })
+}
+
+/// What uses the machine's IP stack on an interface without a routable address: an interface that
+/// is based on it, or a connection of its link-local address.
+fn user_of(link: &Link, links: &[Link], addresses: &[IpAddr]) -> Option<String> {
+    let upper = links.iter().find(|other| other.base == Some(link.index));
+    let connections = || fs::read_to_string("/proc/thread-self/net/tcp6").unwrap_or_default();
+    upper.map(|upper| upper.name.clone()).or_else(|| {
+        has_connection(&connections(), addresses).then(|| "a TCP connection".to_owned())
+    })
+}
+
+/// Whether a list in the form of `/proc/net/tcp6` has an established connection of one of these
+/// addresses.
+fn has_connection(list: &str, addresses: &[IpAddr]) -> bool {
+    let hex = |address: &Ipv6Addr| {
+        let octets = address.octets();
+        let words = octets.chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
+        words.map(|word| format!("{:08X}", u32::from_ne_bytes(word))).collect::<String>()
+    };
+    let own: Vec<String> = addresses
+        .iter()
+        .filter_map(|address| match address {
+            IpAddr::V6(address) => Some(hex(address)),
+            IpAddr::V4(_) => None,
+        })
+        .collect();
+    list.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let local = words.next().and_then(|local| local.split(':').next()).unwrap_or_default();
+        words.nth(1) == Some(ESTABLISHED) && own.iter().any(|own| own == local)
+    })
+}
+
+/// Keeps the machine's IP stack off these interfaces; adds a note where that is impossible.
+fn silence(interfaces: &[(&str, u32)], notes: &mut Vec<Note>) -> Option<OwnedTable> {
+    if interfaces.is_empty() {
+        return None;
+    }
+    let error = match OwnedTable::silencing(interfaces) {
+        Ok(table) => return Some(table),
+        Err(error) => error,
+    };
+    let names: Vec<&str> = interfaces.iter().map(|(name, _)| *name).collect();
+    let what = format!(
+        "the machine itself answers ARP and neighbour discovery on {}: {error}",
+        names.join(" and ")
+    );
+    notes.push(match error {
+        NatError::NoNft => Note::with_remedy(what, "apt-get install nftables"),
+        _ => Note::new(what),
+    });
+    None
 }
 
 /// Notes about properties of an interface that are unusual in a bridge.
@@ -100,4 +170,26 @@ fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
         ));
     }
     notes
+}
+
+/// The state of an established connection in `/proc/net/tcp6`.
+const ESTABLISHED: &str = "01";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_of_a_link_local_address_is_found() {
+        let list = "  sl  local_address remote_address st tx_queue rx_queue\n   \
+                    0: 00000000000000000000000000000000:0016 \
+                    00000000000000000000000000000000:0000 0A 00000000:00000000\n   \
+                    1: 000080FE00000000FF000002010000FE:0016 \
+                    000080FE00000000FF000002020000FE:A2B4 01 00000000:00000000\n";
+        let own: IpAddr = "fe80::200:ff:fe00:1".parse().unwrap();
+        let peer: IpAddr = "fe80::200:ff:fe00:2".parse().unwrap();
+        assert!(has_connection(list, &[own]));
+        assert!(!has_connection(list, &[peer]), "the peer's address is not the machine's");
+        assert!(!has_connection(list, &["::".parse().unwrap()]), "listening is not established");
+    }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::address::{Range, mac};
 use super::{Note, SetupError};
 use crate::helper::{Forward, Janitor, Proxy};
-use crate::nat::Translation;
+use crate::nat::OwnedTable;
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
 use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
@@ -20,7 +20,9 @@ use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     pub(super) interface: Option<HostInterface>,
-    pub(super) translation: Option<Translation>,
+    pub(super) translation: Option<OwnedTable>,
+    /// Keeps the machine's IP stack off the ports of a bridge.
+    pub(super) silence: Option<OwnedTable>,
     pub(super) janitor: Option<Janitor>,
     pub(super) proxy: Option<Proxy>,
     pub(super) forward: Option<Forward>,
@@ -40,6 +42,7 @@ impl Outside {
             )));
         }
         drop(self.translation);
+        drop(self.silence);
         drop(self.janitor);
         drop(self.proxy);
         drop(self.forward);

@@ -20,7 +20,7 @@ use crate::helper::{
     Entrance, Forward, Janitor, State, clean_up, list_states, may_keep_state, state_directory,
     with_lock,
 };
-use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
+use crate::nat::{Ipv6Forwarding, NatError, OwnedTable, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
 use crate::netns::{NetNs, read_setting};
 use crate::port::{AnyPort, PacketPort};
@@ -254,7 +254,7 @@ fn open_outside(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> 
     // The interface and its settings disappear with the session, so nothing has to be restored.
     best_effort(&format!("ipv4/conf/{name}/forwarding"), "1");
     best_effort(&format!("ipv6/conf/{name}/force_forwarding"), "1");
-    match Translation::start(name, range.ipv4(0).0, ipv6.then(|| range.ipv6(0).0)) {
+    match OwnedTable::translating(name, range.ipv4(0).0, ipv6.then(|| range.ipv6(0).0)) {
         Ok(translation) => {
             outside.translation = Some(translation);
             None
