@@ -285,7 +285,9 @@ impl Link {
             step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }
 
-    /// Applies another configuration at `now`. No packet is lost or reordered.
+    /// Applies another configuration at `now`. No packet is lost or reordered. A schedule that
+    /// stays the same continues, and so do its values that are in force, except those of which the
+    /// configured value changes.
     pub(super) fn configure(
         &mut self,
         now: Nanos,
@@ -295,16 +297,27 @@ impl Link {
         old: &LinkConfig,
     ) {
         let path = path(self.template, &self.key);
-        if config.schedule != old.schedule {
+        let restarts = config.schedule != old.schedule;
+        if restarts {
             (self.schedule_origin, self.schedule_step) = (now, 0);
             self.next_step(config);
         }
-        self.set_capacity(now, &config.capacity, pool);
+        // What the change does not name keeps the value that the schedule has given it.
+        let capacity = if restarts || config.capacity != old.capacity {
+            config.capacity.clone()
+        } else {
+            self.serializer.capacity().clone()
+        };
+        self.set_capacity(now, &capacity, pool);
         self.serializer.set_burst(config.burst);
-        self.delay = config.delay;
-        self.loss = LossProcess::configure(self.loss.take(), config.loss, || {
-            Stream::new(seed, path, Purpose::Loss)
-        });
+        if restarts || config.delay != old.delay {
+            self.delay = config.delay;
+        }
+        if restarts || config.loss != old.loss {
+            self.loss = LossProcess::configure(self.loss.take(), config.loss, || {
+                Stream::new(seed, path, Purpose::Loss)
+            });
+        }
         self.impairments = Impairments::reconfigure(self.impairments.take(), config, seed, path);
         self.configure_device(now, pool, config);
         self.set_effects(config);

@@ -139,6 +139,11 @@ impl Serializer {
         end.max(now)
     }
 
+    /// The capacity in force.
+    pub(crate) fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
     /// Changes the burst from the next packet on.
     pub(crate) fn set_burst(&mut self, burst: Bytes) {
         self.burst = burst;

@@ -295,6 +295,45 @@ fn a_schedule_changes_rate_in_the_middle_of_a_packet_and_repeats() {
 }
 
 #[test]
+fn a_change_keeps_the_values_of_a_schedule_that_it_does_not_name() {
+    let first = Step {
+        capacity: Some(rate(8_000_000)),
+        delay: Some(Nanos::from_millis(50)),
+        ..Step::default()
+    };
+    let schedule = Schedule::new(vec![(Nanos::ZERO, first)], None).unwrap();
+    let mut link = LinkConfig {
+        capacity: rate(1_000_000),
+        schedule: Some(std::sync::Arc::new(schedule)),
+        ..LinkConfig::default()
+    };
+    let mut emulator = Emulator::new(1, Limits::default());
+    let set = |emulator: &mut Emulator, at, link: &LinkConfig| {
+        let config = pipe(link.clone(), QueueLimit::Packets(10));
+        emulator.set_pipe(Nanos::from_millis(at), 1, &config);
+    };
+    let crosses_in = |emulator: &mut Emulator, at: u64| {
+        let (at, mut out) = (Nanos::from_millis(at), Vec::new());
+        emulator.submit(at, arrival(0, 1000), &FlowKey::default(), Action::Pipe(1)).unwrap();
+        while let Some(next) = emulator.next_event() {
+            emulator.poll(next, &mut out);
+        }
+        out.pop().unwrap().due.since(at)
+    };
+    set(&mut emulator, 0, &link);
+    assert_eq!(crosses_in(&mut emulator, 0), Nanos::from_millis(51));
+    link.corrupt = p(1.0);
+    set(&mut emulator, 100, &link);
+    assert_eq!(crosses_in(&mut emulator, 200), Nanos::from_millis(51), "neither is named");
+    link.delay = Nanos::from_millis(10);
+    set(&mut emulator, 300, &link);
+    assert_eq!(crosses_in(&mut emulator, 400), Nanos::from_millis(11), "the delay is named");
+    link.schedule = None;
+    set(&mut emulator, 500, &link);
+    assert_eq!(crosses_in(&mut emulator, 600), Nanos::from_millis(18), "no schedule any more");
+}
+
+#[test]
 fn masks_make_links_that_expire() {
     let mut emulator =
         Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
