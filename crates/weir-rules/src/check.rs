@@ -376,7 +376,7 @@ impl Builder<'_> {
 }
 
 /// Whether the name of a trace file indicates a table.
-fn is_table(name: &str) -> bool {
+pub(crate) fn is_table(name: &str) -> bool {
     name.len() > 4 && name.as_bytes()[name.len() - 4..].eq_ignore_ascii_case(b".csv")
 }
 

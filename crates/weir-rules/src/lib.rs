@@ -10,6 +10,7 @@
 //! The crate opens no file and reads no clock: [`Files`] supplies the files that a specification
 //! names.
 
+mod amend;
 mod aqm;
 mod check;
 pub mod classify;
@@ -40,6 +41,7 @@ mod suggest;
 pub mod table;
 pub mod trace;
 
+pub use amend::check_change;
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
 pub use files::{Files, NoFiles};
 pub use link::{FileNames, Gso, LinkSpec};

@@ -18,8 +18,14 @@ use crate::suggest::closest;
 
 /// Reads a specification of a link. A part that contains an error is omitted, with a diagnostic.
 pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Draft {
+    parse_over(Draft::new(Object::Link), text, diagnostics).0
+}
+
+/// Reads words of a link's specification over the values of `draft`. Also returns the place of
+/// each keyword.
+pub(crate) fn parse_over(draft: Draft, text: &str, diagnostics: &mut Diagnostics) -> (Draft, Seen) {
     let words = lex(text, diagnostics);
-    parse_words(text, &words, Object::Link, diagnostics).0
+    read_words(draft, text, &words, diagnostics)
 }
 
 /// Reads a specification of an object from `words`, which are words of `text`. Also returns the
@@ -30,14 +36,23 @@ pub(crate) fn parse_words(
     object: Object,
     diagnostics: &mut Diagnostics,
 ) -> (Draft, Seen) {
+    read_words(Draft::new(object), text, words, diagnostics)
+}
+
+fn read_words(
+    draft: Draft,
+    text: &str,
+    words: &[Word],
+    diagnostics: &mut Diagnostics,
+) -> (Draft, Seen) {
     let mut parser = Parser {
         text,
         words,
-        keywords: words_of(object),
+        keywords: words_of(draft.object),
         at: 0,
         seen: Vec::new(),
         aqm: None,
-        draft: Draft::new(object),
+        draft,
         diagnostics,
     };
     parser.short_form();

@@ -60,6 +60,11 @@ impl Draft {
         }
     }
 
+    /// A link with the values of `spec`, of which no keyword has a place.
+    pub(crate) fn over(spec: LinkSpec) -> Self {
+        Self { spec, ..Self::new(Object::Link) }
+    }
+
     /// Records the places of the keyword `name`.
     pub(crate) fn note(&mut self, name: &'static str, places: Places) {
         self.places.push((name, places));

@@ -1,6 +1,7 @@
 //! Rows: the queue before the link, and the treatment of frames.
 
 use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit};
+use weir_core::key::FlowMask;
 
 use super::draft::{Draft, Object};
 use super::reader::Reader;
@@ -254,6 +255,7 @@ pub(crate) static GSO: Keyword = Keyword {
 
 fn read_mask(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     let mask = &mut draft.spec.pipe.queue.mask;
+    *mask = FlowMask::default();
     if reader.flag("all") {
         *mask = mask::all();
         return Some(());

@@ -14,7 +14,8 @@ use weir_core::link::Overhead;
 use weir_core::sched::{self, Discipline, Kind};
 use weir_core::units::{Bytes, Nanos, Probability, Rate};
 use weir_rules::{
-    Gso, LinkSpec, NoFiles, canonical, check_spec, dist, keyword, parse_spec, profile, trace,
+    Gso, LinkSpec, NoFiles, canonical, check_change, check_spec, dist, keyword, parse_spec,
+    profile, trace,
 };
 
 const HOUR: u64 = 3_600_000_000_000;
@@ -232,6 +233,25 @@ proptest! {
             parse_spec(&text, &NoFiles).map_err(|e| TestCaseError::fail(format!("{text}\n{e}")))?;
         prop_assert_eq!(&again, &spec, "{}", text);
         prop_assert_eq!(canonical(&again), text);
+    }
+
+    #[test]
+    fn a_change_puts_its_words_in_force_over_any_link(base in spec(), other in spec()) {
+        let change = |base: &LinkSpec, words: &LinkSpec| {
+            check_change(base, &canonical(words), &NoFiles).spec.expect("its own words")
+        };
+        prop_assert_eq!(&change(&base, &base), &base, "its own words change nothing");
+        prop_assert_eq!(&change(&LinkSpec::default(), &other), &other);
+        let merged = change(&base, &other);
+        prop_assert_eq!(&change(&merged, &other), &merged, "the words are in force already");
+        let text = canonical(&merged);
+        prop_assert_eq!(parse_spec(&text, &NoFiles).ok(), Some(merged), "{}", text);
+    }
+
+    #[test]
+    fn no_change_panics(base in spec(), words in nearly()) {
+        let checked = check_change(&base, &words, &NoFiles);
+        prop_assert_eq!(checked.spec.is_none(), checked.diagnostics.has_errors());
     }
 
     #[test]
