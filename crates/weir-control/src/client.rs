@@ -310,7 +310,7 @@ impl Client {
         more: Duration,
         work: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let change = *method == Method::POST;
+        let change = *method != Method::GET;
         let within = self.within.unwrap_or(if change { CHANGE } else { ANSWER }) + more;
         let late = |_| ClientError::NoAnswer { path: self.path.clone(), within, change };
         tokio::time::timeout(within, work).await.map_err(late)?
@@ -336,14 +336,19 @@ impl Client {
         self.send_over(&mut self.connect().await?, method, path, body).await
     }
 
-    async fn lengths_over(&self, sender: &mut Sender) -> Result<LengthsView, ClientError> {
+    async fn exchange_over(
+        &self,
+        sender: &mut Sender,
+        method: &Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         let exchange = async {
             sender.ready().await.map_err(|error| self.failed(error))?;
-            let response = self.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
+            let response = self.send_over(sender, method.clone(), path, body).await?;
             Ok((response.status(), self.collect(response.into_body()).await?))
         };
-        let (status, bytes) = self.in_time(&Method::GET, Duration::ZERO, exchange).await?;
-        if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
+        self.in_time(method, Duration::ZERO, exchange).await
     }
 
     async fn send_over(
@@ -401,6 +406,19 @@ impl Connection {
     /// # Errors
     /// As with [`Client::health`].
     pub fn lengths(&mut self) -> Result<LengthsView, ClientError> {
+        let (status, bytes) = self.exchange(&Method::GET, "/v1/lengths", &[])?;
+        if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
+    }
+
+    /// Sends a request, and returns the status and the body of the answer. A request that meets a
+    /// connection that the other side has closed meanwhile is sent again, so repeating it must be
+    /// harmless.
+    pub(crate) fn exchange(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: &[u8],
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         let Self { client, runtime, sender } = self;
         runtime.block_on(async {
             loop {
@@ -409,7 +427,7 @@ impl Connection {
                     Some(kept) => kept,
                     None => sender.insert(client.connect().await?),
                 };
-                match client.lengths_over(connected).await {
+                match client.exchange_over(connected, method, path, body.to_vec()).await {
                     // The daemon closes idle connections, or it may have been restarted.
                     Err(ClientError::Connection { .. }) if was_kept => *sender = None,
                     answer => return answer,
@@ -457,18 +475,18 @@ fn own_socket() -> Option<PathBuf> {
         .map(|directory| directory.join("weir.sock"))
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(bytes).map_err(|error| ClientError::Answer(error.to_string()))
 }
 
-fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
+pub(crate) fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     let message = decode::<Problem>(bytes)
         .map_or_else(|_| format!("the daemon answered {status}"), |problem| problem.error);
     ClientError::Refused { status: status.as_u16(), message }
 }
 
 /// Escapes a name for use in a path.
-fn escape(name: &str) -> String {
+pub(crate) fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     name.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

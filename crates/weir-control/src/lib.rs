@@ -7,15 +7,21 @@
 //! * [`owner`]: the one thread that owns the configuration: it checks, saves, applies and
 //!   acknowledges changes;
 //! * [`store`]: the state directory, in which a configuration survives any end of the daemon;
-//! * [`plane`]: the interface between the daemon and the code that moves packets.
+//! * [`plane`]: the interface between the daemon and the code that moves packets;
+//! * [`session`]: the interface between a session's links and their control socket;
+//! * [`session_client`]: a blocking client of a session;
+//! * [`directory`]: where the sockets of sessions are, and which sessions run.
 //!
 //! The crate moves no packets itself; an implementation of [`plane::Plane`] does.
 
 pub mod api;
 pub mod client;
+pub mod directory;
 pub mod owner;
 pub mod plane;
 pub mod server;
+pub mod session;
+pub mod session_client;
 pub mod store;
 #[cfg(test)]
 mod testing;

@@ -5,6 +5,7 @@
 //! are in nanoseconds, rates in bit/s, lengths in network-layer bytes.
 
 mod counters;
+mod session;
 mod snapshot;
 mod view;
 
@@ -19,6 +20,7 @@ pub use counters::{
     EventSample, InstancePage, InstanceView, KeyView, LaneView, LengthView, LengthsView,
     LinkSample, QueueCounters, RuleCounters,
 };
+pub use session::{ChangeReply, ChangeRequest, SessionKind, SessionLink, SessionView};
 pub use snapshot::{LaneTimes, Lengths, Snapshot, Times};
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,

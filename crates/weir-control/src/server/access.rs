@@ -53,7 +53,7 @@ impl Access {
         let others =
             self.gid.map(|gid| format!(", and members of group {gid}")).unwrap_or_default();
         Err(format!(
-            "user {} may not control this daemon; root and user {} may{others}",
+            "user {} may not use this socket; root and user {} may{others}",
             peer.uid(),
             self.uid
         ))

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::state::Tally;
+use super::tally::Tally;
 
 /// A stream that fails when a write waits too long.
 pub(super) struct Guarded<S> {

@@ -11,6 +11,7 @@
 //! open.
 
 mod access;
+mod askers;
 mod budget;
 mod events;
 mod guard;
@@ -19,8 +20,11 @@ mod metrics;
 mod pool;
 mod reject;
 mod routes;
+mod session;
 mod socket;
 mod state;
+mod stopping;
+mod tally;
 mod upload;
 
 use std::convert::Infallible;
@@ -46,15 +50,18 @@ use tokio::time::timeout;
 
 pub use access::{Access, Token, TokenError};
 pub use routes::openapi;
-pub use socket::{ControlSocket, SocketError};
+pub use session::session_openapi;
+pub use socket::{ControlSocket, SocketError, is_listening};
 pub use state::SAMPLE_AGE;
 
 use crate::owner::Owner;
 use crate::plane::Plane;
+use crate::session::Session;
 use events::Endless;
 use guard::{Activity, Guarded};
 use pool::{Bounds, Full, Pool, Rank};
-use state::{State, Tally};
+use state::State;
+use tally::Tally;
 
 /// The addresses of the API. Both are bound before the daemon drops its privileges.
 #[derive(Debug)]
@@ -80,6 +87,31 @@ impl Server {
     /// # Errors
     /// The system has no thread or descriptor left.
     pub fn start(endpoints: Endpoints, owner: Owner, plane: Arc<dyn Plane>) -> io::Result<Self> {
+        Self::serve(endpoints, |stopped| {
+            let state = Arc::new(State::new(owner, plane, stopped));
+            (Arc::clone(&state.tally), routes::router(state))
+        })
+    }
+
+    /// Starts the server of a session's links, for the users that `access` admits.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn start_session(
+        socket: ControlSocket,
+        access: Access,
+        session: Arc<dyn Session>,
+    ) -> io::Result<Self> {
+        let endpoints = Endpoints { socket: (socket, access), http: None };
+        Self::serve(endpoints, |stopped| session::router(session, stopped))
+    }
+
+    /// Starts a server with the router that `route` makes. `route` receives the notice of the
+    /// server's end.
+    fn serve(
+        endpoints: Endpoints,
+        route: impl FnOnce(watch::Receiver<bool>) -> (Arc<Tally>, Router),
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -87,12 +119,12 @@ impl Server {
             .thread_name("weir-control")
             .build()?;
         let (stop, stopped) = watch::channel(false);
-        let state = Arc::new(State::new(owner, plane, stopped.clone()));
+        let (tally, router) = route(stopped.clone());
         let address =
             endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
         let serving = {
             let _inside = runtime.enter();
-            Serving::new(endpoints, state, stopped)?
+            Serving::new(endpoints, router, Connections::new(stopped, tally))?
         };
         let thread =
             std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
@@ -153,15 +185,9 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(
-        endpoints: Endpoints,
-        state: Arc<State>,
-        stopped: watch::Receiver<bool>,
-    ) -> io::Result<Self> {
+    fn new(endpoints: Endpoints, local: Router, connections: Connections) -> io::Result<Self> {
         let (mut socket, access) = endpoints.socket;
         let unix = UnixListener::from_std(socket.take_listener()?)?;
-        let connections = Connections::new(stopped, Arc::clone(&state.tally));
-        let local = routes::router(state);
         let (tcp, remote) = match endpoints.http {
             Some((listener, token)) => {
                 listener.set_nonblocking(true)?;
@@ -186,7 +212,7 @@ impl Serving {
     async fn run(self) {
         let mut stopped = self.connections.stopped.clone();
         tokio::select! {
-            () = state::stop(&mut stopped) => {}
+            () = stopping::stop(&mut stopped) => {}
             () = self.accept_users() => {}
             () = self.accept_addresses() => {}
         }
@@ -298,7 +324,7 @@ impl Connections {
             tokio::select! {
                 // An error of a client's connection concerns only that client.
                 _ = connection.as_mut() => {}
-                () = state::stop(&mut stopped) => {
+                () = stopping::stop(&mut stopped) => {
                     connection.as_mut().graceful_shutdown();
                     let grace = if activity.is_answering() { GRACE } else { FLUSH };
                     let _ = timeout(grace, connection).await;
@@ -318,7 +344,7 @@ impl Connections {
                 http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
             tokio::select! {
                 _ = timeout(REFUSAL, connection) => {}
-                () = state::stop(&mut stopped) => {}
+                () = stopping::stop(&mut stopped) => {}
             }
             drop((permit, open));
         });

@@ -170,7 +170,8 @@ async fn commands(
     Shared(state): Server,
     request: Request,
 ) -> Result<(StatusCode, Json<CommandReply>), Reject> {
-    let (request, upload): (CommandRequest, _) = upload::json(&state, request).await?;
+    let (request, upload): (CommandRequest, _) =
+        upload::json(&state.uploads, &state.stopped, request).await?;
     let prepared = state.reading(move |state| state.owner.prepare(&request)).await?;
     drop(upload);
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;

@@ -5,10 +5,12 @@ use std::io;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown,
 };
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 /// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +61,18 @@ impl ControlSocket {
     /// # Errors
     /// A daemon already listens there, or the system refuses.
     pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
+        Self::bind_with(path, group, 0o660)
+    }
+
+    /// Binds a socket to which only its owner may connect. Otherwise as [`Self::bind`].
+    ///
+    /// # Errors
+    /// A process already listens there, or the system refuses.
+    pub fn bind_private(path: &Path) -> Result<Self, SocketError> {
+        Self::bind_with(path, None, 0o600)
+    }
+
+    fn bind_with(path: &Path, group: Option<u32>, mode: u32) -> Result<Self, SocketError> {
         let system = |source| SocketError::System { path: path.to_owned(), source };
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -71,7 +85,7 @@ impl ControlSocket {
             Ok(there) if !there.file_type().is_socket() => {
                 return Err(SocketError::NotASocket { path: path.to_owned() });
             }
-            Ok(_) if UnixStream::connect(path).is_ok() => {
+            Ok(_) if is_listening(path) => {
                 return Err(SocketError::InUse { path: path.to_owned() });
             }
             _ => {}
@@ -79,7 +93,7 @@ impl ControlSocket {
         let temporary = parent.join(format!(".weir-{}.sock", std::process::id()));
         // A process with the same number may have left this name.
         let _ = fs::remove_file(&temporary);
-        let bound = bind_at(&temporary, path, group);
+        let bound = bind_at(&temporary, path, group, mode);
         if bound.is_err() {
             let _ = fs::remove_file(&temporary);
         }
@@ -115,10 +129,23 @@ impl Drop for ControlSocket {
     }
 }
 
+/// Whether a process listens on a socket. A process that does not accept connections counts, and so
+/// does one that this user may not reach. The call does not wait.
+#[must_use]
+pub fn is_listening(path: &Path) -> bool {
+    let connected = SocketAddrUnix::new(path).and_then(|address| {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        connect(&socket, &address)
+    });
+    !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
+}
+
 fn bind_at(
     temporary: &Path,
     path: &Path,
     group: Option<u32>,
+    mode: u32,
 ) -> io::Result<(UnixListener, (u64, u64))> {
     let listener = UnixListener::bind(temporary)?;
     // No client knows the temporary name, but the mode is restrictive until the group is set.
@@ -126,7 +153,7 @@ fn bind_at(
     if group.is_some() {
         chown(temporary, None, group)?;
     }
-    fs::set_permissions(temporary, Permissions::from_mode(0o660))?;
+    fs::set_permissions(temporary, Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     let there = fs::symlink_metadata(temporary)?;
     fs::rename(temporary, path)?;

@@ -1,7 +1,6 @@
 //! The state that all handlers share: the configuration's owner, the plane, and counters of the
 //! server itself.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,10 @@ use crate::api::Snapshot;
 use crate::owner::Owner;
 use crate::plane::{NoAnswer, Plane};
 
+use super::askers::{Askers, Unasked};
 use super::budget::Uploads;
 use super::reject::Reject;
+use super::tally::Tally;
 
 /// The state that all handlers share.
 pub(crate) struct State {
@@ -21,9 +22,8 @@ pub(crate) struct State {
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
     sample: Mutex<Option<(Instant, Sample)>>,
-    /// Limits the number of threads that wait for the plane, so that some are left for the health
-    /// resource.
-    askers: Arc<Semaphore>,
+    /// The threads that wait for the plane. Others are left for the health resource.
+    askers: Askers,
     /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,
     /// The memory for bodies of requests.
@@ -35,33 +35,15 @@ pub(crate) struct State {
 /// The counters, or why there are none.
 type Sample = Result<Arc<Snapshot>, NoAnswer>;
 
-/// Counters of the server itself.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Answered requests, by outcome: success, client error, server error.
-    pub(crate) served: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    /// Samples that slow readers of the event stream missed.
-    pub(crate) skipped: AtomicU64,
-    /// Clients that were disconnected because they accepted no data.
-    pub(crate) stalled: AtomicU64,
-    /// Connections from users without permission.
-    pub(crate) refused_connections: AtomicU64,
-    /// Connections beyond the quota of a client, or beyond all that the server serves.
-    pub(crate) excess_connections: AtomicU64,
-}
-
 impl State {
     pub(super) fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
         let readers = Semaphore::new(READERS);
-        let askers = Arc::new(Semaphore::new(ASKERS));
         Self {
             owner,
             plane,
             started: Instant::now(),
             sample: Mutex::new(None),
-            askers,
+            askers: Askers::default(),
             uploads: Uploads::default(),
             readers,
             stopped,
@@ -90,26 +72,16 @@ impl State {
     /// Runs work that may block on another thread.
     ///
     /// # Errors
-    /// The work did not finish within [`ASK_WITHIN`], or the server ends.
+    /// The work did not finish in time, or the server ends.
     pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Reject> {
         let state = Arc::clone(self);
-        let done = async {
-            let asker = Arc::clone(&state.askers).acquire_owned().await.ok()?;
-            let work = move || {
-                // The permit is returned when the thread is free, even if no client waits any more.
-                let _asker = asker;
-                work(&state)
-            };
-            // This fails only when the server ends, or after a panic, which stderr has reported.
-            tokio::task::spawn_blocking(work).await.ok()
-        };
-        match timeout(ASK_WITHIN, done).await {
-            Ok(done) => done.ok_or_else(Reject::ending),
-            Err(_) => Err(NoAnswer::Late { within: ASK_WITHIN }.into()),
-        }
+        self.askers.run(move || work(&state)).await.map_err(|unasked| match unasked {
+            Unasked::Late(within) => NoAnswer::Late { within }.into(),
+            Unasked::Ending => Reject::ending(),
+        })
     }
 
     /// Runs work for the health resource on another thread; `None` if it did not finish within
@@ -135,20 +107,9 @@ impl State {
     }
 }
 
-/// Waits until the server stops.
-pub(super) async fn stop(stopped: &mut watch::Receiver<bool>) {
-    // An error means that the server is gone, so it has stopped too.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
 /// Counters younger than this are reused for the next request.
 pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
-/// The longest wait for work that asks the plane, which itself gives up a little earlier.
-const ASK_WITHIN: Duration = Duration::from_secs(6);
 /// The longest wait of the health resource for the plane, which itself gives up a little earlier.
 const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
-/// Number of threads that ask the plane at once. The rest of the server's threads parse scripts,
-/// and answer the health resource.
-const ASKERS: usize = 10;
 /// Number of scripts that are parsed at once; each may take several times its length in memory.
 const READERS: usize = 2;

@@ -7,17 +7,19 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-use super::budget::{MOST_BODY, Upload};
+use super::budget::{MOST_BODY, Upload, Uploads};
 use super::pool::Rank;
 use super::reject::Reject;
-use super::state::{State, stop};
+use super::stopping::stop;
 
-/// Reads the body of a request as JSON. The memory of the body counts until the [`Upload`] is
-/// dropped.
+/// Reads the body of a request as JSON. The memory of the body counts towards `uploads` until the
+/// [`Upload`] is dropped.
 pub(super) async fn json<T: DeserializeOwned>(
-    state: &State,
+    uploads: &Uploads,
+    stopped: &watch::Receiver<bool>,
     request: Request,
 ) -> Result<(T, Upload), Reject> {
     if !is_json(request.headers()) {
@@ -34,8 +36,8 @@ pub(super) async fn json<T: DeserializeOwned>(
         return Err(too_long());
     }
     let rank = request.extensions().get::<Rank>().copied().unwrap_or(Rank::Other);
-    let mut upload = state.uploads.begin(rank);
-    let mut stopped = state.stopped.clone();
+    let mut upload = uploads.begin(rank);
+    let mut stopped = stopped.clone();
     let bytes = tokio::select! {
         bytes = read(request.into_body(), &mut upload) => bytes?,
         () = stop(&mut stopped) => return Err(Reject::ending()),

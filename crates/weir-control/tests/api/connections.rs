@@ -151,7 +151,7 @@ fn answer(mut stream: &UnixStream) -> String {
 
 /// Lets one test at a time run, because all of them together need more descriptors than a process
 /// may have.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }

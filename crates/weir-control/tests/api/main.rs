@@ -5,6 +5,7 @@
 mod check;
 mod connections;
 mod metrics;
+mod session;
 mod stalled;
 mod state;
 mod uploads;

@@ -1,0 +1,100 @@
+//! The wire types of a session's control socket.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::DiagnosticView;
+
+/// A running session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionView {
+    /// The session's name, unique among the sessions of a user.
+    #[schema(example = "curl")]
+    pub name: String,
+    /// The command that runs the links.
+    pub kind: SessionKind,
+    /// The programs or interfaces at the links, for people.
+    #[schema(example = "curl -O https://example.org/file")]
+    pub program: String,
+    /// The process of the session.
+    pub pid: u32,
+    /// When the links started, RFC 3339.
+    pub since: String,
+    /// Time since the links started, in ns.
+    pub uptime_ns: u64,
+    /// Whether rules select the path of each packet. The links then have no specification, and
+    /// changes are commands of the rules' language.
+    pub rules: bool,
+    /// The links.
+    pub links: Vec<SessionLink>,
+    /// Version of the session's program.
+    pub version: String,
+}
+
+/// The command that runs a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionKind {
+    /// `weir run`.
+    Run,
+    /// `weir pair`.
+    Pair,
+    /// `weir bridge`.
+    Bridge,
+    /// `weir live`.
+    Live,
+    /// `weir attach`.
+    Attach,
+}
+
+impl fmt::Display for SessionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Run => "run",
+            Self::Pair => "pair",
+            Self::Bridge => "bridge",
+            Self::Live => "live",
+            Self::Attach => "attach",
+        })
+    }
+}
+
+/// A link of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionLink {
+    /// The link's name.
+    #[schema(example = "down")]
+    pub name: String,
+    /// Its specification in canonical form; empty for a perfect link.
+    #[schema(example = "bw 4Mbit/s delay 20ms")]
+    pub spec: String,
+}
+
+/// A change of links: what the words name changes, and the rest stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRequest {
+    /// Words of the language of links; with rules, commands of their language.
+    #[schema(example = "loss 2% delay 80ms")]
+    pub words: String,
+    /// The contents of the files that the words name, by those names. The session reads no other
+    /// file.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
+}
+
+/// The result of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangeReply {
+    /// Whether the change is in force. If not, nothing has changed.
+    pub applied: bool,
+    /// The changed links with the specifications that are now in force; empty with rules.
+    pub links: Vec<SessionLink>,
+    /// Errors, warnings and notes about the words.
+    pub diagnostics: Vec<DiagnosticView>,
+    /// The same as text for people, each with its line and the place in it; empty without any.
+    pub rendered: String,
+}

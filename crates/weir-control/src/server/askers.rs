@@ -1,0 +1,59 @@
+//! The threads that ask the code that moves packets, and wait for its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Limits the number of threads that wait for the code that moves packets.
+#[derive(Debug)]
+pub(super) struct Askers(Arc<Semaphore>);
+
+/// Why work has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unasked {
+    /// It did not finish within this time.
+    Late(Duration),
+    /// The server ends.
+    Ending,
+}
+
+impl Default for Askers {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(ASKERS)))
+    }
+}
+
+impl Askers {
+    /// Runs work that may block on another thread.
+    ///
+    /// # Errors
+    /// The work did not finish within [`ASK_WITHIN`], or the server ends.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unasked> {
+        let askers = Arc::clone(&self.0);
+        let done = async {
+            let asker = askers.acquire_owned().await.ok()?;
+            let work = move || {
+                // The permit is returned when the thread is free, even if no client waits any more.
+                let _asker = asker;
+                work()
+            };
+            // This fails only when the server ends, or after a panic, which stderr has reported.
+            tokio::task::spawn_blocking(work).await.ok()
+        };
+        match timeout(ASK_WITHIN, done).await {
+            Ok(done) => done.ok_or(Unasked::Ending),
+            Err(_) => Err(Unasked::Late(ASK_WITHIN)),
+        }
+    }
+}
+
+/// The longest wait for work that asks the plane, which itself gives up a little earlier.
+const ASK_WITHIN: Duration = Duration::from_secs(6);
+/// Number of threads that ask the plane at once. The rest of the server's threads parse scripts,
+/// and answer the health resource.
+const ASKERS: usize = 10;

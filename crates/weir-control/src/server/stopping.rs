@@ -1,0 +1,9 @@
+//! The end of the server, as its tasks notice it.
+
+use tokio::sync::watch;
+
+/// Waits until the server stops.
+pub(super) async fn stop(stopped: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone, so it has stopped too.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}

@@ -1,0 +1,62 @@
+//! The interface between the links of a session and their control socket.
+//!
+//! A session is a command that runs links: `weir run`, `pair`, `bridge`, `live`. It has named links
+//! and no saved state. Calls come from several threads. A call that needs an answer of the thread
+//! that moves packets gives up after a while.
+
+use crate::api::{ChangeReply, ChangeRequest, SessionView};
+
+/// Why a session does not do what a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// There is no link with this name.
+    #[error("there is no link {name}; {known}")]
+    NoSuchLink {
+        /// The requested name.
+        name: String,
+        /// The links that there are, as words.
+        known: String,
+    },
+    /// The links cannot do that.
+    #[error("{0}")]
+    Impossible(String),
+    /// The loop that forwards packets gave no answer in time.
+    #[error("the loop that forwards packets did not answer in time; the machine may be overloaded")]
+    Late,
+    /// The links have ended.
+    #[error("the links of this session have ended")]
+    Ended,
+}
+
+/// The links of a running session.
+pub trait Session: Send + Sync + 'static {
+    /// The session with its links. The call never waits for the thread that moves packets.
+    fn view(&self) -> SessionView;
+
+    /// Changes a link, or all links if `link` is `None`: all of them, or none. Packets inside
+    /// stay. A reply that is not `applied` says in its diagnostics why nothing was changed.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    fn change(
+        &self,
+        link: Option<&str>,
+        request: &ChangeRequest,
+    ) -> Result<ChangeReply, SessionError>;
+
+    /// Puts a link, or all links if `link` is `None`, back to the specification of the session's
+    /// start.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    fn reset(&self, link: Option<&str>) -> Result<ChangeReply, SessionError>;
+
+    /// The results so far, as a results document in JSON.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    fn results(&self) -> Result<String, SessionError>;
+
+    /// Ends the session as SIGTERM does. Returns at once.
+    fn stop(&self);
+}
