@@ -332,6 +332,27 @@ pub(crate) struct CommonArgs {
     /// seconds later SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
+    /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. What
+    /// the words name changes, and the rest stays; without the name of a link, all links change.
+    #[arg(
+        long,
+        value_names = ["TIME", "ACTION"],
+        num_args = 2,
+        action = clap::ArgAction::Append,
+        help_heading = "Control"
+    )]
+    pub(crate) at: Vec<String>,
+    /// File of such changes: a line has a time and an action, such as `10s down bw 1Mbit/s`.
+    #[arg(long, value_name = "FILE", help_heading = "Control")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Name for `weir ps`, `weir change` and `weir stop` [default: the program's].
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = parse_name,
+        help_heading = "Control"
+    )]
+    pub(crate) name: Option<weir_control::directory::Name>,
     /// Write the results as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) json: Option<PathBuf>,
@@ -498,6 +519,10 @@ fn parse_seed(text: &str) -> Result<u64, String> {
     })
 }
 
+pub(crate) fn parse_name(text: &str) -> Result<weir_control::directory::Name, String> {
+    text.parse().map_err(|error: weir_control::directory::NameError| error.to_string())
+}
+
 fn parse_bridge(text: &str) -> Result<BridgeNames, String> {
     match text.split_once(',').map(|(left, right)| (left.trim(), right.trim())) {
         Some((left, right)) if !left.is_empty() && !right.is_empty() && !right.contains(',') => {
@@ -517,7 +542,7 @@ fn parse_workers(text: &str) -> Result<usize, String> {
     }
 }
 
-fn parse_time(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let most = weir_core::Nanos::from_secs(1_000_000);
     let time = quantity::time_with_unit(text, most).map_err(|error| match error {
         QuantityError::Bare => both_readings(text, "s"),

@@ -35,6 +35,14 @@ pub(crate) enum Command {
     /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
     /// them.
     Live(crate::live_scenario::LiveArgs),
+    /// List what runs: sessions with their links, programs and names.
+    Ps(crate::sessions::PsArgs),
+    /// Change links while they run: what the words name changes, and the rest stays.
+    Change(crate::sessions::ChangeArgs),
+    /// Show what the links of a session do now: rates, packets, drops, queueing delays.
+    Stats(crate::sessions::StatsArgs),
+    /// End a session, as SIGTERM does.
+    Stop(crate::sessions::StopArgs),
     /// Generate the traffic of one host of a live scenario; `weir live` starts this command.
     #[command(hide = true)]
     Traffic,

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use clap::Command;
 
 /// The groups in the order in which the help shows them. Each visible command is in one of them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Emulate networks", &["run", "pair", "bridge", "live", "serve"]),
+    ("See and change links that run", &["ps", "change", "stats", "stop"]),
     ("Simulate, measure and watch", &["sim", "compare", "rig", "reproduce", "watch"]),
     ("Check and look up", &["check", "fmt", "doctor", "algorithms", "presets"]),
     (

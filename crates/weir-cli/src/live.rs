@@ -6,12 +6,16 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use weir_control::api::SessionKind;
+use weir_control::directory::Name;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
 use weir_linux::topology::{
     Backend, BridgeSetup, EndedBy, Neighbours, Outcome, PairSetup, RunSetup, Session, SetupError,
     Side,
 };
+use weir_live::changes::Changes;
+use weir_live::remote::About;
 use weir_live::rules::Where;
 use weir_live::{
     BuildError, Capture, Emulation, Ended, Finished, Link, LiveSession, Observation, SessionConfig,
@@ -22,7 +26,9 @@ use weir_rules::ruleset::Ruleset;
 
 use crate::args::{ArpArg, BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::output::{Failure, USAGE, WEIR_FAILED, check_destinations, say, write_results};
+use crate::plan::{Plan, Running};
 use crate::progress::{Progress, progress};
+use crate::remote;
 use crate::rules::read;
 use crate::spec::{Directions, Wanted, directions};
 
@@ -45,7 +51,14 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         neighbours: neighbours(args.place.arp),
         publish: args.publish,
     };
-    drive(setup, emulation, &[(Side::Left, args.command)], &args.common)
+    let name = Name::of_program(args.command.first().map(OsString::as_os_str).unwrap_or_default());
+    let scene = Scene {
+        kind: SessionKind::Run,
+        name,
+        words: command_words(&[(Side::Left, args.command.clone())]),
+        programs: vec![(Side::Left, args.command)],
+    };
+    drive(setup, emulation, &scene, &args.common)
 }
 
 /// `weir pair`.
@@ -58,8 +71,14 @@ pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
         backend: backend(args.place.backend),
         neighbours: neighbours(args.place.arp),
     };
-    let programs = [(Side::Left, shell(args.left)), (Side::Right, shell(args.right))];
-    drive(setup, emulation, &programs, &args.common)
+    let programs = vec![(Side::Left, shell(args.left)), (Side::Right, shell(args.right))];
+    let scene = Scene {
+        kind: SessionKind::Pair,
+        name: Name::of_program("pair".as_ref()),
+        words: command_words(&programs),
+        programs,
+    };
+    drive(setup, emulation, &scene, &args.common)
 }
 
 /// `weir bridge`.
@@ -67,8 +86,25 @@ pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
     let rules = ruled(args.rules.as_deref(), Where::Bridge)?;
     let emulation = emulation(["to-right", "to-left"], two_way(&args.link)?, rules);
     check_destinations(&args.common)?;
+    let scene = Scene {
+        kind: SessionKind::Bridge,
+        name: Name::of_program(format!("{}-{}", args.left, args.right).as_ref()),
+        words: vec![args.left.clone(), args.right.clone()],
+        programs: Vec::new(),
+    };
     let setup = BridgeSetup { left: args.left, right: args.right };
-    drive(setup, emulation, &[], &args.common)
+    drive(setup, emulation, &scene, &args.common)
+}
+
+/// What a session runs, and how `weir ps` shows it.
+struct Scene {
+    kind: SessionKind,
+    /// The name of the session if --name gives none.
+    name: Name,
+    /// The programs or interfaces as words.
+    words: Vec<String>,
+    /// The programs, each with its side.
+    programs: Vec<(Side, Vec<OsString>)>,
 }
 
 /// The emulation between the two ends: rules if there are any, otherwise links.
@@ -105,9 +141,12 @@ fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
 fn drive<S: Surroundings<Place = Session>>(
     surroundings: S,
     emulation: Emulation,
-    programs: &[(Side, Vec<OsString>)],
+    scene: &Scene,
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
+    let programs = scene.programs.as_slice();
+    let plan = Plan::read(args, &emulation)?;
+    let reserved = remote::reserve(args.name.as_ref(), &scene.name, args.quiet)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });
     let config = SessionConfig::new(surroundings, emulation)
         .seed(args.seed)
@@ -127,16 +166,27 @@ fn drive<S: Surroundings<Place = Session>>(
         }
         error => Failure::of_weir(error),
     })?;
+    let changes = Changes::new(session.control());
+    let about = About {
+        kind: scene.kind,
+        command: scene.words.clone(),
+        since: wall_time(SystemTime::now()),
+        seed: args.seed,
+    };
+    // Until the results are written: `weir stop` waits for them.
+    let _served = remote::serve(reserved, about, &changes, args.quiet);
     for (side, command) in programs {
         session.spawn(*side, command).map_err(|error| Failure::new(error.exit_code(), error))?;
     }
     for note in session.notes().iter().skip(noted).filter(|note| note.serious || !args.quiet) {
         say(format_args!("weir: note: {}\n", note.what));
     }
+    let plan = plan.start(&changes);
     let progress = progress(programs.is_empty(), args)
         .map(|bar| Progress::start(bar, session.control().clone(), args.timeout));
     let ended = session.wait(&signals, args.timeout);
     drop(progress);
+    let unfinished = plan.and_then(Running::finish);
     let finished = session.stop();
     let Ended { outcome, lasted } =
         ended.map_err(|error| Failure::of_weir(format!("cannot wait for the program: {error}")))?;
@@ -144,7 +194,7 @@ fn drive<S: Surroundings<Place = Session>>(
     let code = exit_code(&outcome, &finished);
     let mut info = RunInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: command_words(programs),
+        command: if programs.is_empty() { Vec::new() } else { scene.words.clone() },
         exit_code: (!programs.is_empty()).then_some(i32::from(code)),
         started: wall_time(finished.started()),
         duration_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
@@ -152,6 +202,7 @@ fn drive<S: Surroundings<Place = Session>>(
         warnings: Vec::new(),
         notes: Vec::new(),
     };
+    info.notes.extend(changes.notes().into_iter().chain(unfinished));
     explain(&mut info, &outcome, &finished, args);
     // If a result cannot be written, the command fails, whatever the program's exit code is.
     let capture_error =

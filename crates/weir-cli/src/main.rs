@@ -8,21 +8,25 @@ mod args;
 mod cli;
 mod compare;
 mod doctor;
+mod files;
 mod groups;
 mod live;
 mod live_scenario;
 mod manual;
 mod offers;
 mod output;
+mod plan;
 mod presets;
 mod progress;
 mod publish;
+mod remote;
 mod reproduce;
 mod rig;
 mod rules;
 mod schema;
 mod script;
 mod serve;
+mod sessions;
 mod shell;
 mod sim;
 mod spec;
@@ -101,6 +105,10 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
         Command::Live(args) => live_scenario::live(&args),
+        Command::Ps(args) => sessions::ps(&args),
+        Command::Change(args) => sessions::change(&args),
+        Command::Stats(args) => sessions::stats(&args),
+        Command::Stop(args) => sessions::stop(&args),
         Command::Traffic => traffic::traffic(),
         Command::Watch(args) => watch::watch(&args),
         Command::Serve(args) => serve::serve(&args),

@@ -28,13 +28,22 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
 ];
 
 /// The environment variables that commands read.
-pub(crate) const ENVIRONMENT: [(&str, &str); 3] = [
+pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "WEIR_SOCKET",
         "The daemon's socket for the commands of ipfw and dnctl and for `weir watch`; --socket \
          takes precedence.",
     ),
-    ("XDG_RUNTIME_DIR", "The directory of the daemon's socket for an ordinary user."),
+    (
+        "XDG_RUNTIME_DIR",
+        "The directory of the daemon's socket, and of those of links that run, for an ordinary \
+         user.",
+    ),
+    (
+        "WEIR_LINKS_DIR",
+        "The directory of the sockets of links that run, in place of the usual one. It must belong \
+         to the user, and no other user may enter it.",
+    ),
     ("NO_COLOR", "If it is not empty, there are no colours."),
 ];
 

@@ -3,8 +3,9 @@
 //!
 //! [`LiveSession`] is built from a [`SessionConfig`], started, changed and observed while packets
 //! pass, and stopped with its results. The library does not print, read a command line or keep
-//! global state; several sessions can run in one process. [`daemon`] puts one session behind the
-//! control API; [`scenario`] builds a session for the hosts of a scenario.
+//! global state; several sessions can run in one process. [`remote`] gives a session its
+//! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
+//! API of the daemon; [`scenario`] builds a session for the hosts of a scenario.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -37,9 +38,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod changes;
 pub mod daemon;
 mod links;
 mod observe;
+pub mod remote;
 pub mod rules;
 pub mod scenario;
 mod session;

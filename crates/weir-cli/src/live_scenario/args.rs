@@ -44,6 +44,14 @@ pub(crate) struct LiveArgs {
         help_heading = "Scenario"
     )]
     pub(crate) mtu: u32,
+    /// Name for `weir ps`, `weir change` and `weir stop` [default: the scenario's file].
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = crate::args::parse_name,
+        help_heading = "Control"
+    )]
+    pub(crate) name: Option<weir_control::directory::Name>,
     /// Write the results into this new directory, as `weir sim` does.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,

@@ -5,15 +5,22 @@ mod load;
 mod results;
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
+use weir_control::api::SessionKind;
+use weir_control::directory::Name;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
 use weir_live::Tuning;
+use weir_live::changes::Changes;
+use weir_live::remote::About;
 use weir_live::scenario::{LiveScenario, Ran, ScenarioError, ScenarioSetup};
 
 pub(crate) use args::LiveArgs;
 
+use crate::live::wall_time;
 use crate::output::{Failure, say};
+use crate::remote;
 
 /// `weir live`.
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
@@ -38,7 +45,7 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
             tuning,
             generator: vec!["/proc/self/exe".into(), "traffic".into()],
         };
-        let results = match once(setup, run == 0)? {
+        let results = match once(setup, args, run == 0)? {
             Ran::Complete(results) => results,
             Ran::Signal(number) => {
                 return Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)));
@@ -57,14 +64,33 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Makes one run. The first run takes the signals after its setup, before any thread starts.
-fn once(setup: ScenarioSetup, is_first: bool) -> Result<Ran, Failure> {
+fn once(setup: ScenarioSetup, args: &LiveArgs, is_first: bool) -> Result<Ran, Failure> {
+    let (quiet, seed, scenario) = (args.quiet, setup.scenario.seed, setup.scenario.name.clone());
+    let stem = args.scenario.file_stem().unwrap_or_default();
+    let reserved = remote::reserve(args.name.as_ref(), &Name::of_program(stem), quiet)?;
     let run = LiveScenario::build(setup).map_err(failure)?;
     for note in run.notes().iter().filter(|_| is_first) {
         say(format_args!("weir: note: {}\n", note.what));
     }
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
-    run.run(&signals, |_| ()).map_err(failure)
+    let (mut changes, mut served) = (None, None);
+    let ran = run.run(&signals, |control| {
+        let about = About {
+            kind: SessionKind::Live,
+            command: vec![scenario],
+            since: wall_time(SystemTime::now()),
+            seed,
+        };
+        let changes = changes.insert(Changes::new(control));
+        served = remote::serve(reserved, about, changes, quiet);
+    });
+    let mut ran = ran.map_err(failure)?;
+    if let (Ran::Complete(results), Some(changes)) = (&mut ran, changes) {
+        results.notes.extend(changes.notes());
+    }
+    drop(served);
+    Ok(ran)
 }
 
 fn failure(error: ScenarioError) -> Failure {

@@ -6,17 +6,16 @@ mod args;
 mod exit;
 mod send;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use weir_rules::Files;
+use weir_rules::Files as _;
 use weir_rules::command::{Command, Spanned, TableCommand};
 use weir_rules::script::{self, Parsed};
 use weir_sim::disk::{Disk, ScriptFiles};
 
+use crate::files::Recorded;
 use crate::output::{Failure, colour, say};
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
 pub(crate) use exit::EX_USAGE;
@@ -145,35 +144,4 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
 /// does, unless its name is a command.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
-}
-
-/// Files on disk. The content of every file that is read is kept, because it is sent with the
-/// commands.
-#[derive(Debug)]
-struct Recorded<F> {
-    source: F,
-    contents: RefCell<BTreeMap<String, String>>,
-}
-
-impl<F> Recorded<F> {
-    fn new(source: F) -> Self {
-        Self { source, contents: RefCell::default() }
-    }
-
-    fn into_contents(self) -> BTreeMap<String, String> {
-        self.contents.into_inner()
-    }
-}
-
-impl<F: Files> Files for Recorded<F> {
-    fn read(&self, path: &str) -> std::io::Result<String> {
-        Ok(self.read_quotable(path)?.0)
-    }
-
-    fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
-        let (content, quotable) = self.source.read_quotable(path)?;
-        // If a file changes between two reads, the content of the first read is sent.
-        let content = self.contents.borrow_mut().entry(path.to_owned()).or_insert(content).clone();
-        Ok((content, quotable))
-    }
 }

@@ -15,6 +15,7 @@ mod aqm;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod common;
+mod control;
 mod ecn;
 mod failures;
 mod faults;
@@ -129,6 +130,7 @@ fn waiting() -> Vec<Trial> {
         faults::tests(),
         outputs::tests(),
         verbs::tests(),
+        control::tests(),
         watch::tests(),
         reproduce::tests(),
     ];
@@ -184,7 +186,8 @@ fn withdraw() {
         common::must("ip link set lo up && mount --make-rprivate /");
         common::must(
             "for d in /run/netns /run/weir /run/weir-sessions; do mkdir -p $d && mount -t tmpfs \
-             weir-live $d; done",
+             weir-live $d; done; mkdir -p -m 700 /run/weir-links && mount -t tmpfs -o mode=700 \
+             weir-live /run/weir-links",
         );
     }
 }

@@ -1,0 +1,165 @@
+//! `weir change`: changes links while they run.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use weir_control::api::{ChangeReply, ChangeRequest, SessionView};
+use weir_rules::{check_spec, keyword, script};
+use weir_sim::disk::Disk;
+
+use super::args::ChangeArgs;
+use super::find::{Asked, failure, session, sockets, which_run};
+use crate::files::Recorded;
+use crate::output::{Failure, USAGE, print, say};
+
+/// Changes what the words name, and prints what is now in force.
+pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
+    let (name, rest) = named(&args.words);
+    let Asked { mut client, view } = session(name)?;
+    let (link, words) = of_link(&view, rest)?;
+    let failed = |error| failure(&view.name, &error);
+    let reply = if words == "reset" {
+        client.reset(link).map_err(failed)?
+    } else {
+        let request = request(&view, words);
+        client.change(link, &request).map_err(failed)?
+    };
+    show(args, &reply)
+}
+
+/// Splits the name of a session off. The first word is a name if a session has it, and if words
+/// follow.
+fn named(words: &[String]) -> (Option<&str>, &[String]) {
+    match words {
+        [first, rest @ ..] if !rest.is_empty() => {
+            let is_name = sockets().iter().any(|found| found.name.as_str() == first);
+            if is_name { (Some(first), rest) } else { (None, words) }
+        }
+        _ => (None, words),
+    }
+}
+
+/// Splits the name of a link off, and joins the words. Refuses what is neither a link nor a word of
+/// the language, because it is probably a misspelt name.
+fn of_link<'a>(
+    view: &SessionView,
+    words: &'a [String],
+) -> Result<(Option<&'a str>, String), Failure> {
+    let joined = |words: &[String]| words.join(" ").trim().to_owned();
+    let (link, rest) = match words {
+        [first, rest @ ..] if view.links.iter().any(|link| link.name == *first) => {
+            (Some(first.as_str()), joined(rest))
+        }
+        words => (None, joined(words)),
+    };
+    if rest.is_empty() {
+        return Err(Failure::new(
+            USAGE,
+            "say what to change, such as `delay 80ms loss 2%`, or `reset`",
+        ));
+    }
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    if link.is_none() && !view.rules && !begins_change(first) {
+        let links: Vec<&str> = view.links.iter().map(|link| link.name.as_str()).collect();
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "`{first}` is no session, no link and no word of the language of links: {}; its \
+                 links are {}",
+                which_run(&sockets()),
+                links.join(", ")
+            ),
+        ));
+    }
+    Ok((link, rest))
+}
+
+/// Whether a word may begin a change of a link.
+fn begins_change(word: &str) -> bool {
+    let is_short_form = word.starts_with(|c: char| c.is_ascii_digit() || "./-".contains(c));
+    word == "reset" || is_short_form || keyword::lookup(word).is_some()
+}
+
+/// The request, with the contents of the files that the words name: the session has another current
+/// directory.
+fn request(view: &SessionView, words: String) -> ChangeRequest {
+    let files = Recorded::new(Disk);
+    // The session checks the words; here they only tell which files are needed.
+    if view.rules {
+        script::parse(&words, "the command", &files);
+    } else {
+        check_spec(&words, &files);
+    }
+    ChangeRequest { words, files: files.into_contents() }
+}
+
+fn show(args: &ChangeArgs, reply: &ChangeReply) -> Result<ExitCode, Failure> {
+    if args.json {
+        print(&format!("{:#}\n", json!(reply)))?;
+    }
+    if !reply.applied {
+        let text = format!("weir: nothing was changed\n{}\n", reply.rendered.trim_end());
+        return Err(Failure::new(USAGE, text));
+    }
+    if !reply.rendered.is_empty() && !args.quiet {
+        say(format_args!("{}\n", reply.rendered.trim_end()));
+    }
+    if args.json || args.quiet {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = reply.links.iter().map(|link| link.name.chars().count()).max().unwrap_or(0);
+    let line = |link: &weir_control::api::SessionLink| {
+        let spec = if link.spec.is_empty() { "(a perfect link)" } else { &link.spec };
+        format!("{:width$}  {spec}\n", link.name)
+    };
+    print(&reply.links.iter().map(line).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_control::api::{SessionKind, SessionLink};
+
+    use super::*;
+
+    fn view(rules: bool) -> SessionView {
+        let link = |name: &str| SessionLink { name: name.into(), spec: String::new() };
+        SessionView {
+            name: "curl".into(),
+            kind: SessionKind::Run,
+            program: "curl".into(),
+            pid: 1,
+            since: String::new(),
+            uptime_ns: 0,
+            rules,
+            links: if rules { Vec::new() } else { vec![link("up"), link("down")] },
+            version: String::new(),
+        }
+    }
+
+    fn split(words: &str) -> Result<(Option<String>, String), String> {
+        let words: Vec<String> = words.split('|').map(str::to_owned).collect();
+        of_link(&view(false), &words)
+            .map(|(link, words)| (link.map(str::to_owned), words))
+            .map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_link_is_optional_and_words_may_be_quoted_or_not() {
+        let some = |link: &str, words: &str| Ok((Some(link.to_owned()), words.to_owned()));
+        assert_eq!(split("down|loss 2% delay 80ms"), some("down", "loss 2% delay 80ms"));
+        assert_eq!(split("down|loss|2%"), some("down", "loss 2%"));
+        assert_eq!(split("loss|2%"), Ok((None, "loss 2%".to_owned())));
+        assert_eq!(split("4M/20ms"), Ok((None, "4M/20ms".to_owned())));
+        assert_eq!(split("up|reset"), some("up", "reset"));
+    }
+
+    #[test]
+    fn a_misspelt_name_is_refused_with_the_names_that_there_are() {
+        let error = split("dwn|loss 2%").unwrap_err();
+        assert!(error.contains("`dwn` is no session, no link"), "{error}");
+        assert!(error.contains("up, down"), "{error}");
+        assert!(split("down").unwrap_err().contains("say what to change"));
+        let words = ["pipe".to_owned(), "1 config bw 2M".to_owned()];
+        assert_eq!(of_link(&view(true), &words).unwrap(), (None, "pipe 1 config bw 2M".to_owned()));
+    }
+}

@@ -1,0 +1,95 @@
+//! Finds the sessions of this user by their sockets.
+
+use std::time::Duration;
+
+use weir_control::api::SessionView;
+use weir_control::client::ClientError;
+use weir_control::directory::{Directory, Found};
+use weir_control::session_client::SessionClient;
+
+use crate::output::{Failure, USAGE, say};
+
+/// A session that answers.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) client: SessionClient,
+    pub(super) view: SessionView,
+}
+
+/// The sockets of all sessions of this user.
+pub(super) fn sockets() -> Vec<Found> {
+    // A directory that cannot be read holds no session of this user.
+    Directory::all().iter().flat_map(|directory| directory.sessions().unwrap_or_default()).collect()
+}
+
+/// The session with this name; without a name, the only one that runs.
+pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
+    let found = sockets();
+    match (name, found.as_slice()) {
+        (Some(name), all) => match all.iter().find(|found| found.name.as_str() == name) {
+            Some(found) => ask(found),
+            None => Err(Failure::new(
+                USAGE,
+                format!("there is no session `{name}`; {}", which_run(all)),
+            )),
+        },
+        (None, [only]) => {
+            let asked = ask(only)?;
+            say(format_args!("weir: session {}\n", only.name));
+            Ok(asked)
+        }
+        (None, all) => {
+            let what = if all.is_empty() { "" } else { "name a session: " };
+            Err(Failure::new(USAGE, format!("{what}{}", which_run(all))))
+        }
+    }
+}
+
+/// Asks a session for its state.
+pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
+    let failed = |error| failure(found.name.as_str(), &error);
+    let mut client = SessionClient::new(&found.path, WITHIN).map_err(failed)?;
+    let view = client.view().map_err(failed)?;
+    Ok(Asked { client, view })
+}
+
+/// The sessions that run, as words.
+pub(super) fn which_run(found: &[Found]) -> String {
+    let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
+    match names.as_slice() {
+        [] => "no links run; `weir run`, `pair`, `bridge` and `live` start some".to_owned(),
+        [one] => format!("{one} is the only session that runs"),
+        several => format!("there are {}", several.join(", ")),
+    }
+}
+
+/// Why a session did not do what it was asked for.
+pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
+    match error {
+        ClientError::Refused { status: 404 | 409, message } => Failure::new(USAGE, message),
+        ClientError::Refused { message, .. } => {
+            Failure::of_weir(format!("session {name}: {message}"))
+        }
+        ClientError::NoDaemon { .. } => Failure::of_weir(format!("session {name} has ended")),
+        ClientError::NotAllowed { path } => Failure::of_weir(format!(
+            "session {name} belongs to another user: you may not use {}",
+            path.display()
+        )),
+        ClientError::NoAnswer { within, change, .. } => Failure::of_weir(format!(
+            "session {name} did not answer within {} s{}; it is starting or ending, or the \
+             machine is overloaded",
+            within.as_secs(),
+            if *change { ", so that the change may or may not be in force" } else { "" }
+        )),
+        ClientError::Connection { message, .. } => {
+            Failure::of_weir(format!("the connection to session {name} failed: {message}"))
+        }
+        ClientError::Answer(why) => Failure::of_weir(format!(
+            "session {name} and this command do not understand each other ({why}); are both of \
+             the same version?"
+        )),
+    }
+}
+
+/// The longest wait for an answer. The links themselves are given five seconds.
+const WITHIN: Duration = Duration::from_secs(8);

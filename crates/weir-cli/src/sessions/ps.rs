@@ -1,0 +1,101 @@
+//! `weir ps`: lists the sessions of this user.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use weir_control::api::SessionView;
+use weir_report::format::elapsed;
+
+use super::args::PsArgs;
+use super::find::{Asked, ask, sockets, which_run};
+use crate::output::{Failure, print, say};
+use crate::table::Table;
+
+/// Lists the sessions that run, and removes the sockets of those that were killed.
+pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
+    let mut views = Vec::new();
+    for found in sockets() {
+        match ask(&found) {
+            Ok(Asked { view, .. }) => views.push(view),
+            // It may have ended meanwhile; one that does not answer is worth a message.
+            Err(failure) => say(format_args!("weir: {failure}\n")),
+        }
+    }
+    if args.json {
+        return print(&format!("{:#}\n", json!({ "sessions": views })));
+    }
+    if views.is_empty() {
+        say(format_args!("weir: {}\n", which_run(&[])));
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&table(&views))
+}
+
+/// A row for each link; the first one of a session begins with the session.
+fn table(views: &[SessionView]) -> String {
+    let headings = ["NAME", "KIND", "PID", "RUNNING", "PROGRAM", "LINK", "SPECIFICATION"];
+    let mut table = Table::new(headings).left_aligned();
+    for view in views {
+        let mut lead = vec![
+            view.name.clone(),
+            view.kind.to_string(),
+            view.pid.to_string(),
+            elapsed(view.uptime_ns / SECOND * SECOND),
+            shortened(&view.program),
+        ];
+        if view.rules {
+            lead.extend(["-".to_owned(), "by rules".to_owned()]);
+            table.add_row(lead);
+            continue;
+        }
+        for link in &view.links {
+            let spec = if link.spec.is_empty() { "(a perfect link)" } else { &link.spec };
+            let mut row = std::mem::replace(&mut lead, vec![String::new(); 5]);
+            row.extend([link.name.clone(), spec.to_owned()]);
+            table.add_row(row);
+        }
+    }
+    table.text()
+}
+
+fn shortened(program: &str) -> String {
+    if program.chars().count() <= MOST_PROGRAM {
+        return program.to_owned();
+    }
+    program.chars().take(MOST_PROGRAM - 1).chain(['…']).collect()
+}
+
+const SECOND: u64 = 1_000_000_000;
+/// The longest program that the table shows.
+const MOST_PROGRAM: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use weir_control::api::{SessionKind, SessionLink};
+
+    use super::*;
+
+    #[test]
+    fn each_link_has_a_line() {
+        let link = |name: &str, spec: &str| SessionLink { name: name.into(), spec: spec.into() };
+        let view = |name: &str, rules, links| SessionView {
+            name: name.into(),
+            kind: SessionKind::Run,
+            program: "curl -O https://example.org/a/very/long/path".into(),
+            pid: 7,
+            since: String::new(),
+            uptime_ns: 61_900_000_000,
+            rules,
+            links,
+            version: String::new(),
+        };
+        let links = vec![link("up", ""), link("down", "bw 4Mbit/s delay 20ms")];
+        let text = table(&[view("curl", false, links), view("b", true, Vec::new())]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].starts_with("curl  run   7    1 min 01 s  curl -O"), "{text}");
+        assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
+        assert!(lines[2].trim().starts_with("down  bw 4Mbit/s"), "{text}");
+        assert!(lines[3].ends_with("-     by rules"), "{text}");
+    }
+}

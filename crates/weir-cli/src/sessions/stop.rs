@@ -1,0 +1,33 @@
+//! `weir stop`: ends a session.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use weir_control::server::is_listening;
+
+use super::args::StopArgs;
+use super::find::{Asked, failure, session};
+use crate::output::Failure;
+
+/// Asks a session to end, and waits until it has.
+pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
+    let Asked { mut client, view } = session(args.name.as_deref())?;
+    client.stop().map_err(|error| failure(&view.name, &error))?;
+    let deadline = Instant::now() + PATIENCE;
+    while is_listening(client.path()) {
+        if Instant::now() >= deadline {
+            return Err(Failure::of_weir(format!(
+                "session {} has not ended within {} s; its process is {}",
+                view.name,
+                PATIENCE.as_secs(),
+                view.pid
+            )));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The longest wait for the end: three seconds for the program, ten for the links, and the reports.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);

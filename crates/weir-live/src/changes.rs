@@ -1,0 +1,318 @@
+//! Changes of a running session in words, from its control socket or a timed plan.
+//!
+//! Changes are made one after another: two clients that change different words of a link at the
+//! same time both get their way. Every change is noted, because results without the changes that
+//! led to them mislead.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_linux::live::NoAnswer;
+use weir_rules::ruleset::{Effect, Outcome, Ruleset};
+use weir_rules::{Diagnostics, Files, canonical, check_change, script};
+
+use crate::session::{ChangeError, Control, Link};
+
+/// Changes the links or rules of one session. Clones change the same session.
+#[derive(Clone, Debug)]
+pub struct Changes(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    control: Control,
+    /// The links as they were at the start.
+    start: Vec<Link>,
+    /// The links in force. Reading them does not wait for the links.
+    current: Mutex<Vec<Link>>,
+    began: Instant,
+    /// Locked during a change, so that changes do not undo one another.
+    noted: Mutex<Noted>,
+}
+
+/// The changes so far.
+#[derive(Debug, Default)]
+struct Noted {
+    notes: Vec<String>,
+    /// Changes that are not among the notes.
+    more: u64,
+}
+
+/// A change that is in force.
+#[derive(Clone, Debug, Default)]
+pub struct Changed {
+    /// The links that were named, with their new specifications; empty with rules.
+    pub links: Vec<Link>,
+    /// Warnings and notes about the words.
+    pub diagnostics: Diagnostics,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The words are wrong.
+    #[error("{}", .0.render(false).trim_end())]
+    Words(Diagnostics),
+    /// There is no link with this name.
+    #[error("there is no link {name}; {}", known_links(.known))]
+    NoSuchLink {
+        /// The requested name.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// The session cannot do that while it runs.
+    #[error("{0}")]
+    Impossible(String),
+    /// The links did not answer. A change is in force as soon as the loop works again.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+}
+
+/// The names of links as words: `there are up, down`.
+#[must_use]
+pub fn known_links(names: &[String]) -> String {
+    match names {
+        [] => "the session has rules and no links".to_owned(),
+        [one] => format!("there is {one}"),
+        several => format!("there are {}", several.join(", ")),
+    }
+}
+
+impl Changes {
+    /// The changes of a session that has just started: its current links are those to which
+    /// [`Self::reset`] returns.
+    #[must_use]
+    pub fn new(control: &Control) -> Self {
+        let link = |name: String| control.link(&name).map(|spec| Link { name, spec });
+        let start: Vec<Link> = control.links().into_iter().filter_map(link).collect();
+        Self(Arc::new(Inner {
+            current: Mutex::new(start.clone()),
+            start,
+            control: control.clone(),
+            began: Instant::now(),
+            noted: Mutex::default(),
+        }))
+    }
+
+    /// The control of the session.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.0.control
+    }
+
+    /// Whether changes are commands of the rules' language, because rules select the path of each
+    /// packet.
+    #[must_use]
+    pub fn by_rules(&self) -> bool {
+        self.0.start.is_empty()
+    }
+
+    /// The links with the specifications in force. The call never waits for the thread that moves
+    /// packets.
+    #[must_use]
+    pub fn links(&self) -> Vec<Link> {
+        self.current().clone()
+    }
+
+    /// Time since the start of the session.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    /// Changes a link, or all links if `link` is `None`: what the words name changes, and the rest
+    /// stays. With rules, `words` are commands, and `link` must be `None`.
+    ///
+    /// # Errors
+    /// See [`Refusal`]. Nothing has changed then, unless the links did not answer.
+    pub fn change(
+        &self,
+        link: Option<&str>,
+        words: &str,
+        files: &dyn Files,
+    ) -> Result<Changed, Refusal> {
+        let mut noted = self.noted();
+        if self.by_rules() {
+            return self.change_rules(link, words, files, &mut noted);
+        }
+        let changed = changed(&self.links(), link, words, files)?;
+        self.put(changed, &mut noted)
+    }
+
+    /// Puts a link, or all links if `link` is `None`, back to the start of the session.
+    ///
+    /// # Errors
+    /// As with [`Self::change`]. Rules cannot be put back.
+    pub fn reset(&self, link: Option<&str>) -> Result<Changed, Refusal> {
+        let mut noted = self.noted();
+        if self.by_rules() {
+            let why = "rules cannot be reset; change them with commands, such as `pipe 1 config …`";
+            return Err(Refusal::Impossible(why.to_owned()));
+        }
+        let links = named(&self.0.start, link)?.into_iter().cloned().collect();
+        self.put(Changed { links, diagnostics: Diagnostics::default() }, &mut noted)
+    }
+
+    /// A note for each change, in order, for the results: the first [`MOST_NOTED`], and the number
+    /// of the others.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let noted = self.noted();
+        let mut notes = noted.notes.clone();
+        if noted.more > 0 {
+            notes.push(format!("and {} more changes while it ran", noted.more));
+        }
+        notes
+    }
+
+    fn put(&self, changed: Changed, noted: &mut Noted) -> Result<Changed, Refusal> {
+        for Link { name, spec } in &changed.links {
+            if self.0.control.link(name).as_ref() == Some(spec) {
+                continue;
+            }
+            self.0.control.set_link(name, spec).map_err(refused)?;
+            if let Some(link) = self.current().iter_mut().find(|link| link.name == *name) {
+                link.spec = spec.clone();
+            }
+            let text = canonical(spec);
+            let text = if text.is_empty() { "a perfect link" } else { &text };
+            noted.add(self.elapsed(), &format!("{name} became {text}"));
+        }
+        Ok(changed)
+    }
+
+    fn change_rules(
+        &self,
+        link: Option<&str>,
+        words: &str,
+        files: &dyn Files,
+        noted: &mut Noted,
+    ) -> Result<Changed, Refusal> {
+        if let Some(name) = link {
+            return Err(Refusal::NoSuchLink { name: name.to_owned(), known: Vec::new() });
+        }
+        let rules = self.0.control.rules().ok_or(ChangeError::NoRules).map_err(refused)?;
+        let (new, outcomes, diagnostics) = changed_rules(&rules, words, files)?;
+        self.0.control.set_rules(&Arc::new(new)).map_err(refused)?;
+        for outcome in outcomes {
+            if let Effect::Zero(ids) = outcome.effect {
+                self.0.control.engine().zero_rules(Some(&ids))?;
+            }
+        }
+        noted.add(self.elapsed(), words.trim());
+        Ok(Changed { links: Vec::new(), diagnostics })
+    }
+
+    fn current(&self) -> MutexGuard<'_, Vec<Link>> {
+        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.0.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Noted {
+    fn add(&mut self, at: Duration, what: &str) {
+        if self.notes.len() < MOST_NOTED {
+            let more = if what.chars().nth(LONGEST_NOTE).is_some() { "…" } else { "" };
+            let what: String = what.chars().take(LONGEST_NOTE).collect();
+            self.notes.push(format!("at {:.3} s: {what}{more}", at.as_secs_f64()));
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+/// Changes the specification of a link, or of all links if `link` is `None`, without putting it in
+/// force: what the words name changes, and the rest stays.
+///
+/// # Errors
+/// The words are wrong, there is no such link, or it cannot change so while it runs.
+pub fn changed(
+    links: &[Link],
+    link: Option<&str>,
+    words: &str,
+    files: &dyn Files,
+) -> Result<Changed, Refusal> {
+    let mut done = Changed::default();
+    for Link { name, spec } in named(links, link)? {
+        let checked = check_change(spec, words, files);
+        let Some(new) = checked.spec else { return Err(Refusal::Words(checked.diagnostics)) };
+        if spec.gso != new.gso {
+            return Err(refused(ChangeError::Offloads { name: name.clone() }));
+        }
+        // The words are the same for each link, and so are most remarks about them.
+        if done.diagnostics.is_empty() {
+            done.diagnostics = checked.diagnostics;
+        }
+        done.links.push(Link { name: name.clone(), spec: new });
+    }
+    Ok(done)
+}
+
+/// Applies commands to a copy of rules, without putting it in force. Also returns the outcome of
+/// each command and remarks about the words.
+///
+/// # Errors
+/// The words are wrong, a command cannot be applied, or one is a query.
+pub fn changed_rules(
+    rules: &Ruleset,
+    words: &str,
+    files: &dyn Files,
+) -> Result<(Ruleset, Vec<Outcome>, Diagnostics), Refusal> {
+    let parsed = script::parse(words, "the command", files);
+    if parsed.diagnostics.has_errors() {
+        return Err(Refusal::Words(parsed.diagnostics));
+    }
+    let mut new = rules.clone();
+    let outcomes = new
+        .apply_all(&parsed.commands)
+        .map_err(|error| Refusal::Impossible(error.error.to_string()))?;
+    if outcomes.iter().any(|outcome| matches!(outcome.effect, Effect::Query(_))) {
+        let why = "a change shows nothing; `weir stats` shows what the links do";
+        return Err(Refusal::Impossible(why.to_owned()));
+    }
+    Ok((new, outcomes, parsed.diagnostics))
+}
+
+/// The links that a request is about.
+fn named<'a>(links: &'a [Link], link: Option<&str>) -> Result<Vec<&'a Link>, Refusal> {
+    let found: Vec<&Link> =
+        links.iter().filter(|one| link.is_none_or(|name| one.name == name)).collect();
+    match link {
+        Some(name) if found.is_empty() => {
+            let known = links.iter().map(|link| link.name.clone()).collect();
+            Err(Refusal::NoSuchLink { name: name.to_owned(), known })
+        }
+        _ => Ok(found),
+    }
+}
+
+fn refused(error: ChangeError) -> Refusal {
+    match error {
+        ChangeError::NoAnswer(error) => Refusal::NoAnswer(error),
+        error => Refusal::Impossible(error.to_string()),
+    }
+}
+
+/// The most changes that results note one by one.
+pub const MOST_NOTED: usize = 100;
+/// The longest note in characters: commands of rules may be long.
+const LONGEST_NOTE: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_bounded_in_number_and_length() {
+        let mut noted = Noted::default();
+        for _ in 0..MOST_NOTED + 7 {
+            noted.add(Duration::from_millis(1500), &"ü".repeat(10_000));
+        }
+        assert_eq!((noted.notes.len(), noted.more), (MOST_NOTED, 7));
+        assert!(noted.notes[0].starts_with("at 1.500 s: ü"), "{}", noted.notes[0]);
+        assert_eq!(noted.notes[0].chars().count(), "at 1.500 s: ".len() + LONGEST_NOTE + 1);
+    }
+}

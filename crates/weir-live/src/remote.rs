@@ -1,0 +1,232 @@
+//! The control socket of a session: `weir ps`, `weir change`, `weir stats` and `weir stop` use it.
+//!
+//! The socket is bound before the session's surroundings are set up, while this process is still in
+//! the user's own namespaces and has one thread: [`Reserved`]. Once the links run, a thread of the
+//! server answers on it: [`Reserved::serve`].
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use weir_control::api::{
+    ChangeReply, ChangeRequest, DiagnosticView, SessionKind, SessionLink, SessionView,
+};
+use weir_control::directory::{Directory, DirectoryError, Name};
+use weir_control::server::{Access, ControlSocket, Server, SocketError};
+use weir_control::session::{Session, SessionError};
+use weir_linux::live::NoAnswer;
+use weir_report::{RunInfo, RunResult, to_json};
+use weir_rules::{Diagnostics, canonical};
+
+use crate::changes::{Changed, Changes, Refusal, known_links};
+use crate::session::Link;
+
+/// A session as others see it.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The command that runs the links.
+    pub kind: SessionKind,
+    /// The command line of the program, or the interfaces, as words.
+    pub command: Vec<String>,
+    /// When the links started, RFC 3339.
+    pub since: String,
+    /// The seed of all random draws.
+    pub seed: u64,
+}
+
+/// Why a session has no socket.
+#[derive(Debug, thiserror::Error)]
+pub enum ReserveError {
+    /// No directory can hold it.
+    #[error("no directory can hold the socket: {}", list(.0))]
+    Directory(Vec<DirectoryError>),
+    /// A session has this name.
+    #[error("a session {0} runs already; `weir ps` lists the sessions, or give another name")]
+    Taken(Name),
+    /// The socket cannot be bound.
+    #[error(transparent)]
+    Socket(SocketError),
+}
+
+/// A bound socket, on which nobody answers yet. Dropping it removes it.
+#[derive(Debug)]
+pub struct Reserved {
+    name: Name,
+    socket: ControlSocket,
+    uid: u32,
+}
+
+/// A socket with the thread that answers on it. Dropping it ends the thread and removes the socket.
+#[derive(Debug)]
+pub struct Served {
+    _server: Server,
+}
+
+impl Reserved {
+    /// Binds the socket of a session with this name.
+    ///
+    /// # Errors
+    /// See [`ReserveError`].
+    pub fn exactly(name: &Name) -> Result<Self, ReserveError> {
+        let directory = directory()?;
+        let socket = directory.bind(name).map_err(|error| match error {
+            SocketError::InUse { .. } => ReserveError::Taken(name.clone()),
+            error => ReserveError::Socket(error),
+        })?;
+        Ok(Self::new(name.clone(), socket))
+    }
+
+    /// Binds the socket of a session with this name, or a numbered form of it if it is taken.
+    ///
+    /// # Errors
+    /// See [`ReserveError`].
+    pub fn like(name: &Name) -> Result<Self, ReserveError> {
+        let directory = directory()?;
+        let (name, socket) = directory.bind_free(name).map_err(ReserveError::Socket)?;
+        Ok(Self::new(name, socket))
+    }
+
+    fn new(name: Name, socket: ControlSocket) -> Self {
+        // The number stays the same when the process enters a user namespace of its own.
+        Self { name, socket, uid: rustix::process::geteuid().as_raw() }
+    }
+
+    /// The name of the session.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Answers on the socket from now on, on a thread of its own. `stop` ends the session as
+    /// SIGTERM does, and returns at once.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn serve(
+        self,
+        about: About,
+        changes: Changes,
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Served> {
+        let remote = Remote { name: self.name, about, changes, stop: Box::new(stop) };
+        let access = Access { uid: self.uid, gid: None, groups_of: |_| Ok(Vec::new()) };
+        let server = Server::start_session(self.socket, access, Arc::new(remote))?;
+        Ok(Served { _server: server })
+    }
+}
+
+/// The directory for a new socket, without the sockets of killed sessions.
+fn directory() -> Result<Directory, ReserveError> {
+    let directory = Directory::for_new().map_err(ReserveError::Directory)?;
+    // Whatever cannot be removed disturbs nobody.
+    let _ = directory.sessions();
+    Ok(directory)
+}
+
+/// The links of a session, as the socket's server sees them.
+struct Remote {
+    name: Name,
+    about: About,
+    changes: Changes,
+    stop: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Session for Remote {
+    fn view(&self) -> SessionView {
+        let links = if self.changes.by_rules() { Vec::new() } else { self.changes.links() };
+        SessionView {
+            name: self.name.to_string(),
+            kind: self.about.kind,
+            program: self.about.command.join(" "),
+            pid: std::process::id(),
+            since: self.about.since.clone(),
+            uptime_ns: nanos(&self.changes),
+            rules: self.changes.by_rules(),
+            links: links.iter().map(shown).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn change(
+        &self,
+        link: Option<&str>,
+        request: &ChangeRequest,
+    ) -> Result<ChangeReply, SessionError> {
+        answer(self.changes.change(link, &request.words, &request.files))
+    }
+
+    fn reset(&self, link: Option<&str>) -> Result<ChangeReply, SessionError> {
+        answer(self.changes.reset(link))
+    }
+
+    fn results(&self) -> Result<String, SessionError> {
+        let snapshot = self.changes.control().snapshot().map_err(unanswered)?;
+        let info = RunInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.about.command.clone(),
+            started: self.about.since.clone(),
+            duration_ns: snapshot.elapsed.0,
+            seed: self.about.seed,
+            notes: self.changes.notes(),
+            ..RunInfo::default()
+        };
+        let result =
+            RunResult::new(info, snapshot.links).with_rules(snapshot.rules, snapshot.pipes);
+        Ok(to_json(&result))
+    }
+
+    fn stop(&self) {
+        (self.stop)();
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, SessionError> {
+    match changed {
+        Ok(Changed { links, diagnostics }) => Ok(ChangeReply {
+            applied: true,
+            links: links.iter().map(shown).collect(),
+            rendered: diagnostics.render(false),
+            diagnostics: views(&diagnostics),
+        }),
+        Err(Refusal::Words(diagnostics)) => Ok(ChangeReply {
+            applied: false,
+            links: Vec::new(),
+            rendered: diagnostics.render(false),
+            diagnostics: views(&diagnostics),
+        }),
+        Err(Refusal::NoSuchLink { name, known }) => {
+            Err(SessionError::NoSuchLink { name, known: known_links(&known) })
+        }
+        Err(Refusal::Impossible(why)) => Err(SessionError::Impossible(why)),
+        Err(Refusal::NoAnswer(error)) => Err(unanswered(error)),
+    }
+}
+
+fn views(diagnostics: &Diagnostics) -> Vec<DiagnosticView> {
+    diagnostics.iter().map(DiagnosticView::from).collect()
+}
+
+fn shown(link: &Link) -> SessionLink {
+    SessionLink { name: link.name.clone(), spec: canonical(&link.spec) }
+}
+
+fn nanos(changes: &Changes) -> u64 {
+    u64::try_from(changes.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn unanswered(error: NoAnswer) -> SessionError {
+    match error {
+        NoAnswer::Late => SessionError::Late,
+        NoAnswer::Ended => SessionError::Ended,
+    }
+}
+
+fn list(errors: &[DirectoryError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
