@@ -89,7 +89,8 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     // Every other arrival has entered a pipe or queue.
     let outside = lane.passed
         + [DropReason::Denied, DropReason::BadFrame].map(|r| counters.drops(r)).iter().sum::<u64>();
-    let most = report.lanes.iter().all(|other| other.counters.bytes_in <= counters.bytes_in);
+    let all: u64 = report.lanes.iter().map(|lane| lane.counters.bytes_in).sum();
+    let most = counters.bytes_in > BULK_TO_REST * (all - counters.bytes_in);
     (lane.passed > 0 && outside >= counters.packets_in && most && !report.pipes.is_empty()).then(
         || {
             format!(
@@ -102,6 +103,9 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     )
 }
 
+/// A direction carries most of the traffic if it has this many times the bytes of all others.
+/// Requests and their answers, as of a ping, have as many in both directions.
+const BULK_TO_REST: u64 = 2;
 /// The least share, and the least number, of packets that could not be sent and are worth a
 /// warning. A queue of the kernel may be full for a moment.
 const UNSENT_SHARE: f64 = 0.01;
@@ -200,6 +204,15 @@ mod tests {
         for (left, right, pipes) in [(40, 0, true), (12_034, 6_000, false), (0, 6_000, true)] {
             assert_eq!(between(left, right, pipes), [] as [String; 0], "{left} {right} {pipes}");
         }
+        // A ping has as much traffic in both directions.
+        let (mut there, mut back) = (
+            lane("to-right", "y", counters(100, 104_800)),
+            lane("to-left", "x", counters(100, 104_800)),
+        );
+        (there.passed, back.passed) = (0, 100);
+        let mut ping = report(vec![there, back]);
+        ping.pipes = vec![(1, Default::default())];
+        assert_eq!(of(&ping), [] as [String; 0]);
     }
 
     #[test]
