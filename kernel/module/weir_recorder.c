@@ -52,6 +52,8 @@
 /* A multiple of the tick, of CoDel's unit of 1024 ns and of PIE's and CAKE's of 64 and 1 ns. */
 #define ALIGN_NS 16000000ULL
 #define TICK_HALTS 100000
+/* The ticks in which a probed function must run once. */
+#define PROBE_TICKS 1000
 
 struct packet {
 	u32 digest;
@@ -168,6 +170,8 @@ static bool advance(u64 to)
 				return false;
 			}
 		}
+		/* On a slow machine the tick's timers may have been left to ksoftirqd. */
+		cond_resched();
 	}
 }
 
@@ -378,6 +382,7 @@ static bool perform(struct Qdisc *q, const char *line)
 static bool begin(void)
 {
 	u64 runs = probe_runs;
+	u32 ticks = 0;
 
 	hold_clock(true);
 	if (!probe_name[0]) {
@@ -385,6 +390,10 @@ static bool begin(void)
 		return advance(start_ns);
 	}
 	while (probe_runs == runs) {
+		if (++ticks > PROBE_TICKS) {
+			note("! %s does not run\n", probe_name);
+			return false;
+		}
 		if (!advance((div_u64(ktime_get_ns(), TICK_NSEC) + 1) * TICK_NSEC))
 			return false;
 	}

@@ -48,10 +48,11 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. Linux counts
-//! the time for tokens from the last check, in whole ticks, so that flows faster than
-//! `penalty_rate` get no tokens after the burst. `variant linux` does the same; `variant steady`
-//! gives them that rate. In Linux, SFB contains a queue or a scheduler; here it works in front of
-//! any scheduler.
+//! the time for tokens from the last check without a token, in whole ticks, and first from the
+//! creation of the queue. A queue that exists for some time thus gives a second burst after the
+//! first, and then no tokens to flows faster than `penalty_rate`. `variant linux` does the same, as
+//! if the queue existed for a long time; `variant steady` gives them that rate. In Linux, SFB
+//! contains a queue or a scheduler; here it works in front of any scheduler.
 //!
 //! # Validation
 //! Tests compare the implementation with a model with lists, packet by packet, and check one flow
@@ -81,7 +82,7 @@ pub struct Sfb {
     /// The time at which the hash last changed; `None` before the first packet.
     rehashed: Option<Nanos>,
     tokens: u64,
-    filled: Nanos,
+    filled: Option<Nanos>,
     /// For each packet that waits, its hash in each set; 0 if the packet is in no bin of that set.
     waiting: VecDeque<[u32; 2]>,
     stream: Stream,
@@ -197,7 +198,7 @@ impl Sfb {
             rules,
             rehashed: None,
             tokens,
-            filled: Nanos::ZERO,
+            filled: None,
             waiting: VecDeque::new(),
             stream,
         }
@@ -208,7 +209,10 @@ impl Sfb {
         let since = match self.rehashed {
             Some(at) => now.since(at).0,
             None => {
-                (self.rehashed, self.filled) = (Some(now), now);
+                self.rehashed = Some(now);
+                if self.rules.variant == Variant::Steady {
+                    self.filled = Some(now);
+                }
                 0
             }
         };
@@ -229,7 +233,7 @@ impl Sfb {
         if self.tokens == 0 {
             self.tokens = self.rules.new_tokens(self.filled, now);
             if self.tokens > 0 || self.rules.variant == Variant::Linux {
-                self.filled = now;
+                self.filled = Some(now);
             }
             if self.tokens == 0 {
                 return true;
@@ -255,17 +259,20 @@ impl Sfb {
 }
 
 impl Rules {
-    /// The tokens for the time from `filled` until `now`, of which at most 10 s count.
-    fn new_tokens(&self, filled: Nanos, now: Nanos) -> u64 {
+    /// The tokens for the time from `filled` until `now`, of which at most 10 s count; `None` is a
+    /// time long ago.
+    fn new_tokens(&self, filled: Option<Nanos>, now: Nanos) -> u64 {
         let tokens = match self.variant {
             Variant::Steady => {
-                let age = now.since(filled).0.min(10 * NANOS_PER_SEC);
+                let age = filled.map_or(u64::MAX, |filled| now.since(filled).0);
+                let age = age.min(10 * NANOS_PER_SEC);
                 age * self.penalty_rate / NANOS_PER_SEC
             }
             Variant::Linux => {
                 let hz = u64::from(self.hz);
                 let tick = |time: Nanos| time.0 / (NANOS_PER_SEC / hz);
-                let age = tick(now).saturating_sub(tick(filled)).min(10 * hz);
+                let age = filled.map_or(u64::MAX, |filled| tick(now).saturating_sub(tick(filled)));
+                let age = age.min(10 * hz);
                 age * self.penalty_rate / hz
             }
         };
