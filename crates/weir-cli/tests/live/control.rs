@@ -38,7 +38,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// Packets wait in a slow queue; after the change to a fast link, all of them arrive.
 fn keeps_packets(lab: &Lab) {
     let (load, out) = (load(), lab.path("recv.json").display().to_string());
-    let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent 300 --idle 20 --json --out {out}");
+    let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent 300 --idle 5 --json --out {out}");
     let first = format!("{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null");
     let send = format!("{load} send --to right:9000 -4 --count 300 --flood --size 1000 >/dev/null");
     let left = format!("sleep 0.5; {first}; sleep 0.5; {send}; sleep 60");
