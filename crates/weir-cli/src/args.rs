@@ -506,7 +506,7 @@ pub(crate) enum ArpArg {
 }
 
 /// The names of the presets, so that shells complete them.
-fn preset_names() -> clap::builder::PossibleValuesParser {
+pub(crate) fn preset_names() -> clap::builder::PossibleValuesParser {
     weir_rules::presets::names().collect::<Vec<_>>().into()
 }
 

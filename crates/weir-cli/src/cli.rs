@@ -32,6 +32,10 @@ pub(crate) enum Command {
     Pair(PairArgs),
     /// Emulate a link between two interfaces, as a transparent bridge.
     Bridge(BridgeArgs),
+    /// Shape what is already running: a container, a process, a namespace, a service or a user.
+    Attach(crate::attach::AttachArgs),
+    /// Shape this machine's own traffic, for ten minutes unless told otherwise.
+    Host(crate::attach::HostArgs),
     /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
     /// them.
     Live(crate::live_scenario::LiveArgs),

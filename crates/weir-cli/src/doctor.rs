@@ -5,6 +5,7 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use serde_json::json;
+use weir_attach::AttachError;
 use weir_linux::probe::{Check, Status, probe};
 use weir_probe::{Method, Namespace, Plan, ProbeError, Target};
 
@@ -15,6 +16,7 @@ use crate::output::{Failure, print};
 pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
     let mut checks = probe();
     checks.push(queue_programs());
+    checks.push(attachments());
     if args.json {
         let rows: Vec<_> = checks
             .iter()
@@ -61,6 +63,30 @@ fn queue_programs() -> Check {
                 _ => None,
             };
             (Status::Limited, format!("{error}; 'weir watch' uses netlink"), remedy)
+        }
+    };
+    Check { name, status, detail, remedy }
+}
+
+/// Checks whether packets of an interface can be redirected, by doing so in a new namespace.
+fn attachments() -> Check {
+    let name = "attaching (TCX)";
+    let (status, detail, remedy) = match weir_attach::try_out() {
+        Ok(()) => (
+            Status::Ok,
+            "allowed: 'weir attach' and 'weir host' shape what is already running".to_owned(),
+            None,
+        ),
+        Err(error) => {
+            let remedy = match error {
+                AttachError::Rights { .. } => Some("sudo weir attach …".to_owned()),
+                AttachError::Unavailable => Some(
+                    "apt-get install clang libelf-dev zlib1g-dev (and build weir again)".to_owned(),
+                ),
+                _ => None,
+            };
+            let detail = format!("{error}; without it, 'weir attach' cannot be used");
+            (Status::Limited, detail, remedy)
         }
     };
     Check { name, status, detail, remedy }

@@ -214,7 +214,7 @@ fn drive<S: Surroundings<Place = Session>>(
     }
 }
 
-fn tuning(args: &CommonArgs) -> Tuning {
+pub(crate) fn tuning(args: &CommonArgs) -> Tuning {
     Tuning {
         workers: args.workers.into(),
         memory: args.memory,

@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod args;
+mod attach;
 mod cli;
 mod compare;
 mod doctor;
@@ -104,6 +105,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Run(args) => live::run(args),
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
+        Command::Attach(args) => attach::attach(args),
+        Command::Host(args) => attach::host(args),
         Command::Live(args) => live_scenario::live(&args),
         Command::Ps(args) => sessions::ps(&args),
         Command::Change(args) => sessions::change(&args),

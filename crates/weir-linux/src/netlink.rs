@@ -60,6 +60,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Index of the interface on which this one is based, as a VLAN is. A veth pair has none.
     pub base: Option<u32>,
+    /// The interface's description, which `ip link` shows.
+    pub alias: Option<String>,
 }
 
 /// A route of any table.
@@ -216,6 +218,19 @@ impl Netlink {
         message.attributes = vec![LinkAttribute::Address(mac.to_vec()), LinkAttribute::Mtu(mtu)];
         self.change(RouteNetlinkMessage::SetLink(message), || {
             format!("set interface {index}'s address and MTU of {mtu}")
+        })
+    }
+
+    /// Sets an interface's MTU and its description.
+    ///
+    /// # Errors
+    /// `InvalidInput` for an MTU that the interface does not allow.
+    pub fn describe_link(&mut self, index: u32, mtu: u32, alias: &str) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes = vec![LinkAttribute::Mtu(mtu), LinkAttribute::IfAlias(alias.into())];
+        self.change(RouteNetlinkMessage::SetLink(message), || {
+            format!("set interface {index}'s MTU of {mtu} and its description")
         })
     }
 
@@ -449,6 +464,7 @@ pub(crate) fn link(message: &LinkMessage) -> Link {
         loopback: flags.contains(LinkFlags::Loopback),
         master: None,
         base: None,
+        alias: None,
     };
     let is_veth = message.attributes.iter().any(|attribute| {
         matches!(attribute, LinkAttribute::LinkInfo(info) if info.contains(&LinkInfo::Kind(InfoKind::Veth)))
@@ -460,6 +476,7 @@ pub(crate) fn link(message: &LinkMessage) -> Link {
             LinkAttribute::Address(address) => link.mac = address.as_slice().try_into().ok(),
             LinkAttribute::Controller(index) => link.master = Some(*index),
             LinkAttribute::Link(index) if !is_veth => link.base = Some(*index),
+            LinkAttribute::IfAlias(alias) => link.alias = Some(alias.clone()),
             _ => {}
         }
     }

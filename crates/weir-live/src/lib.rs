@@ -47,6 +47,7 @@ pub mod rules;
 pub mod scenario;
 mod session;
 
+pub use session::attached::{AttachSetup, Attached, FollowEnd};
 pub use session::{
     BuildError, Capture, ChangeError, Control, Emulation, Ended, Finished, Lanes, Link,
     LiveSession, NamedLink, Observation, OpenPorts, Place, Prepared, SessionConfig, Snapshot,

@@ -21,7 +21,8 @@ const LAYERS: &[&[&str]] = &[
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
     // The reader of the kernel's queues. It enters namespaces and queries the kernel through
     // weir-linux.
-    &["weir-probe"],
+    // What puts running programs behind a link with programs inside the kernel.
+    &["weir-attach", "weir-probe"],
     // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
     // generator sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],

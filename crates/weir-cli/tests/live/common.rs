@@ -67,7 +67,8 @@ pub(crate) fn at_once<T: Send, R: Send>(
     results.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn skipped(name: &str, why: &str) -> Completion {
+/// Reports that a test cannot run here.
+pub(crate) fn skipped(name: &str, why: &str) -> Completion {
     let line = format!("SKIPPED: live {name}: {why}");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {

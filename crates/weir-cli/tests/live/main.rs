@@ -12,10 +12,12 @@
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
 mod aqm;
+mod attach;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod common;
 mod control;
+mod docker;
 mod ecn;
 mod failures;
 mod faults;
@@ -121,6 +123,8 @@ fn shaped() -> Vec<Trial> {
 /// Tests of behaviour, not of speed.
 fn waiting() -> Vec<Trial> {
     let modules = [
+        attach::tests(),
+        docker::tests(),
         killed::tests(),
         serve::tests(),
         failures::tests(),

@@ -26,6 +26,8 @@ pub struct TapPort {
     /// The largest frame, from the link-layer header on, that the port writes to the device if the
     /// frame is not a train. The kernel does not check the size.
     limit: usize,
+    /// Whether the port writes frames of any size.
+    unlimited: bool,
 }
 
 impl TapPort {
@@ -54,7 +56,20 @@ impl TapPort {
             socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(|errno| {
                 OpenError::System { what: "making a socket", name: name.clone(), errno }
             })?;
-        Ok(Self { device, control, name, slots: Slots::new(), limit: DEFAULT_MTU + LINK_HEADER })
+        Ok(Self {
+            device,
+            control,
+            name,
+            slots: Slots::new(),
+            limit: DEFAULT_MTU + LINK_HEADER,
+            unlimited: false,
+        })
+    }
+
+    /// Makes the port write frames of any size, for a device behind which a program of the kernel
+    /// sends the frames on to another device.
+    pub fn set_unlimited(&mut self) {
+        self.unlimited = true;
     }
 
     /// The device's name.
@@ -91,7 +106,7 @@ impl TapPort {
     pub(super) fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
         for (sent, message) in messages.iter().enumerate() {
             let train = message.vnet[1] != 0;
-            if !train && message.frame_len() > self.limit {
+            if !train && !self.unlimited && message.frame_len() > self.limit {
                 return (sent, Some(SendError::TooLong));
             }
             let result = loop {

@@ -9,6 +9,7 @@
               holds"
 )]
 
+pub mod bpf;
 pub mod heap;
 pub mod mmsg;
 pub mod packet;

@@ -179,6 +179,7 @@ mod tests {
             loopback: false,
             master: None,
             base: None,
+            alias: None,
         };
         assert_ne!(
             Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface),

@@ -24,6 +24,7 @@ mod resolver;
 mod router;
 mod run;
 mod session;
+mod wait;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -37,6 +38,7 @@ pub use pair::pair;
 pub use publish::{Protocol, Publish};
 pub use run::run;
 pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session};
+pub use wait::wait;
 
 /// How frames are exchanged with the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! [`Prepared::start`] starts the links, [`Control`] changes and observes them from any thread, and
 //! [`LiveSession::stop`] returns the results and undoes every change to the machine.
 
+pub(crate) mod attached;
 mod config;
 mod control;
 mod error;

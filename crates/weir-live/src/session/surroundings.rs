@@ -164,7 +164,7 @@ impl Place for OpenPorts {
     }
 }
 
-mod private {
+pub(super) mod private {
     /// Only this crate implements surroundings, because their setup and cleanup belong together.
     pub trait Sealed {}
 

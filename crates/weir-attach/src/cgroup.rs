@@ -1,0 +1,146 @@
+//! Control groups of version 2: their paths, numbers and depths.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::error::AttachError;
+use crate::selection::Owner;
+
+/// A control group that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cgroup {
+    /// The path of its directory.
+    pub(crate) directory: PathBuf,
+    /// The owner of sockets that were made in it.
+    pub(crate) owner: Owner,
+}
+
+/// The control group with this path, below the mount point or including it.
+///
+/// # Errors
+/// There is no such group.
+pub(crate) fn at(path: &Path) -> Result<Cgroup, AttachError> {
+    let mount = mount()?;
+    let below = path.strip_prefix(&mount.point).or_else(|_| path.strip_prefix("/"));
+    let below = below.unwrap_or(path);
+    if below.components().any(|part| !matches!(part, Component::Normal(_))) {
+        return Err(missing(path));
+    }
+    let directory = mount.point.join(below);
+    let found = fs::metadata(&directory).ok().filter(fs::Metadata::is_dir);
+    let metadata = found.ok_or_else(|| missing(path))?;
+    let level = mount.depth + below.components().count() as u64;
+    if level == 0 {
+        return Err(AttachError::Shared {
+            what: "the root of all control groups".into(),
+            advice: "it has every program of the machine; use `weir host`".into(),
+        });
+    }
+    Ok(Cgroup { directory, owner: Owner::Cgroup { id: metadata.ino(), level } })
+}
+
+/// The control group of a process, if it is not the root.
+pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).map_err(|source| {
+        AttachError::of(format!("reading the groups of process {pid}"), source)
+    })?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
+    if path == "/" { Ok(None) } else { at(Path::new(path)).map(Some) }
+}
+
+/// The control group of a systemd unit: the first one below the root whose directory has its name.
+pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
+    let mount = mount()?;
+    let mut waiting = vec![mount.point.clone()];
+    let mut units = Vec::new();
+    let mut seen = 0;
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            seen += 1;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == unit {
+                let path = entry.path();
+                return at(path.strip_prefix(&mount.point).unwrap_or(&path));
+            }
+            if name.ends_with(".service") && units.len() < MOST_NAMES {
+                units.push(name);
+            }
+            if seen < MOST_DIRECTORIES {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    let known = match units.len() {
+        0 => "; no unit runs here (is systemd this machine's init?)".to_owned(),
+        _ => format!("; `systemctl` lists them, for example {}", units.join(", ")),
+    };
+    Err(AttachError::Missing { what: format!("running unit {unit}"), known })
+}
+
+struct Mount {
+    point: PathBuf,
+    /// Depth of the mounted group below the root of all groups.
+    depth: u64,
+}
+
+fn mount() -> Result<Mount, AttachError> {
+    let text = fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|source| AttachError::of("reading the mounts", source))?;
+    mount_in(&text).ok_or_else(|| {
+        AttachError::of(
+            "looking for control groups of version 2 (a mount of type cgroup2)",
+            io::ErrorKind::NotFound.into(),
+        )
+    })
+}
+
+/// The mount of the control groups in the text of `/proc/self/mountinfo`.
+fn mount_in(text: &str) -> Option<Mount> {
+    text.lines().find_map(|line| {
+        let (fields, kind) = line.split_once(" - ")?;
+        if !kind.starts_with("cgroup2 ") {
+            return None;
+        }
+        let mut fields = fields.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let depth = Path::new(root)
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)))
+            .count() as u64;
+        Some(Mount { point: point.into(), depth })
+    })
+}
+
+fn missing(path: &Path) -> AttachError {
+    AttachError::Missing {
+        what: format!("control group {}", path.display()),
+        known: "; `systemd-cgls` or `find /sys/fs/cgroup -type d` lists them".into(),
+    }
+}
+
+/// The most directories that a search reads.
+const MOST_DIRECTORIES: usize = 100_000;
+/// The most names of units in an error.
+const MOST_NAMES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mount_of_version_2_is_found_beside_version_1() {
+        let text = "30 24 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+                    31 30 0:27 / /sys/fs/cgroup/cpu rw shared:9 - cgroup cgroup rw,cpu\n\
+                    40 30 0:36 / /sys/fs/cgroup/unified rw shared:3 master:1 - cgroup2 none rw\n";
+        let mount = mount_in(text).expect("it is mounted");
+        assert_eq!((mount.point, mount.depth), (PathBuf::from("/sys/fs/cgroup/unified"), 0));
+        let inner = "40 30 0:36 /docker/abc /sys/fs/cgroup ro - cgroup2 none rw\n";
+        assert_eq!(mount_in(inner).map(|mount| mount.depth), Some(2));
+        assert!(mount_in("garbage\n - \n31 - cgroup2 x\n").is_none());
+    }
+}

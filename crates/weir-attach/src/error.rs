@@ -1,0 +1,128 @@
+//! Why a target cannot be put behind a link, and what to do.
+
+use std::io;
+
+use weir_linux::netlink::NetlinkError;
+use weir_linux::port::OpenError;
+
+/// Why an attachment failed. The target's traffic is then as before.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// This program was built without BPF programs.
+    #[error(
+        "this weir was built without programs for the kernel; install clang, libelf-dev and \
+         zlib1g-dev and build it again"
+    )]
+    Unavailable,
+    /// The kernel is too old.
+    #[error(
+        "the kernel ({release}) cannot redirect a device's packets with its own links (TCX); \
+         Linux 6.6 or newer can"
+    )]
+    Kernel {
+        /// The kernel's release.
+        release: String,
+    },
+    /// The kernel does not permit a step.
+    #[error("{what} needs root (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, CAP_SYS_ADMIN): try sudo")]
+    Rights {
+        /// The attempted step.
+        what: String,
+    },
+    /// The kernel refuses the programs.
+    #[error("the kernel refuses Weir's programs: {reason}")]
+    Load {
+        /// The kernel's reason.
+        reason: String,
+    },
+    /// The target does not exist.
+    #[error("there is no {what}{known}")]
+    Missing {
+        /// The target in words.
+        what: String,
+        /// What exists instead, with its own punctuation; may be empty.
+        known: String,
+    },
+    /// The target has no network of its own.
+    #[error("{what} has no network of its own: {advice}")]
+    Shared {
+        /// The target in words.
+        what: String,
+        /// What to do instead.
+        advice: String,
+    },
+    /// There is no suitable interface.
+    #[error(
+        "{target} has no interface that is up and carries Ethernet frames{known}; --interface \
+         names one"
+    )]
+    NoInterfaces {
+        /// The target.
+        target: String,
+        /// The existing interfaces, with their own punctuation.
+        known: String,
+    },
+    /// There is no interface with this name.
+    #[error("{target} has no interface {name}; it has {known}")]
+    NoInterface {
+        /// The target.
+        target: String,
+        /// The requested name.
+        name: String,
+        /// The existing interfaces, separated by commas.
+        known: String,
+    },
+    /// Another Weir shapes this interface.
+    #[error(
+        "{interface} of {target} is already shaped by {other}; change or end that one (two of them \
+         would act one after the other)"
+    )]
+    Taken {
+        /// The target.
+        target: String,
+        /// The interface.
+        interface: String,
+        /// The other Weir in words.
+        other: String,
+    },
+    /// There are too many links for one session.
+    #[error("these targets have {count} interfaces; one session shapes at most {most}")]
+    TooMany {
+        /// The number of interfaces.
+        count: usize,
+        /// The largest permitted number.
+        most: usize,
+    },
+    /// A container engine does not answer as expected.
+    #[error("{0}")]
+    Engine(String),
+    /// A step failed.
+    #[error("{what}: {source}")]
+    System {
+        /// The attempted step.
+        what: String,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The kernel refused a change of an interface.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// A TAP device cannot be created.
+    #[error(transparent)]
+    Port(#[from] OpenError),
+    /// A thread or a descriptor is missing.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl AttachError {
+    /// The error of a step, which becomes [`AttachError::Rights`] if permission is missing.
+    pub(crate) fn of(what: impl Into<String>, source: io::Error) -> AttachError {
+        let what = what.into();
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            AttachError::Rights { what }
+        } else {
+            AttachError::System { what, source }
+        }
+    }
+}

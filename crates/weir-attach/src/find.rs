@@ -1,0 +1,279 @@
+//! Finds targets: the network namespaces and the owners of sockets that they stand for.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::User;
+use weir_linux::netns::NetNs;
+
+use crate::cgroup::{self, Cgroup};
+use crate::engine;
+use crate::error::AttachError;
+use crate::selection::Owner;
+use crate::target::Target;
+
+/// A target that exists.
+#[derive(Debug)]
+pub struct Site {
+    name: String,
+    netns: NetNs,
+    owner: Option<Owner>,
+    on_host: bool,
+    anchor: Anchor,
+}
+
+/// What shows that a site still exists.
+#[derive(Debug)]
+enum Anchor {
+    /// A file of a namespace, with the namespace to which it leads. The directory of a process is
+    /// held open, so that the number may be used again.
+    Namespace { directory: File, name: PathBuf, id: (u64, u64) },
+    /// A control group.
+    Cgroup(Cgroup),
+    /// It always exists.
+    Permanent,
+}
+
+impl Site {
+    /// A new namespace without traffic.
+    pub(crate) fn new_namespace() -> Result<Site, AttachError> {
+        Ok(Site {
+            name: "a new namespace".to_owned(),
+            netns: NetNs::create()
+                .map_err(|source| AttachError::of("making a network namespace", source))?,
+            owner: None,
+            on_host: false,
+            anchor: Anchor::Permanent,
+        })
+    }
+
+    /// The site's name in results: that of the container, or the target itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The network namespace.
+    #[must_use]
+    pub fn netns(&self) -> &NetNs {
+        &self.netns
+    }
+
+    /// The owner of the sockets to select; `None` for all packets of the namespace.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
+    /// Whether the namespace is that of this process.
+    #[must_use]
+    pub fn is_on_host(&self) -> bool {
+        self.on_host
+    }
+
+    /// Whether the site still exists, in the same namespace.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        match &self.anchor {
+            Anchor::Namespace { directory, name, id } => {
+                open_in(directory, name).and_then(|file| id_of(&file)).is_ok_and(|now| now == *id)
+            }
+            Anchor::Cgroup(group) => {
+                cgroup::at(&group.directory).is_ok_and(|now| now.owner == group.owner)
+            }
+            Anchor::Permanent => true,
+        }
+    }
+}
+
+impl Target {
+    /// Finds the target. A pattern may have several sites.
+    ///
+    /// # Errors
+    /// It does not exist, has no network of its own, or may not be accessed.
+    pub fn find(&self) -> Result<Vec<Site>, AttachError> {
+        let one = match self {
+            Target::Container(kind, pattern) => {
+                let containers = engine::running(*kind, pattern)?;
+                return containers.into_iter().map(|container| self.contained(container)).collect();
+            }
+            Target::Process(pid) => self.process(*pid)?,
+            Target::Namespace(name) => self.namespace(name)?,
+            Target::Cgroup(path) => self.in_group(cgroup::at(path)?)?,
+            Target::Unit(name) => self.in_group(cgroup::of_unit(name)?)?,
+            Target::User(name) => {
+                let owner = Owner::User(user(name)?);
+                Site { owner: Some(owner), ..self.on_host()? }
+            }
+            Target::Host => self.on_host()?,
+        };
+        Ok(vec![one])
+    }
+
+    fn contained(&self, container: engine::Container) -> Result<Site, AttachError> {
+        let what = format!("container {}", container.name);
+        let shared = || AttachError::Shared {
+            what: what.clone(),
+            advice: "it uses the machine's; select its control group (cgroup:PATH), or use `weir \
+                     host`"
+                .into(),
+        };
+        if container.on_host {
+            return Err(shared());
+        }
+        let (netns, anchor, is_own) = of_process(container.pid).map_err(|source| {
+            AttachError::of(format!("opening the namespace of {what}"), source)
+        })?;
+        if is_own {
+            return Err(shared());
+        }
+        Ok(Site { name: container.name, netns, owner: None, on_host: false, anchor })
+    }
+
+    fn process(&self, pid: u32) -> Result<Site, AttachError> {
+        let (netns, anchor, is_own) = of_process(pid).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => AttachError::Missing {
+                what: format!("process {pid}"),
+                known: "; `ps` lists them".into(),
+            },
+            _ => AttachError::of(format!("opening the namespace of process {pid}"), source),
+        })?;
+        if !is_own {
+            return Ok(Site { name: self.to_string(), netns, owner: None, on_host: false, anchor });
+        }
+        let group = cgroup::of_process(pid)?.ok_or_else(|| AttachError::Shared {
+            what: format!("process {pid}"),
+            advice: "it shares the machine's with all programs, and has no control group either; \
+                     use `weir host` with --port or --to, or user:NAME"
+                .into(),
+        })?;
+        Ok(Site { owner: Some(group.owner), anchor, ..self.on_host()? })
+    }
+
+    fn namespace(&self, name: &str) -> Result<Site, AttachError> {
+        let path = if name.contains('/') { name.into() } else { Path::new(NAMED).join(name) };
+        let missing = |_| AttachError::Missing {
+            what: format!("network namespace {name}"),
+            known: known_namespaces(),
+        };
+        let opened = File::open(path.parent().unwrap_or(Path::new("/")))
+            .and_then(|directory| {
+                let last = PathBuf::from(path.file_name().ok_or(io::ErrorKind::NotFound)?);
+                let file = open_in(&directory, &last)?;
+                let id = id_of(&file)?;
+                Ok((file, Anchor::Namespace { directory, name: last, id }, id))
+            })
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => missing(()),
+                _ => AttachError::of(format!("opening the namespace {name}"), source),
+            });
+        let (file, anchor, id) = opened?;
+        if id == own_id()? {
+            return Err(AttachError::Shared {
+                what: format!("namespace {name}"),
+                advice: "it is that of this process; use `weir host`".into(),
+            });
+        }
+        let netns = NetNs::of(file.into());
+        Ok(Site { name: self.to_string(), netns, owner: None, on_host: false, anchor })
+    }
+
+    fn in_group(&self, group: Cgroup) -> Result<Site, AttachError> {
+        let owner = Some(group.owner);
+        Ok(Site { owner, anchor: Anchor::Cgroup(group), ..self.on_host()? })
+    }
+
+    fn on_host(&self) -> Result<Site, AttachError> {
+        Ok(Site {
+            name: self.to_string(),
+            netns: NetNs::current()?,
+            owner: None,
+            on_host: true,
+            anchor: Anchor::Permanent,
+        })
+    }
+}
+
+/// The namespace of a process, its anchor, and whether this process is in the same namespace.
+fn of_process(pid: u32) -> io::Result<(NetNs, Anchor, bool)> {
+    let directory = File::open(format!("/proc/{pid}"))?;
+    let name = PathBuf::from("ns/net");
+    let file = open_in(&directory, &name)?;
+    let id = id_of(&file)?;
+    let is_own = id == own_id()?;
+    Ok((NetNs::of(file.into()), Anchor::Namespace { directory, name, id }, is_own))
+}
+
+fn open_in(directory: &File, name: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    match openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => Ok(file.into()),
+        // The process has ended.
+        Err(rustix::io::Errno::SRCH) => Err(io::ErrorKind::NotFound.into()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Device and number of a namespace's file.
+fn id_of(file: &File) -> io::Result<(u64, u64)> {
+    let metadata = file.metadata()?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn own_id() -> io::Result<(u64, u64)> {
+    id_of(&File::open("/proc/self/ns/net")?)
+}
+
+fn user(name: &str) -> Result<u32, AttachError> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let found = User::from_name(name).ok().flatten();
+    found.map(|user| user.uid.as_raw()).ok_or_else(|| AttachError::Missing {
+        what: format!("user {name}"),
+        known: "; `getent passwd` lists them".into(),
+    })
+}
+
+fn known_namespaces() -> String {
+    let entries = std::fs::read_dir(NAMED).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).take(MOST_NAMES).collect();
+    names.sort();
+    match names.len() {
+        0 => "; `ip netns` lists none".into(),
+        _ => format!("; `ip netns` lists {}", names.join(", ")),
+    }
+}
+
+/// The directory of named namespaces.
+const NAMED: &str = "/run/netns";
+/// The most names in an error.
+const MOST_NAMES: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_targets_are_named_with_a_remedy() {
+        for (text, words) in [
+            ("pid:4194304", "process 4194304"),
+            ("netns:no-such-place", "ip netns"),
+            ("netns:../../proc/no-such/ns/net", "no-such"),
+            ("user:no-such-user", "getent"),
+        ] {
+            let error = text.parse::<Target>().unwrap().find().expect_err(text).to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_namespace_of_this_process_is_refused() {
+        let error = "netns:/proc/self/ns/net".parse::<Target>().unwrap().find().unwrap_err();
+        assert!(error.to_string().contains("weir host"), "{error}");
+    }
+}

@@ -1,0 +1,30 @@
+//! Puts what is already running behind an emulated link: the packets of a namespace, a container, a
+//! control group or a user pass through two ports of the live loop.
+//!
+//! A [`Target`] is found as one or more [`Site`]s. An [`Attachment`] redirects the packets of
+//! one interface of a site to two TAP devices, which are the ports. BPF programs redirect only
+//! the packets that a [`Selection`] selects; the others never reach Weir. The kernel detaches the
+//! programs when their descriptors close, so the traffic flows directly again when Weir ends, in
+//! whatever manner ([ADR 0012](../../docs/adr/0012-attach.md)).
+
+mod attachment;
+mod cgroup;
+mod engine;
+mod error;
+mod find;
+mod pattern;
+#[cfg(feature = "bpf")]
+mod programs;
+#[cfg(not(feature = "bpf"))]
+#[path = "no_programs.rs"]
+mod programs;
+mod selection;
+mod target;
+
+pub use attachment::{Attachment, Heartbeat, interfaces, try_out};
+pub use engine::Engine;
+pub use error::AttachError;
+pub use find::Site;
+pub use pattern::Pattern;
+pub use selection::{Owner, PortRange, Prefix, Selection};
+pub use target::Target;
