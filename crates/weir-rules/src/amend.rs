@@ -2,7 +2,8 @@
 //!
 //! The words are read over the link in force, so each keyword replaces its own value. Some keywords
 //! share a value, and the last one wins: `bw`, `trace` and a table with rates are the rate; a trace
-//! that is a table and `schedule` are the link's one table.
+//! that is a table and `schedule` are the link's one table; a scheduler, an AQM and `droptail` are
+//! the management of its queue.
 
 use weir_core::config::Capacity;
 
@@ -10,7 +11,7 @@ use crate::check;
 use crate::diagnostic::Diagnostics;
 use crate::files::Files;
 use crate::keyword::draft::Draft;
-use crate::keyword::{BW, SCHEDULE, TRACE};
+use crate::keyword::{BW, DROPTAIL, Group, Keyword, SCHED, SCHEDULE, TRACE};
 use crate::link::LinkSpec;
 use crate::parse;
 use crate::spec::Checked;
@@ -32,6 +33,13 @@ pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {
     }
     if rate && !trace && traces_rate(base) {
         forget_trace(&mut draft.spec);
+    }
+    let manages = |row: &Keyword| row.group == Group::Aqm || row.name == DROPTAIL.name;
+    let (sched, aqm) = (names(SCHED.name), seen.iter().any(|(row, _)| manages(row)));
+    if sched && !aqm {
+        draft.spec.pipe.queue.aqm = None;
+    } else if aqm && !sched {
+        draft.spec.pipe.scheduler = None;
     }
     let mut spec = check::build(draft, text, files, &mut diagnostics);
     if trace && !rate && schedules_rate(&spec) {
@@ -145,6 +153,20 @@ mod tests {
             changed("schedule delays.csv bw 1Mbit/s", "loss 1%"),
             "bw 1Mbit/s schedule delays.csv loss 0.01"
         );
+    }
+
+    #[test]
+    fn a_scheduler_and_an_aqm_replace_one_another() {
+        let (codel, fq_codel) =
+            ("bw 2Mbit/s queue 90 aqm codel", "bw 2Mbit/s queue 90 sched fq_codel");
+        assert_eq!(changed(codel, "sched fq_codel"), fq_codel);
+        assert_eq!(changed(fq_codel, "codel"), codel);
+        assert_eq!(changed(fq_codel, "droptail"), "bw 2Mbit/s queue 90");
+        assert_eq!(changed(fq_codel, "sched cake bw 1Mbit/s"), "bw 1Mbit/s queue 90 sched cake");
+        assert_eq!(changed(fq_codel, "loss 1%"), "bw 2Mbit/s loss 0.01 queue 90 sched fq_codel");
+        let base = check_spec(codel, &NoFiles).spec.expect("a specification");
+        let both = check_change(&base, "sched fq_codel aqm pie", &NoFiles);
+        assert!(both.spec.is_none(), "a change cannot name both");
     }
 
     #[test]

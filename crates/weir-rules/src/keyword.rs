@@ -18,7 +18,7 @@ pub(crate) use delay::{DELAY, JITTER, REORDER};
 pub(crate) use device::{CPU, RING};
 pub use draft::Object;
 pub(crate) use impairment::LOSS;
-pub(crate) use queue::{LIMIT, SCHED};
+pub(crate) use queue::{DROPTAIL, LIMIT, SCHED};
 pub(crate) use rate::{BURST, BW, PROFILE, SCHEDULE, TRACE};
 pub use row::{Choice, Group, Keyword, Part};
 pub(crate) use value::Value;
