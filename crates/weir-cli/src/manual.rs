@@ -202,7 +202,7 @@ mod tests {
         let page = page_of("run");
         let (_, rest) = page.split_once(".SH EXAMPLES\n.PP\n.nf\n  weir run").expect("examples");
         let (examples, text) = rest.split_once(".fi\n").expect("an end");
-        assert_eq!(examples.lines().count(), 4, "{examples}");
+        assert_eq!(examples.lines().count(), 5, "{examples}");
         assert!(text.starts_with(".PP\nThe program runs in its own network."), "{text}");
     }
 

@@ -91,11 +91,11 @@ mod tests {
         };
         let links = vec![link("up", ""), link("down", "bw 4Mbit/s delay 20ms")];
         let text = table(&[view("curl", false, links), view("b", true, Vec::new())]);
-        let lines: Vec<&str> = text.lines().collect();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[1].starts_with("curl  run   7    1 min 01 s  curl -O"), "{text}");
         assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
-        assert!(lines[2].trim().starts_with("down  bw 4Mbit/s"), "{text}");
+        assert!(lines[2].starts_with("down  bw 4Mbit/s"), "{text}");
         assert!(lines[3].ends_with("-     by rules"), "{text}");
     }
 }

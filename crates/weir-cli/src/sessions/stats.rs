@@ -202,7 +202,8 @@ mod tests {
     fn rates_are_those_since_the_last_reading() {
         let (before, now) = (reading(1_000_000_000, 250_000), reading(1_500_000_000, 500_000));
         let text = table(&now, &before, "curl");
-        let row = text.lines().find(|line| line.starts_with("down")).expect("a row");
+        let row = text.lines().map(str::trim).find(|line| line.starts_with("down"));
+        let row = row.expect("a row");
         let cells: Vec<&str> =
             row.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect();
         assert_eq!(
