@@ -93,7 +93,7 @@ fn main() -> ExitCode {
 
 /// Tests of delays and of the times of single packets. They need the whole machine.
 fn timed() -> Vec<Trial> {
-    let modules = [links::tests(), rules::tests(), aqm::tests()];
+    let modules = [links::tests(), rules::tests(), scenario::delays(), aqm::tests()];
     modules.into_iter().flatten().collect()
 }
 

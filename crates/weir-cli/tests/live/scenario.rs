@@ -15,12 +15,16 @@ use weir_sim::measure::Plan;
 use crate::common::{Copies, Lab, NOBODY, Need, number, output_of, trial, until};
 use crate::schema::document;
 
-/// The tests of this file.
+/// The test of this file that compares delays within a fraction of a millisecond.
+pub(crate) fn delays() -> Vec<Trial> {
+    vec![trial("live_runs_of_a_scenario_agree_with_simulated_ones", &[], agreement)]
+}
+
+/// The other tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         // The longest test comes first, so that it does not end alone.
         trial("congested_live_runs_do_not_differ_from_simulated_ones", &[Need::Root], congestion),
-        trial("live_runs_of_a_scenario_agree_with_simulated_ones", &[], agreement),
         trial("packets_go_the_scenarios_routes_and_no_others", &[], routes),
         trial(
             "programs_run_on_their_hosts_and_the_kernels_tcp_fills_a_link",
