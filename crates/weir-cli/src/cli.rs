@@ -23,7 +23,6 @@ pub(crate) struct Cli {
 }
 
 /// The commands.
-#[expect(clippy::large_enum_variant, reason = "a process has one value of this type")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a program behind an emulated network.

@@ -197,7 +197,7 @@ mod tests {
     fn a_reused_descriptor_has_the_hosts_of_its_new_packet() {
         let mut store = StampedDescriptors::new(0);
         let header = Header { ecn: Ecn::NotEct, dscp: 0, hash: 7 };
-        let mut enter = |store: &mut StampedDescriptors, hosts| {
+        let enter = |store: &mut StampedDescriptors, hosts| {
             let id = store.allocate(100, 0, Nanos(5), header);
             store.set_hosts(id, hosts);
             id

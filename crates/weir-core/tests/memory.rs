@@ -57,7 +57,7 @@ fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
     };
     match action {
         Action::Pipe(id) => {
-            emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue, scheduler: None })
+            emulator.set_pipe(Nanos::ZERO, id, &PipeConfig { link, queue, scheduler: None });
         }
         Action::Queue(id) => {
             emulator.set_scheduler(

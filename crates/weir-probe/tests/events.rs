@@ -165,10 +165,28 @@ fn a_lock_free_discipline_is_recorded_on_all_processors() {
 
 #[test]
 fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
-    let Some(place) = Place::new() else { return };
+    // Some kernels call no program for a dequeue that interrupts certain threads. Such a dequeue is
+    // missing, but a train never counts as too many packets.
+    let mut counted = Vec::new();
+    for _ in 0..5 {
+        let Some(log) = train_through_a_small_bucket() else { return };
+        let packets = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
+        assert!(packets.0 <= 10 && packets.1 <= 10, "{log:?}");
+        if packets == (10, 10) {
+            assert!(unexplained(&log.events).values().all(|sum| *sum == 0), "{log:?}");
+            return;
+        }
+        counted.push(packets);
+    }
+    panic!("packets in and out in each run: {counted:?}");
+}
+
+/// Sends an offload train of ten packets through a discipline, and records its events.
+fn train_through_a_small_bucket() -> Option<Log> {
+    let place = Place::new()?;
     // The bucket is smaller than the train, so the discipline must cut the train.
     place.discipline("add dev x0 root handle 1: tbf rate 50mbit burst 3000 limit 200k");
-    let log = watch(&place.plan("x0", Method::Events), |source, log| {
+    watch(&place.plan("x0", Method::Events), |source, log| {
         let socket =
             place.within(|| std::net::UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGsoSegment, &1000)
@@ -178,12 +196,5 @@ fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
         for _ in 0..10 {
             source.turn(log).expect("the devices stay");
         }
-    });
-    let Some(log) = log else { return };
-    assert_eq!(
-        (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue)),
-        (10, 10),
-        "{log:?}"
-    );
-    assert!(unexplained(&log.events).values().all(|sum| *sum == 0), "{log:?}");
+    })
 }

@@ -126,7 +126,7 @@ impl Sender {
             let wrote = self.write();
             let mut done = false;
             self.host.drive(context, |event| {
-                done |= matches!(event, Event::Stream(StreamEvent::Finished { .. }))
+                done |= matches!(event, Event::Stream(StreamEvent::Finished { .. }));
             });
             if done {
                 self.host.deadline = Nanos::MAX;

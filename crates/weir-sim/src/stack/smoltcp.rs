@@ -206,7 +206,7 @@ impl Host {
         let mut interface = Interface::new(config, &mut wire, Instant::ZERO);
         let own = ADDRESSES[usize::from(back)];
         interface.update_ip_addrs(|addresses| {
-            addresses.push(IpCidr::new(own, 24)).expect("there is room for one address")
+            addresses.push(IpCidr::new(own, 24)).expect("there is room for one address");
         });
         // Only the sender needs a large send buffer, and only the receiver needs a large receive
         // buffer.
