@@ -1,7 +1,7 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
 //! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
-//! at a time. Tests that measure shares and rates under small loads run six at a time. Tests that
+//! at a time. Tests that measure shares and rates under small loads run five at a time. Tests that
 //! mostly wait, for processes to end and files to appear, run eight at a time. Each test runs in a
 //! process of its own. As root, the process first moves into its own network and mount namespaces,
 //! so that a fault cannot affect the machine. As an ordinary user, the tests rely on user
@@ -64,7 +64,7 @@ struct Group {
 const GROUPS: [Group; 4] = [
     Group { name: "timed", at_once: 1, tests: timed },
     Group { name: "compared", at_once: 2, tests: compared },
-    Group { name: "shaped", at_once: 6, tests: shaped },
+    Group { name: "shaped", at_once: 5, tests: shaped },
     Group { name: "waiting", at_once: 8, tests: waiting },
 ];
 

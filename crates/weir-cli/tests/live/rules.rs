@@ -98,41 +98,44 @@ fn reordering(lab: &Lab) {
 }
 
 fn weights(lab: &Lab) {
-    let (load, seconds, rate) = (load(), 2, 10_000_000.0);
     for scheduler in ["wf2q+", "rr"] {
-        let rules = format!(
-            "pipe 1 config bw 10Mbit/s\nsched 1 config type {scheduler}\n\
-             queue 1 config sched 1 weight 10\nqueue 2 config sched 1 weight 1\n\
-             add 100 queue 1 udp from any to any 9001 out\n\
-             add 200 queue 2 udp from any to any 9002 out\n"
-        );
-        let file = lab.file("test.rules", &rules);
-        let out = |name: &str| lab.path(name).display().to_string();
-        let send = |port| {
-            format!(
-                "{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 \
-                 --after 0.5 >/dev/null"
-            )
-        };
-        let receive = |port, name| {
-            format!("{load} recv --bind 0.0.0.0:{port} --seconds 1.8 --json --out {}", out(name))
-        };
-        let left = format!("{} & {}; wait", send(9001), send(9002));
-        let right =
-            format!("{} & {}; wait", receive(9001, "heavy.json"), receive(9002, "light.json"));
-        let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
-        let (heavy, light) = (
-            lab.reception("heavy.json").bits_per_second,
-            lab.reception("light.json").bits_per_second,
-        );
-        let (off_heavy, off_light) =
-            (heavy / (rate * 10.0 / 11.0) - 1.0, light / (rate / 11.0) - 1.0);
-        assert!(
-            off_heavy.abs() < 0.02 && off_light.abs() < 0.03,
-            "{scheduler}: {heavy:.0} and {light:.0} bit/s"
-        );
-        assert!(drops(pipe(&result, 1), "queue_full") > 100, "more was offered than fits");
+        let mut shown = Vec::new();
+        // On a busy machine one sender may start late, and the other then has the link alone.
+        let agrees = (0..3).any(|_| {
+            let (heavy, light) = rates_by_weight(lab, scheduler);
+            shown.push(format!("{heavy:.0} and {light:.0}"));
+            (heavy / (LINK * 10.0 / 11.0) - 1.0).abs() < 0.02
+                && (light / (LINK / 11.0) - 1.0).abs() < 0.03
+        });
+        assert!(agrees, "{scheduler}: {shown:?} bit/s");
     }
+}
+
+/// The received rates, in bit/s, of two flows with weights of 10 and 1.
+fn rates_by_weight(lab: &Lab, scheduler: &str) -> (f64, f64) {
+    let (load, seconds) = (load(), 2);
+    let rules = format!(
+        "pipe 1 config bw 10Mbit/s\nsched 1 config type {scheduler}\n\
+         queue 1 config sched 1 weight 10\nqueue 2 config sched 1 weight 1\n\
+         add 100 queue 1 udp from any to any 9001 out\n\
+         add 200 queue 2 udp from any to any 9002 out\n"
+    );
+    let file = lab.file("test.rules", &rules);
+    let out = |name: &str| lab.path(name).display().to_string();
+    let send = |port| {
+        format!(
+            "{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 \
+             --after 0.5 >/dev/null"
+        )
+    };
+    let receive = |port, name| {
+        format!("{load} recv --bind 0.0.0.0:{port} --seconds 1.8 --json --out {}", out(name))
+    };
+    let left = format!("{} & {}; wait", send(9001), send(9002));
+    let right = format!("{} & {}; wait", receive(9001, "heavy.json"), receive(9002, "light.json"));
+    let result = lab.pair_with(&["--rules", &file], 7, &left, &right);
+    assert!(drops(pipe(&result, 1), "queue_full") > 100, "more was offered than fits");
+    (lab.reception("heavy.json").bits_per_second, lab.reception("light.json").bits_per_second)
 }
 
 fn chain(lab: &Lab) {
@@ -353,3 +356,6 @@ const SIZE: usize = 500;
 const TURNS: u32 = 300;
 /// Time between two packets of a sampled customer.
 const TURN: Duration = Duration::from_micros(13_333);
+
+/// Rate in bit/s of the link that two flows share by weight.
+const LINK: f64 = 10_000_000.0;
