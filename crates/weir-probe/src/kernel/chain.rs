@@ -81,12 +81,49 @@ impl Chain {
     }
 }
 
+/// The bytes of an event. `packets` is the number of its packets, and `before` the backlog in bytes
+/// before it, if that is known.
+///
+/// The kernel reports an enqueue when the discipline has accepted the packet. A discipline that cuts
+/// an offload train has then freed the train, so the length in the record means nothing; the growth
+/// of the backlog is the length of the accepted packets. It is too small if waiting packets were
+/// dropped between the two events.
+pub(super) fn accepted_bytes(record: &Record, packets: u32, before: Option<u32>) -> u32 {
+    if record.kind == Kind::Dequeue || packets <= 1 {
+        return record.bytes;
+    }
+    match before {
+        Some(before) => record.backlog.saturating_sub(before),
+        None if record.qlen == packets => record.backlog,
+        // Nothing that was accepted is longer than the whole backlog.
+        None => record.bytes.min(record.backlog),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Chain, Rule};
+    use super::{Chain, Rule, accepted_bytes};
     use crate::kernel::records::{Key, Kind, Record};
+
+    #[test]
+    fn a_cut_train_has_the_bytes_by_which_the_backlog_grew() {
+        let event = |kind, packets, backlog| Record {
+            bytes: 3_163_392_639,
+            backlog,
+            ..record(kind, packets, 12, 0, 0)
+        };
+        let train = event(Kind::Enqueue, 10, 12_504);
+        assert_eq!(accepted_bytes(&train, 10, Some(2084)), 10_420);
+        // Two other packets were there, or the queue was empty.
+        assert_eq!(accepted_bytes(&train, 10, None), 12_504);
+        assert_eq!(accepted_bytes(&Record { qlen: 10, ..train }, 10, None), 12_504);
+        let whole = Record { bytes: 10_042, ..train };
+        assert_eq!(accepted_bytes(&whole, 1, Some(0)), 10_042);
+        let sent = Record { bytes: 2084, ..event(Kind::Dequeue, 2, 0) };
+        assert_eq!(accepted_bytes(&sent, 2, Some(2084)), 2084);
+    }
 
     fn record(kind: Kind, packets: u32, qlen: u32, drops: u32, requeues: u32) -> Record {
         let key = Key { address: 1, ops: 2, ifindex: 3, netns: 4, handle: 5, parent: u32::MAX };

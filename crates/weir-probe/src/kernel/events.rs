@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use libbpf_rs::Link;
 use weir_linux::sys::shared::SharedWords;
 
-use super::chain::{Chain, Rule};
+use super::chain::{Chain, Rule, accepted_bytes};
 use super::layout::{MAX_DEVICES, PER_CPU, ROOT, Slot};
 use super::records::{self, Key, Kind, Record, Records};
 use super::sampling::Sampling;
@@ -62,6 +62,8 @@ struct Tracked {
     id: QueueId,
     chain: Chain,
     last: u64,
+    /// The backlog in bytes after the last event.
+    backlog: u32,
 }
 
 /// The numbers of recorded and of missing events.
@@ -255,7 +257,10 @@ impl Recording {
             let place = (netns.as_deref(), &group.devices);
             let id =
                 group.catalogue.adopt(record.time, seen, &mut self.sampling.numbers, place, sink);
-            self.tracked.insert(record.key, Tracked { id, chain: Chain::begin(record), last: 0 });
+            self.tracked.insert(
+                record.key,
+                Tracked { id, chain: Chain::begin(record), last: 0, backlog: 0 },
+            );
         }
         let rule = if record.flags & PER_CPU != 0 {
             Rule::Loose(processors())
@@ -266,9 +271,12 @@ impl Recording {
         };
         let Some(queue) = self.tracked.get_mut(&record.key) else { return Ok(()) };
         let (mut packets, mut after_gap) = (record.packets, false);
+        let mut before = None;
         if queue.last > 0 {
             (packets, after_gap) = queue.chain.follow(record, rule);
+            before = (!after_gap).then_some(queue.backlog);
         }
+        queue.backlog = record.backlog;
         // This happens only in a lock-free discipline, if a processor was interrupted between
         // reading the clock and writing the record.
         after_gap |= record.time < queue.last;
@@ -276,7 +284,8 @@ impl Recording {
         queue.last = time;
         let kind =
             if record.kind == Kind::Enqueue { EventKind::Enqueue } else { EventKind::Dequeue };
-        let &Record { bytes, qlen, backlog, drops, cpu, .. } = record;
+        let bytes = accepted_bytes(record, packets, before);
+        let &Record { qlen, backlog, drops, cpu, .. } = record;
         self.batch.push(Event {
             queue: queue.id,
             time,
@@ -303,6 +312,7 @@ impl Recording {
     fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
         let Some(queue) = self.tracked.get_mut(&record.key) else { return };
         queue.chain.empty();
+        queue.backlog = 0;
         if record.qlen > 0 {
             let name = self.sampling.groups[at]
                 .devices
