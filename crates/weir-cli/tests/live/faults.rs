@@ -73,7 +73,7 @@ fn without_descriptors(lab: &Lab) {
 fn stopped(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
-    daemon.send("pipe 1 config delay 5ms queue 5000\nadd 100 pipe 1 udp from any to any 9000");
+    daemon.send("pipe 1 config delay 50ms queue 5000\nadd 100 pipe 1 udp from any to any 9000");
     let (pid, client) = (daemon.pid(), daemon.client().clone());
     let stopping = std::thread::spawn(move || {
         let arrived = || client.pipes().expect("pipes")[0].state.counters.packets_in;
