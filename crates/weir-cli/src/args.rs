@@ -8,51 +8,14 @@ use clap::{Args, ValueEnum};
 use weir_rules::quantity::{self, QuantityError};
 
 use crate::offers::Offered;
+use crate::spec::Wanted;
 
 /// Options of `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The direction from the program to the network, as a SPEC.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        conflicts_with = "link",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) up: Option<String>,
-    /// The direction from the network to the program, as a SPEC.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        conflicts_with = "link",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) down: Option<String>,
-    /// Both directions, as a SPEC: `4M/20ms`, or words such as
-    /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) link: Option<String>,
-    /// A well-known network (see `weir presets`); --up and --down replace its directions.
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "link",
-        value_parser = preset_names(),
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) preset: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
     /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC.
     /// `in` and `out` are relative to the program, and `eth0` is its interface.
     #[arg(
@@ -250,6 +213,69 @@ fn parse_choice(text: &str) -> Result<weir_control::owner::Choice, String> {
 /// The two interfaces of a bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BridgeNames(pub(crate) [String; 2]);
+
+/// The access link of a program, or of what is attached to.
+#[derive(Debug, Args)]
+pub(crate) struct AccessArgs {
+    /// The direction from the program or target to the network, as a SPEC.
+    #[arg(
+        long,
+        value_name = "SPEC",
+        conflicts_with = "link",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) up: Option<String>,
+    /// The direction from the network to the program or target, as a SPEC.
+    #[arg(
+        long,
+        value_name = "SPEC",
+        conflicts_with = "link",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) down: Option<String>,
+    /// Both directions, as a SPEC: `4M/20ms`, or words such as
+    /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) link: Option<String>,
+    /// A well-known network (see `weir presets`); --up and --down replace its directions.
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "link",
+        value_parser = preset_names(),
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
+    pub(crate) preset: Option<String>,
+}
+
+impl AccessArgs {
+    /// The two directions, from the program or target to the network first.
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            link: self.link.as_deref(),
+            forth: ("--up", self.up.as_deref()),
+            back: ("--down", self.down.as_deref()),
+            preset: self.preset.as_deref(),
+            user_is_left: true,
+        }
+    }
+
+    /// Whether none of the options is given.
+    pub(crate) fn is_empty(&self) -> bool {
+        [&self.up, &self.down, &self.link, &self.preset].iter().all(|spec| spec.is_none())
+    }
+}
 
 /// The link between two equal sides.
 #[derive(Debug, Args)]
@@ -593,8 +619,8 @@ const RUN_EXAMPLES: &str = "Examples:
 
 The program runs in its own network. It reaches this machine as `host`, and all other networks
 through this machine. Inside another `weir run`, `host` is the outer program's network, and the
-machine is `outer-host`. The exit code is that of the program; 125 if weir itself failed, 126 and 127
-as in a shell, 2 for a bad command line. SPEC: `weir check` explains a specification, and
+machine is `outer-host`. The exit code is that of the program; 125 if weir itself failed, 126 and
+127 as in a shell, 2 for a bad command line. SPEC: `weir check` explains a specification, and
 docs/link-spec.md describes all words.";
 const PAIR_EXAMPLES: &str = "Examples:
   weir pair --link 10M/20ms --left 'iperf3 -s -1' --right 'iperf3 -c left -t 5'

@@ -15,14 +15,13 @@ use weir_live::{
 };
 use weir_report::RunInfo;
 
-use crate::args::{CommonArgs, parse_time};
+use crate::args::{AccessArgs, CommonArgs, parse_time};
 use crate::live::{not_built, tuning, wall_time};
-use crate::offers::Offered;
 use crate::output::{Failure, USAGE, check_destinations, say, write_results};
 use crate::plan::{Plan, Running};
 use crate::progress::{Progress, progress};
 use crate::remote;
-use crate::spec::{Directions, Wanted, directions};
+use crate::spec::{Directions, directions};
 
 /// Options of `weir attach`.
 #[derive(Debug, Args)]
@@ -54,7 +53,12 @@ pub(crate) struct HostArgs {
     #[arg(long, value_name = "PATH", help_heading = "Selection")]
     pub(crate) cgroup: Option<std::path::PathBuf>,
     /// Undo everything after this time, so that nobody locks himself out.
-    #[arg(long = "for", value_name = "TIME", default_value = "10min", value_parser = parse_duration)]
+    #[arg(
+        long = "for",
+        value_name = "TIME",
+        default_value = "10min",
+        value_parser = parse_duration
+    )]
     pub(crate) duration: Duration,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
@@ -63,46 +67,8 @@ pub(crate) struct HostArgs {
 /// The links, and the packets that pass through them.
 #[derive(Debug, Args)]
 pub(crate) struct ShapeArgs {
-    /// What the target sends, as a SPEC.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        conflicts_with = "link",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) up: Option<String>,
-    /// What the target receives, as a SPEC.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        conflicts_with = "link",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) down: Option<String>,
-    /// Both directions, as a SPEC: `4M/20ms`, or words such as
-    /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
-    #[arg(
-        long,
-        value_name = "SPEC",
-        value_parser = Offered::LINKS,
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) link: Option<String>,
-    /// A well-known network (see `weir presets`); --up and --down replace its directions.
-    #[arg(
-        long,
-        value_name = "NAME",
-        conflicts_with = "link",
-        value_parser = crate::args::preset_names(),
-        hide_possible_values = true,
-        help_heading = "Network"
-    )]
-    pub(crate) preset: Option<String>,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
     /// Shape this interface; may be given several times. By default all interfaces of the target
     /// that are up and carry Ethernet frames; on the machine itself, those with a default route.
     #[arg(long, value_name = "NAME", help_heading = "Selection")]
@@ -140,14 +106,8 @@ fn shape(
     duration: Option<Duration>,
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
-    let specs = directions(&Wanted {
-        link: shape.link.as_deref(),
-        forth: ("--up", shape.up.as_deref()),
-        back: ("--down", shape.down.as_deref()),
-        preset: shape.preset.as_deref(),
-        user_is_left: true,
-    })?;
-    if [&shape.up, &shape.down, &shape.link, &shape.preset].iter().all(|spec| spec.is_none()) {
+    let specs = directions(&shape.access.wanted())?;
+    if shape.access.is_empty() {
         let message = "nothing to emulate: give --up, --down, --link or --preset, such as --down \
                        4M/20ms";
         return Err(Failure::new(USAGE, message));

@@ -35,14 +35,7 @@ use crate::spec::{Directions, Wanted, directions};
 /// `weir run`.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let rules = ruled(args.rules.as_deref(), Where::Machine)?;
-    let wanted = Wanted {
-        link: args.link.as_deref(),
-        forth: ("--up", args.up.as_deref()),
-        back: ("--down", args.down.as_deref()),
-        preset: args.preset.as_deref(),
-        user_is_left: true,
-    };
-    let emulation = emulation(["up", "down"], directions(&wanted)?, rules);
+    let emulation = emulation(["up", "down"], directions(&args.access.wanted())?, rules);
     check_destinations(&args.common)?;
     let setup = RunSetup {
         mtu: args.place.mtu,

@@ -9,8 +9,8 @@ use weir_live::remote::{About, ReserveError, Reserved, Served};
 
 use crate::output::{Failure, USAGE, say};
 
-/// Binds the socket of this command: with the name `wanted`, or one like `derived`. Without a wanted
-/// name, links run even where no socket can be bound; a note then says so.
+/// Binds the socket of this command: with the name `wanted`, or one like `derived`. Without a
+/// wanted name, links run even where no socket can be bound; a note then says so.
 ///
 /// The call comes before the namespaces of the links exist, so that this user reaches the socket
 /// from outside.
