@@ -1,7 +1,7 @@
 //! The directory in which the sessions of a user have their sockets, and the sessions in it.
 //!
-//! A session `curl` listens on `curl.sock`. The directory belongs to the user, and no other user may
-//! enter it; a directory for which this does not hold is never used. A session that is killed
+//! A session `curl` listens on `curl.sock`. The directory belongs to the user, and no other user
+//! may enter it; a directory for which this does not hold is never used. A session that is killed
 //! leaves its socket, on which nobody listens any more: whoever lists the sessions removes it.
 
 use std::ffi::OsStr;

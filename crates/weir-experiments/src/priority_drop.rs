@@ -1,8 +1,8 @@
 //! Strict priority in front of an interface that blocks or drops.
 //!
 //! Eight flows of 1 Mbit/s, each of another priority, share a link of 5 Mbit/s. If the interface
-//! blocks, the strict queues fill up and decide which packets leave. If it drops, the traffic manager
-//! passes every packet at once, and the interface discards packets of all priorities alike.
+//! blocks, the strict queues fill up and decide which packets leave. If it drops, the traffic
+//! manager passes every packet at once, and the interface discards packets of all priorities alike.
 
 use weir_core::config::{Capacity, LinkConfig};
 use weir_core::key::FlowKey;

@@ -466,9 +466,10 @@ pub(crate) fn link(message: &LinkMessage) -> Link {
         base: None,
         alias: None,
     };
-    let is_veth = message.attributes.iter().any(|attribute| {
-        matches!(attribute, LinkAttribute::LinkInfo(info) if info.contains(&LinkInfo::Kind(InfoKind::Veth)))
-    });
+    let veth = LinkInfo::Kind(InfoKind::Veth);
+    let is_veth = message.attributes.iter().any(
+        |attribute| matches!(attribute, LinkAttribute::LinkInfo(info) if info.contains(&veth)),
+    );
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),

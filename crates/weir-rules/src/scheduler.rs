@@ -1,5 +1,5 @@
-//! Reads and writes the scheduler of a link: `sched NAME` with the settings of that scheduler in the
-//! engine's table.
+//! Reads and writes the scheduler of a link: `sched NAME` with the settings of that scheduler in
+//! the engine's table.
 //!
 //! The settings directly follow the name. In that place a word always means the setting, even if
 //! the word is a keyword elsewhere.

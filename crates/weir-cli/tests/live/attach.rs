@@ -1,5 +1,5 @@
-//! Tests `weir attach` and `weir host`: what runs already is shaped, and its traffic is direct again
-//! after every kind of end.
+//! Tests `weir attach` and `weir host`: what runs already is shaped, and its traffic is direct
+//! again after every kind of end.
 
 use std::fs;
 use std::path::PathBuf;

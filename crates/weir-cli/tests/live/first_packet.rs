@@ -84,7 +84,10 @@ fn users_first_ping(lab: &Lab) {
 const SCENARIO: &str = r#"
 duration = "2s"
 node = [{ name = "a" }, { name = "b" }, { name = "r", kind = "router" }]
-link = [{ between = ["a", "r"], spec = "delay 10ms" }, { between = ["r", "b"], spec = "delay 10ms" }]
+link = [
+    { between = ["a", "r"], spec = "delay 10ms" },
+    { between = ["r", "b"], spec = "delay 10ms" },
+]
 [[traffic]]
 name = "ping"
 kind = "program"

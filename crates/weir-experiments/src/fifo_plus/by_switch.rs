@@ -162,9 +162,9 @@ pub(super) fn alone(options: &Options, progress: &Progress<'_>) -> Finding {
         tables: vec![table],
         claims,
         notes: vec![
-            "FIFO+ sorts in an exact PIFO of 120 packets here. On eight strict queues of 15 packets \
-             one deadline has one queue, so its waits would be shorter than those of a FIFO of 120 \
-             for that reason alone."
+            "FIFO+ sorts in an exact PIFO of 120 packets here. On eight strict queues of 15 \
+             packets one deadline has one queue, so its waits would be shorter than those of a \
+             FIFO of 120 for that reason alone."
                 .to_owned(),
         ],
         ..Finding::default()

@@ -18,9 +18,9 @@
 //! workers). An observer receives packets through `tap` and `monitor`, on its own thread.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
-//! and multicast wait in the queue, occupy the link and may be lost. The ends that [`crate::topology`]
-//! sets up send no ARP, because they know each other's addresses. A frame that no header parser
-//! understands passes as opaque bytes.
+//! and multicast wait in the queue, occupy the link and may be lost. The ends that
+//! [`crate::topology`] sets up send no ARP, because they know each other's addresses. A frame that
+//! no header parser understands passes as opaque bytes.
 //!
 //! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where
 //! a packet counts as *out* when the kernel has accepted it. The loop counts wire packets itself,

@@ -16,10 +16,10 @@
 //! queues of its source or of its destination, whichever is larger.
 //!
 //! # Dither
-//! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with 16
-//! random bits. A quantum is thus rounded up or down at random. The mean is less than the exact
-//! quotient by a part of at most divisor / 65536. A quantum of 1514 that is not divided is 1513 once
-//! in 43 times.
+//! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with
+//! 16 random bits. A quantum is thus rounded up or down at random. The mean is less than the exact
+//! quotient by a part of at most divisor / 65536. A quantum of 1514 that is not divided is 1513
+//! once in 43 times.
 
 use alloc::vec::Vec;
 

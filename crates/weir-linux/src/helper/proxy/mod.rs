@@ -7,9 +7,9 @@
 //! congestion control. The proxy connects to the server first (see [`syn`]), so that the program
 //! sees a refusal as a refusal and a slow answer as a slow answer.
 //!
-//! Limits: [`LIMIT`](super::limit::LIMIT) connections, or fewer if the descriptor limit is lower; and 64 KiB read ahead
-//! per direction, stored only while a receiver is slow. Beyond the connection limit the proxy
-//! ignores first packets, as a busy host does, and the client sends them again.
+//! Limits: [`LIMIT`](super::limit::LIMIT) connections, or fewer if the descriptor limit is lower;
+//! and 64 KiB read ahead per direction, stored only while a receiver is slow. Beyond the connection
+//! limit the proxy ignores first packets, as a busy host does, and the client sends them again.
 
 mod syn;
 
