@@ -8,7 +8,6 @@ use clap::{Args, ValueEnum};
 use weir_rules::quantity::{self, QuantityError};
 
 use crate::offers::Offered;
-use crate::spec::Wanted;
 
 /// Options of `weir run`.
 #[derive(Debug, Args)]
@@ -260,17 +259,6 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// The two directions, from the program or target to the network first.
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            link: self.link.as_deref(),
-            forth: ("--up", self.up.as_deref()),
-            back: ("--down", self.down.as_deref()),
-            preset: self.preset.as_deref(),
-            user_is_left: true,
-        }
-    }
-
     /// Whether none of the options is given.
     pub(crate) fn is_empty(&self) -> bool {
         [&self.up, &self.down, &self.link, &self.preset].iter().all(|spec| spec.is_none())

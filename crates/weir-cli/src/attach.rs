@@ -21,7 +21,7 @@ use crate::output::{Failure, USAGE, check_destinations, say, write_results};
 use crate::plan::{Plan, Running};
 use crate::progress::{Progress, progress};
 use crate::remote;
-use crate::spec::{Directions, directions};
+use crate::spec::{Directions, Wanted, directions};
 
 /// Options of `weir attach`.
 #[derive(Debug, Args)]
@@ -106,7 +106,7 @@ fn shape(
     duration: Option<Duration>,
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
-    let specs = directions(&shape.access.wanted())?;
+    let specs = directions(&Wanted::access(&shape.access))?;
     if shape.access.is_empty() {
         let message = "nothing to emulate: give --up, --down, --link or --preset, such as --down \
                        4M/20ms";

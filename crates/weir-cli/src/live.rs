@@ -35,7 +35,7 @@ use crate::spec::{Directions, Wanted, directions};
 /// `weir run`.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let rules = ruled(args.rules.as_deref(), Where::Machine)?;
-    let emulation = emulation(["up", "down"], directions(&args.access.wanted())?, rules);
+    let emulation = emulation(["up", "down"], directions(&Wanted::access(&args.access))?, rules);
     check_destinations(&args.common)?;
     let setup = RunSetup {
         mtu: args.place.mtu,

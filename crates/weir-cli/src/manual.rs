@@ -22,7 +22,11 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
     ("66", "The script of a command of ipfw and dnctl cannot be read."),
     ("69", "No daemon answers, or the daemon refuses the command."),
     ("77", "The user may not connect to the daemon."),
-    ("125", "Weir failed, or this machine lacks something, such as a named interface."),
+    (
+        "125",
+        "Weir failed, or this machine lacks something, such as a named interface or the target \
+         of `weir attach`.",
+    ),
     ("126, 127", "A program cannot be executed, or there is no such program."),
     ("128 + N", "Signal N ended the command or its program."),
 ];

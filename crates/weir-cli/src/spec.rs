@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use weir_rules::presets::preset;
 use weir_rules::{Checked, Diagnostics, LinkSpec, canonical, check_spec};
 
-use crate::args::CheckArgs;
+use crate::args::{AccessArgs, CheckArgs};
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::{script, sim};
 
@@ -34,6 +34,19 @@ pub(crate) struct Wanted<'a> {
     /// Whether the preset's user is on the left. The preset's `up` is then the direction from left
     /// to right.
     pub(crate) user_is_left: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// The directions of an access link, from the program or target to the network first.
+    pub(crate) fn access(args: &'a AccessArgs) -> Self {
+        Self {
+            link: args.link.as_deref(),
+            forth: ("--up", args.up.as_deref()),
+            back: ("--down", args.down.as_deref()),
+            preset: args.preset.as_deref(),
+            user_is_left: true,
+        }
+    }
 }
 
 /// Parses both directions. A direction's own option takes precedence over `--link`, and `--link`
