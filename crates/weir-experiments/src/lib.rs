@@ -31,6 +31,7 @@
 //! - **Notes.** `Finding::notes` has what a reader must know to judge the finding, for example
 //!   which conditions the document does not state.
 
+mod dcf_anomaly;
 pub mod dql_ring;
 mod experiment;
 mod fifo_plus;
@@ -67,5 +68,6 @@ pub const EXPERIMENTS: &[Experiment] = &[
     pifo::EXACT,
     sp_pifo::SP_PIFO,
     dql_ring::EXPERIMENT,
+    dcf_anomaly::EXPERIMENT,
     s10::EXPERIMENT,
 ];

@@ -14,6 +14,9 @@ pub(crate) const QFQ_PLUS: &str = "P. Valente, patch that turns QFQ into QFQ+, O
 /// SP-PIFO.
 pub(crate) const SP_PIFO: &str = "A. Alcoz, A. Dietmüller and L. Vanbever, SP-PIFO: Approximating \
     Push-In First-Out Behaviors using Strict-Priority Queues, NSDI 2020";
+/// The performance anomaly of 802.11b.
+pub(crate) const ANOMALY: &str = "M. Heusse, F. Rousseau, G. Berger-Sabbatel and A. Duda, \
+    Performance anomaly of 802.11b, INFOCOM 2003";
 /// The Fast Queue Sampler.
 pub(crate) const SAMPLER: &str = "M. Sanalla, Z. Jahshan and R. Mitrany, Sampling Linux packet \
                                   transmission queues with Fast Queue Sampler";
