@@ -20,30 +20,13 @@
 //! 2018: six effects, each with a separate claim. The publication has no values for this network.
 //! The first table compares the results with our own measurements of the same network in ns-3.
 
-use std::sync::Arc;
-
-use weir_core::config::{
-    Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
-};
-use weir_core::device::{Completion, DeviceConfig, Done, DqlConfig, StageConfig};
-use weir_core::link::Overhead;
-use weir_core::sched::Kind;
-use weir_core::{Nanos, aqm};
-use weir_rules::manager::Manager;
-
+use super::experiment::{Experiment, Options, Progress};
+use super::parallel::counted;
+use super::ring_bed::{Bed, LoadKind, Measured, Queue};
+use super::sources::{NS3, RINGS as DOCUMENT, published};
 use weir_report::finding::{
     Axis, Cell, Claim, Finding, Plot, Provenance, Quantity, Range, Series, Style, Table, Unit,
 };
-use weir_sim::dumbbell::{add_managed, mbit};
-use weir_sim::network::{FlowSpec, Network};
-use weir_sim::packet::FlowId;
-use weir_sim::tcp::{self, cc};
-use weir_sim::traffic::{Cbr, Sink};
-use weir_sim::world::World;
-
-use super::experiment::{Experiment, Options, Progress};
-use super::parallel::counted;
-use super::sources::{NS3, RINGS as DOCUMENT, published};
 
 /// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -54,22 +37,6 @@ pub const EXPERIMENT: Experiment = Experiment {
              values: measured by us with ns-3",
     run,
 };
-
-/// The queue before the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
-    Fifo,
-    Prio,
-    CoDel,
-    FqCodel,
-}
-
-/// The load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LoadKind {
-    Overload,
-    Transfer,
-}
 
 /// One run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,143 +49,9 @@ struct Case {
     real_driver: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Measured {
-    /// One-way delay of probes, us: mean, median, 99th percentile.
-    probe: [f64; 3],
-    /// Goodput of all flows, Mbit/s.
-    goodput: f64,
-    /// Mean number of bytes in the device.
-    device_bytes: f64,
-}
-
 fn measure(case: &Case, seconds: u64) -> Measured {
-    let mut network = Network::new(1);
-    let overhead = Overhead { per_packet: 2, ..Overhead::NONE };
-    let link = |mbps, delay| LinkConfig {
-        capacity: Capacity::Constant(mbit(mbps)),
-        delay,
-        overhead,
-        ..LinkConfig::default()
-    };
-    let plain = |mbps, delay| {
-        let queue =
-            FlowsetConfig { limit: Some(QueueLimit::Packets(10_000)), ..FlowsetConfig::default() };
-        PipeConfig { link: link(mbps, delay), queue, scheduler: None }
-    };
-    let access = network.add_pipe(&plain(10_000, Nanos::from_micros(1)));
-    let back = network.add_pipe(&plain(1000, Nanos::from_micros(100)));
-    let wire =
-        LinkConfig { device: Some(Arc::new(device(case))), ..link(1000, Nanos::from_micros(100)) };
-    let router = match case.queue {
-        Queue::Fifo => add_managed(&mut network, &Manager::None, &wire, 1000),
-        Queue::CoDel => add_managed(
-            &mut network,
-            &Manager::Aqm(aqm::Policy::new(aqm::Kind::Codel)),
-            &wire,
-            1000,
-        ),
-        Queue::FqCodel => {
-            let manager = Manager::parse("fq_codel limit=1000").unwrap_or(Manager::None);
-            add_managed(&mut network, &manager, &wire, 1000)
-        }
-        Queue::Prio => {
-            let config =
-                SchedulerConfig { discipline: Kind::Prio.into(), ..SchedulerConfig::default() };
-            let queue = |priority| FlowsetConfig {
-                priority,
-                limit: Some(QueueLimit::Packets(1000)),
-                ..FlowsetConfig::default()
-            };
-            network.add_scheduler(&config, &wire, &FlowsetConfig::default(), &[queue(1), queue(0)])
-        }
-    };
-    let mut world = World::new(network);
-    let spec = |class: u16, port: u16| FlowSpec {
-        forward: vec![access, router],
-        back: vec![back],
-        key: weir_core::key::FlowKey {
-            src_port: port,
-            dst_port: 9,
-            proto: 17,
-            ethertype: 0x0800,
-            ..Default::default()
-        },
-        class,
-        group: u32::from(class),
-    };
-    match case.load {
-        LoadKind::Overload => {
-            // 1502 bytes on the wire at 1.2 Gbit/s.
-            let bulk =
-                Cbr::new(FlowId(0), 1500, 28, 1_200_000_000 / 1502 * 1500, Nanos::ZERO, Nanos::MAX);
-            world.add_flow(&spec(0, 1), Box::new(bulk), Box::new(Sink));
-        }
-        LoadKind::Transfer => {
-            let config = tcp::Config {
-                control: cc::Choice::new(cc::Kind::NewReno),
-                receive_buffer: WINDOW,
-                ..tcp::Config::default()
-            };
-            world.add_flow(
-                &spec(0, 1),
-                Box::new(tcp::Sender::new(FlowId(0), &config)),
-                Box::new(tcp::Receiver::new(FlowId(0), &config)),
-            );
-        }
-    }
-    let bps = 92 * 8 * 1_000_000 / 997;
-    world.add_flow(
-        &spec(1, 2),
-        Box::new(Cbr::new(FlowId(1), 92, 28, bps, Nanos::from_micros(10), Nanos::MAX)),
-        Box::new(Sink),
-    );
-    let warm_up = Nanos::from_secs(2);
-    world.run(warm_up);
-    world.network_mut().zero();
-    let end = Nanos::from_secs(2 + seconds);
-    world.run(end);
-    let network = world.network();
-    let span = end - warm_up;
-    let probe = &network.counts()[1].delay_ns;
-    let goodput = network.counts().iter().map(|count| count.goodput_bytes).sum::<u64>() as f64
-        * 8e3
-        / span.0 as f64;
-    let device_bytes = network
-        .stats(router)
-        .and_then(|stats| stats.device.as_ref())
-        .map_or(0.0, |device| device.mean_bytes(span.0));
-    Measured {
-        probe: [
-            probe.mean() / 1e3,
-            probe.quantile(0.5) as f64 / 1e3,
-            probe.quantile(0.99) as f64 / 1e3,
-        ],
-        goodput,
-        device_bytes,
-    }
-}
-
-fn device(case: &Case) -> DeviceConfig {
-    // The device reports after 32 packets or 100 us, and the driver needs 2 us per packet, as with
-    // a typical network card of 1 Gbit/s.
-    let (service, completion) = match case.real_driver {
-        true => (
-            Nanos::from_micros(2),
-            Completion { when: Done::Sent, frames: 32, time: Nanos::from_micros(100) },
-        ),
-        false => (Nanos::ZERO, Completion::default()),
-    };
-    DeviceConfig {
-        ring: StageConfig {
-            limit: QueueLimit::Packets(case.ring),
-            service,
-            ..StageConfig::default()
-        },
-        completion,
-        dql: case.dql.then(DqlConfig::default),
-        ..DeviceConfig::default()
-    }
+    let bed = Bed::new(case.queue, case.load, case.ring, case.dql);
+    if case.real_driver { bed.with_driver() } else { bed }.run(seconds, 1)
 }
 
 fn run(options: &Options, progress: &Progress<'_>) -> Finding {
@@ -310,7 +143,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
         let words = |word: &str| Cell::from(word);
         let mut row = vec![
             words(name(case.queue)),
-            words(if case.load == LoadKind::Overload { "overload" } else { "transfer" }),
+            words(if case.load == LoadKind::Transfer { "transfer" } else { "overload" }),
             words(if case.real_driver { "2 us, reports of 32" } else { "ideal" }),
             words(if case.dql { "on" } else { "off" }),
             Cell::from(case.ring.to_string()),
@@ -470,11 +303,11 @@ const EFFECTS: Provenance = published(DOCUMENT, "its conclusions, stated without
 /// Queues and their loads. A queue that treats all packets alike is measured below its capacity.
 const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::Fifo, LoadKind::Transfer),
-    (Queue::Prio, LoadKind::Overload),
+    (Queue::Prio, OVERLOAD),
     (Queue::CoDel, LoadKind::Transfer),
-    (Queue::FqCodel, LoadKind::Overload),
+    (Queue::FqCodel, OVERLOAD),
 ];
+/// Packets of 1502 bytes on the wire.
+const OVERLOAD: LoadKind = LoadKind::Overload(1500);
 /// Ring sizes in packets.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];
-/// The window of the transfer in bytes: 600 packets wait in a queue of 1000.
-const WINDOW: u32 = 900_000;

@@ -44,6 +44,8 @@ mod qfq_talk;
 pub mod queue_sampler;
 mod queues;
 pub mod rfc7928;
+mod ring_bed;
+mod ring_factors;
 pub mod s10;
 mod sources;
 mod sp_pifo;
@@ -68,6 +70,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     pifo::EXACT,
     sp_pifo::SP_PIFO,
     dql_ring::EXPERIMENT,
+    ring_factors::EXPERIMENT,
     dcf_anomaly::EXPERIMENT,
     s10::EXPERIMENT,
 ];
