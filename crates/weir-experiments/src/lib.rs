@@ -36,6 +36,7 @@ pub mod dql_ring;
 mod experiment;
 mod fifo_plus;
 mod measured;
+mod namespaces;
 mod parallel;
 mod pifo;
 mod priority_drop;

@@ -27,8 +27,8 @@ struct Stored {
 impl Collection {
     /// An empty collection in a directory.
     pub(super) fn new(directory: &Path, settings: &Settings) -> Self {
-        let key =
-            format!("{} {:?}", program(), (settings.quick, settings.seconds, &settings.clients));
+        let Settings { quick, full, seconds, clients, .. } = settings;
+        let key = format!("{} {:?}", program(), (quick, full, seconds, clients));
         Self { directory: directory.to_owned(), key, chapters: Vec::new() }
     }
 

@@ -28,6 +28,8 @@ pub(super) enum How {
 /// The options of an experiment.
 pub(super) struct Settings {
     pub(super) quick: bool,
+    /// Whether runs are as long as the published ones.
+    pub(super) full: bool,
     pub(super) show_progress: bool,
     /// The duration of an experiment in real time, if given.
     pub(super) seconds: Option<f64>,

@@ -57,6 +57,9 @@ pub(crate) struct ReproduceArgs {
     /// Seconds that each method reads in `queue-sampler`, in ten rounds: 5, or 1 with --quick.
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
+    /// Read with each method of `queue-sampler` for as long as in the publication: 180 s.
+    #[arg(long, conflicts_with_all = ["quick", "seconds"])]
+    pub(crate) full: bool,
     /// Numbers of clients in `queue-sampler`, each up to 250.
     #[arg(
         long,
@@ -96,6 +99,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     let show_progress = !args.quiet && std::io::stderr().is_terminal();
     let settings = Settings {
         quick: args.quick,
+        full: args.full,
         show_progress,
         seconds: args.seconds,
         clients: args.clients.clone(),
@@ -247,6 +251,7 @@ const EXAMPLES: &str = "Examples:
   weir reproduce qfq-talk --out figures
   weir reproduce fifo-plus-table
   sudo weir reproduce queue-sampler --seconds 10
+  sudo weir reproduce queue-sampler --full --clients 2,5 --out sampled
   weir reproduce --all --out results
   weir reproduce --all --out results --resume
 

@@ -28,6 +28,7 @@ pub(super) const SAMPLER: Experiment = Experiment {
 fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
     let own = queue_sampler::Settings {
         quick: settings.quick,
+        full: settings.full,
         seconds: settings.seconds,
         clients: settings.clients.clone(),
     };

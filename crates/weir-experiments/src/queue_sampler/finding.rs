@@ -5,54 +5,11 @@ use weir_report::finding::{
     Axis, Cell, Claim, Finding, Plot, Provenance, Quantity, Range, Series, Style, Table, Unit,
 };
 
-use super::reading::{Case, METHODS, Round};
+use super::histogram;
+use super::published::{PUBLISHED, PUBLISHED_SECONDS, Published, SPEED, VARIANCE, published};
+use super::reading::{Case, METHODS, Round, values};
 use super::testbed::{CLIENT_RATE, DELAY, FRAME, MOST_RATE, RATE};
-use crate::sources::{self, published as in_document};
 
-/// The published results for one number of clients: samples in 180 s, by the sampler and by `tc`,
-/// and the shares of consecutive samples that are equal or differ by one packet, in percent.
-struct Published {
-    clients: u16,
-    samples: [f64; 2],
-    sampler: [f64; 2],
-    tc: [f64; 2],
-}
-
-const PUBLISHED: [Published; 5] = [
-    Published {
-        clients: 2,
-        samples: [33_349_471.0, 80_805.0],
-        sampler: [98.2, 1.7],
-        tc: [73.5, 24.7],
-    },
-    Published {
-        clients: 5,
-        samples: [24_668_412.0, 74_678.0],
-        sampler: [95.7, 3.9],
-        tc: [37.6, 35.2],
-    },
-    Published {
-        clients: 20,
-        samples: [6_091_856.0, 58_002.0],
-        sampler: [77.6, 18.8],
-        tc: [10.5, 19.7],
-    },
-    Published {
-        clients: 50,
-        samples: [5_070_866.0, 55_786.0],
-        sampler: [54.2, 38.3],
-        tc: [16.1, 27.6],
-    },
-    Published {
-        clients: 100,
-        samples: [4_176_729.0, 48_312.0],
-        sampler: [42.2, 45.6],
-        tc: [12.7, 22.4],
-    },
-];
-const SPEED: Provenance = in_document(sources::SAMPLER, "table of samples");
-const VARIANCE: Provenance = in_document(sources::SAMPLER, "tables of variance");
-const PUBLISHED_SECONDS: f64 = 180.0;
 /// The smallest published speed-up.
 const LEAST_SPEED_UP: f64 = 86.0;
 
@@ -66,6 +23,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
     let title =
         format!("A router's pfifo_fast, read for {seconds} s by each method: {rates}; {load}");
     let mut tables = vec![samples(cases), variance(cases), queue(cases)];
+    tables.extend(cases.iter().map(histogram::table));
     if !remarks.is_empty() {
         let mut table = Table::new("not tried", &["what"]);
         remarks.iter().for_each(|remark| table.row(vec![remark.as_str().into()]));
@@ -74,6 +32,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
     let mut plots = vec![rates_plot(cases), shares_plot(cases)];
     // With the smallest number of clients, the queue is not always full.
     plots.extend(cases.first().map(stretch_plot));
+    plots.extend(cases.iter().map(histogram::plot));
     let notes = vec![
         format!(
             "The document states neither the rate of the links nor the traffic. The {} Mbit/s and \
@@ -84,10 +43,6 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
         "Intervals are over the rounds in which the methods take turns, all in one network.".into(),
     ];
     Finding { title, tables, claims: claims(cases), plots, notes }
-}
-
-fn published(clients: u16) -> Option<&'static Published> {
-    PUBLISHED.iter().find(|published| published.clients == clients)
 }
 
 fn cell(value: Option<f64>, decimals: u8) -> Cell {
@@ -132,11 +87,6 @@ fn samples(cases: &[Case]) -> Table {
         ]);
     }
     table
-}
-
-/// A value of one method by round; empty if the method was not tried.
-fn values(case: &Case, method: Method, value: fn(&Round) -> f64) -> Vec<f64> {
-    case.by(method).map_or_else(Vec::new, |watched| watched.values(value))
 }
 
 /// The quotient of the samples of two methods, over the rounds.
@@ -238,7 +188,7 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
             Range::above(0.0),
         );
     }
-    claims.extend([faster, equal, near]);
+    claims.extend([faster, equal, near, histogram::narrower(cases)]);
     if let [first, .., last] = cases {
         claims.extend(growth(first, last));
     }
@@ -397,6 +347,7 @@ mod tests {
                 samples: samples[index],
                 zero: zero[index],
                 one: 0.05,
+                step: 1.0 - zero[index],
                 mean: 3.0,
             };
             Watched {
@@ -404,6 +355,7 @@ mod tests {
                 rounds: vec![round; rounds],
                 most: 9,
                 stretch: vec![[0.0, 1.0], [0.001, 2.0]],
+                steps: [(0, samples[index] / 2), (1, 5)].into(),
             }
         };
         Case {
@@ -433,7 +385,7 @@ mod tests {
             ["98.2 / 1.7 / 99.9", "99.00 / 5.00 / 104.00", "50.00 / 5.00 / 55.00"]
         );
         assert_eq!(
-            [text(2, 1), text(2, 5), text(2, 6), text(3, 0)],
+            [text(2, 1), text(2, 5), text(2, 6), text(4, 0)],
             ["3.0 / 9", "50.0", "500.25", "loop was not tried"]
         );
     }
@@ -447,9 +399,9 @@ mod tests {
         let verdicts =
             |cases: &[Case]| claims(cases).iter().map(Claim::verdict).collect::<Vec<_>>();
         let (yes, no, open) = (Verdict::Holds, Verdict::Differs, Verdict::CannotBeJudged);
-        assert_eq!(verdicts(&cases), [yes, no, no, yes, yes, yes, yes]);
+        assert_eq!(verdicts(&cases), [yes, no, no, no, yes, yes, yes, yes]);
         let mut without = cases;
         without[0].watched.truncate(2);
-        assert_eq!(verdicts(&without), [open, no, no, open, yes, open, open]);
+        assert_eq!(verdicts(&without), [open, no, no, no, open, yes, open, open]);
     }
 }

@@ -5,6 +5,8 @@
 //! over which intervals are computed.
 
 mod finding;
+mod histogram;
+mod published;
 mod reading;
 mod testbed;
 
@@ -32,7 +34,10 @@ pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux pac
 pub struct Settings {
     /// Whether to take less time: fewer numbers of clients, and a shorter time for each method.
     pub quick: bool,
-    /// Seconds for which each method reads, in all rounds together; the default depends on `quick`.
+    /// Whether each method reads for as long as in the publication: 180 s.
+    pub full: bool,
+    /// Seconds for which each method reads, in all rounds together; the default depends on `quick`
+    /// and `full`.
     pub seconds: Option<f64>,
     /// Numbers of clients, each at most 250; by default those of the publication.
     pub clients: Option<Vec<u16>>,
@@ -66,7 +71,7 @@ pub enum SamplerError {
 const CLIENTS: [u16; 5] = [2, 5, 20, 50, 100];
 /// How many of these numbers a quick run uses.
 const FEW: usize = 3;
-/// Seconds for which each method reads. The publication used 180.
+/// Seconds for which each method reads. The publication used 180, as `full` does.
 const SECONDS: f64 = 5.0;
 const QUICK_SECONDS: f64 = 1.0;
 /// Number of rounds in which the methods take turns.
@@ -86,7 +91,12 @@ pub fn run(
     if !rustix::process::geteuid().is_root() {
         return Err(SamplerError::NotRoot);
     }
-    let seconds = settings.seconds.unwrap_or(if settings.quick { QUICK_SECONDS } else { SECONDS });
+    let default = match (settings.full, settings.quick) {
+        (true, _) => published::PUBLISHED_SECONDS,
+        (_, true) => QUICK_SECONDS,
+        _ => SECONDS,
+    };
+    let seconds = settings.seconds.unwrap_or(default);
     let clients = settings
         .clients
         .clone()

@@ -1,5 +1,6 @@
 //! The router's queue as one method of reading observes it.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use weir_probe::{
@@ -19,6 +20,8 @@ pub(super) struct Watched {
     pub(super) most: u64,
     /// The first readings: time in seconds, and packets.
     pub(super) stretch: Vec<[f64; 2]>,
+    /// How often two consecutive samples differed by a number of packets, by that number.
+    pub(super) steps: BTreeMap<u64, u64>,
 }
 
 /// The readings of one method in one round.
@@ -29,6 +32,8 @@ pub(super) struct Round {
     /// Share of consecutive samples that are equal, and share of those that differ by one packet.
     pub(super) zero: f64,
     pub(super) one: f64,
+    /// Mean difference of consecutive samples in packets.
+    pub(super) step: f64,
     /// Mean length of the queue in packets.
     pub(super) mean: f64,
 }
@@ -55,6 +60,16 @@ impl Watched {
     pub(super) fn append(&mut self, later: Self) {
         self.rounds.extend(later.rounds);
         self.most = self.most.max(later.most);
+        for (packets, count) in later.steps {
+            *self.steps.entry(packets).or_default() += count;
+        }
+    }
+
+    /// The share of consecutive samples that differ by `from` to `until` packets, and the number of
+    /// these samples.
+    pub(super) fn share(&self, from: u64, until: u64) -> (f64, u64) {
+        let count: u64 = self.steps.range(from..=until).map(|(_, count)| count).sum();
+        (count as f64 / self.steps.values().sum::<u64>().max(1) as f64, count)
     }
 
     /// The value for each round.
@@ -72,6 +87,11 @@ impl Round {
     pub(super) fn per_second(&self) -> f64 {
         self.samples as f64 / self.seconds
     }
+}
+
+/// A value of one method by round; empty if the method was not tried.
+pub(super) fn values(case: &Case, method: Method, value: fn(&Round) -> f64) -> Vec<f64> {
+    case.by(method).map_or_else(Vec::new, |watched| watched.values(value))
 }
 
 /// Reads the router's queue by one method. The calling thread must be in the router's namespace.
@@ -102,10 +122,12 @@ pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError>
         samples: queue.readings,
         zero: steps.share_at(0),
         one: steps.share_at(1),
+        step: steps.mean(),
         mean: queue.packets().mean(),
     };
     let most = queue.packets().max();
-    Ok(Watched { method, rounds: vec![round], most, stretch: stretch.finish() })
+    let steps = steps.bins().map(|bin| (bin.low, bin.count)).collect();
+    Ok(Watched { method, rounds: vec![round], most, stretch: stretch.finish(), steps })
 }
 
 /// Collects the first lengths of the queue, for a plot.
