@@ -3,7 +3,8 @@
 //!
 //! Most experiments run in the simulator, where the same [`Options`] give the same finding on every
 //! machine, with any number of threads. Others ([`Measured`]) describe measurements for the rig and
-//! evaluate them. [`queue_sampler`] runs on the kernel's own queues. [`rfc7928`] is a suite that
+//! evaluate them. [`emulation_cost`] and [`accuracy`] measure the machine; [`queue_sampler`] and
+//! [`end_host`] run on the kernel's own queues. [`rfc7928`] is a suite that
 //! compares queues with each other.
 //!
 //! # A new experiment
@@ -31,8 +32,11 @@
 //! - **Notes.** `Finding::notes` has what a reader must know to judge the finding, for example
 //!   which conditions the document does not state.
 
+pub mod accuracy;
 mod dcf_anomaly;
 pub mod dql_ring;
+pub mod emulation_cost;
+pub mod end_host;
 mod experiment;
 mod fifo_plus;
 mod measured;

@@ -69,3 +69,19 @@ pub(crate) fn batch(program: &str, lines: &str) -> io::Result<()> {
         Err(io::Error::other(format!("{program}: {}", words.trim())))
     }
 }
+
+/// Whether a test may make namespaces. If not, it is reported as skipped.
+#[cfg(test)]
+pub(crate) fn may_make(test: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return true;
+    }
+    let line = format!("SKIPPED: {test}: namespaces take root");
+    eprintln!("{line}");
+    if let Some(log) = std::env::var_os("WEIR_SKIP_LOG")
+        && let Ok(mut log) = std::fs::OpenOptions::new().append(true).create(true).open(log)
+    {
+        let _ = writeln!(log, "{line}");
+    }
+    false
+}

@@ -18,9 +18,8 @@ pub(super) struct Experiment {
 pub(super) enum How {
     /// The rig measures it.
     Measured(&'static weir_experiments::Measured),
-    /// The experiment creates networks in namespaces, which requires privileges that may be
-    /// missing.
-    Live(fn(&Settings) -> Result<Outcome, Failure>),
+    /// The experiment measures this machine. It may need privileges or programs that are missing.
+    Machine(fn(&Settings) -> Result<Outcome, Failure>),
     /// The simulator runs it.
     Simulated(&'static weir_experiments::Experiment),
 }

@@ -9,6 +9,7 @@
 mod collection;
 pub(crate) mod document;
 mod experiment;
+mod machine;
 mod measured;
 mod show;
 mod simulated;
@@ -71,6 +72,9 @@ pub(crate) struct ReproduceArgs {
     /// Do not show progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Pass packets of one case of `emulation-cost` and end.
+    #[arg(long, hide = true, value_name = "CASE,PACKETS")]
+    pub(crate) drive: Option<String>,
 }
 
 /// Parses a time from 0.1 s to an hour.
@@ -81,11 +85,17 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// All experiments, in the order of the list.
 fn experiments() -> Vec<Experiment> {
-    measured::all().chain([simulated::SAMPLER]).chain(simulated::all()).collect()
+    measured::all()
+        .chain([machine::COST, machine::ACCURACY, simulated::SAMPLER, machine::END_HOST])
+        .chain(simulated::all())
+        .collect()
 }
 
 /// Runs the named experiments.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
+    if let Some(words) = &args.drive {
+        return machine::drive(words).map(|()| ExitCode::SUCCESS);
+    }
     if args.list || (args.names.is_empty() && !args.all) {
         return print(&list());
     }
@@ -180,7 +190,7 @@ fn chosen<'a>(
 fn run(experiment: &Experiment, settings: &Settings) -> Result<Outcome, Failure> {
     match experiment.run {
         How::Measured(measured) => measured::run(measured, settings),
-        How::Live(run) => run(settings),
+        How::Machine(run) => run(settings),
         How::Simulated(simulated) => Ok(simulated::run(simulated, settings)),
     }
 }

@@ -22,7 +22,7 @@ pub(super) const SAMPLER: Experiment = Experiment {
     name: queue_sampler::NAME,
     summary: queue_sampler::SUMMARY,
     source: queue_sampler::SOURCE,
-    run: How::Live(sampler),
+    run: How::Machine(sampler),
 };
 
 fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
@@ -46,13 +46,7 @@ fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
 
 /// Runs an experiment of the simulator, with a progress bar.
 pub(super) fn run(experiment: &weir_experiments::Experiment, settings: &Settings) -> Outcome {
-    let bar = if settings.show_progress { ProgressBar::new(0) } else { ProgressBar::hidden() };
-    if let Ok(style) =
-        ProgressStyle::with_template("{elapsed:>6}  {bar:30} {pos} of {len} runs  {wide_msg}")
-    {
-        bar.set_style(style);
-    }
-    bar.set_message(experiment.name);
+    let bar = bar(experiment.name, settings.show_progress);
     let options = Options { quick: settings.quick, ..Options::default() };
     let finding = (experiment.run)(&options, &|done, all| {
         bar.set_length(all as u64);
@@ -60,6 +54,18 @@ pub(super) fn run(experiment: &weir_experiments::Experiment, settings: &Settings
     });
     bar.finish_and_clear();
     finding.into()
+}
+
+/// A progress bar over the runs of an experiment.
+pub(super) fn bar(name: &'static str, is_shown: bool) -> ProgressBar {
+    let bar = if is_shown { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    if let Ok(style) =
+        ProgressStyle::with_template("{elapsed:>6}  {bar:30} {pos} of {len} runs  {wide_msg}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_message(name);
+    bar
 }
 
 #[cfg(test)]

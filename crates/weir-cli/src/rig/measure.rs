@@ -180,7 +180,7 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
 }
 
 /// Starts the rig with these arguments under cachegrind.
-pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Failure> {
+pub(crate) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Failure> {
     let file = ScratchFile::new();
     let mut arguments = arguments(cache, &file.0);
     arguments.push(own_path()?.into());

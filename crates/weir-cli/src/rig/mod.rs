@@ -24,7 +24,7 @@ pub(crate) use args::{Metric, RigArgs};
 pub(crate) use config::Config;
 use config::MEMORY_PACKETS;
 use json::write_json;
-pub(crate) use measure::{has_valgrind, measure};
+pub(crate) use measure::{cachegrind, has_valgrind, measure};
 pub(crate) use plot::{picture_of, write as write_plot};
 
 use crate::output::{Failure, print, say};

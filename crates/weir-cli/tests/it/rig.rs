@@ -252,6 +252,20 @@ fn an_experiment_that_was_run_again_has_a_document() {
 }
 
 #[test]
+fn packets_of_a_case_are_passed_for_another_program_that_counts() {
+    for case in ["tests:20,1000", "whole:1000,1000"] {
+        let output = weir(&format!("reproduce --drive {case}"));
+        assert!(output.status.success(), "{case}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{case}");
+    }
+    for wrong in ["tests:20", "tests:0,1", "rules:1,1", "pipes:10001,1"] {
+        let output = weir(&format!("reproduce --drive {wrong}"));
+        assert!(!output.status.success(), "{wrong}");
+        assert!(text(&output.stderr).contains("no case"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn odd_words_are_refused_with_what_is_allowed() {
     for (words, expected) in [
         ("rig --flows 5:w0", "1..65536"),
@@ -260,6 +274,7 @@ fn odd_words_are_refused_with_what_is_allowed() {
         ("rig --adversary --alg fifo --flows 5 --weights 9:5", "1:100"),
         ("rig --adversary --alg none", "needs a scheduler"),
         ("reproduce nothing", "qfq-talk"),
+        ("reproduce queue-sampler --full --seconds 3", "cannot be used with"),
     ] {
         let output = weir(words);
         assert_eq!(output.status.code(), Some(2), "{words}: {}", text(&output.stderr));

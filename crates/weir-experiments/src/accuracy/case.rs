@@ -1,0 +1,79 @@
+//! The cases of the experiment, and their results.
+
+use std::io;
+
+/// Why the experiment cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum AccuracyError {
+    /// The process does not have root privileges.
+    #[error("emulation-accuracy makes namespaces and sets timers, which takes root: use sudo")]
+    NotRoot,
+    /// The network or the live session cannot be set up.
+    #[error("emulation-accuracy: cannot {what}: {source}")]
+    Setup {
+        /// The operation that failed.
+        what: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// No probe arrived.
+    #[error("emulation-accuracy: no probe arrived ({0})")]
+    Silent(String),
+}
+
+/// How the live loop waits for a packet to become due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// Whether the loop spins for the last microseconds.
+    pub(super) spins: bool,
+    /// Whether its thread has real-time priority.
+    pub(super) is_realtime: bool,
+    /// The timer slack of its thread in ns. Real-time threads have none.
+    pub(super) slack_ns: u64,
+}
+
+/// What the machine does besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// Nothing.
+    Idle,
+    /// Two threads for each processor compute without a pause, with ordinary priority.
+    Hogs,
+    /// Other packets pass the same link.
+    Traffic,
+}
+
+/// The errors of one run, us: the delay of each probe, less the configured delay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Errors {
+    pub(super) median: f64,
+    pub(super) p99: f64,
+    pub(super) most: f64,
+    /// The 99th percentile of the lateness that the live loop reports itself.
+    pub(super) lateness_p99: f64,
+}
+
+/// The runs of one case.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) wait: Wait,
+    pub(super) load: Load,
+    pub(super) runs: Vec<Errors>,
+}
+
+pub(super) const LOADS: [Load; 3] = [Load::Idle, Load::Hogs, Load::Traffic];
+/// The default of the live loop, with and without its parts.
+pub(super) const WAITS: [Wait; 6] = [
+    SPINS,
+    Wait { is_realtime: false, ..SPINS },
+    Wait { spins: false, ..SPINS },
+    SLEEPS,
+    Wait { slack_ns: 50_000, ..SLEEPS },
+    COARSE,
+];
+/// The default.
+pub(super) const SPINS: Wait = Wait { spins: true, is_realtime: true, slack_ns: 1 };
+/// An ordinary thread that sleeps, with an exact timer.
+pub(super) const SLEEPS: Wait = Wait { spins: false, is_realtime: false, slack_ns: 1 };
+/// The same with a timer of a millisecond, as kernels had in 2010.
+pub(super) const COARSE: Wait = Wait { slack_ns: 1_000_000, ..SLEEPS };
