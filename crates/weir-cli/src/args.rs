@@ -346,19 +346,8 @@ pub(crate) struct CommonArgs {
     /// seconds later SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
-    /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. What
-    /// the words name changes, and the rest stays; without the name of a link, all links change.
-    #[arg(
-        long,
-        value_names = ["TIME", "ACTION"],
-        num_args = 2,
-        action = clap::ArgAction::Append,
-        help_heading = "Control"
-    )]
-    pub(crate) at: Vec<String>,
-    /// File of such changes: a line has a time and an action, such as `10s down bw 1Mbit/s`.
-    #[arg(long, value_name = "FILE", help_heading = "Control")]
-    pub(crate) plan: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plan: PlanArgs,
     /// Name for `weir ps`, `weir change` and `weir stop` [default: the program's].
     #[arg(
         long,
@@ -422,6 +411,24 @@ pub(crate) struct CommonArgs {
         help_heading = "Tuning"
     )]
     pub(crate) memory: usize,
+}
+
+/// The timed plan of the commands that run links.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. What
+    /// the words name changes, and the rest stays; without the name of a link, all links change.
+    #[arg(
+        long,
+        value_names = ["TIME", "ACTION"],
+        num_args = 2,
+        action = clap::ArgAction::Append,
+        help_heading = "Control"
+    )]
+    pub(crate) at: Vec<String>,
+    /// File of such changes: a line has a time and an action, such as `10s down bw 1Mbit/s`.
+    #[arg(long, value_name = "FILE", help_heading = "Control")]
+    pub(crate) plan: Option<PathBuf>,
 }
 
 /// Options of `weir check`.

@@ -175,7 +175,7 @@ fn drive(
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
     let emulation = attached.links(&specs.forth, &specs.back);
-    let plan = Plan::read(args, &emulation)?;
+    let plan = Plan::read(&args.plan, &emulation)?;
     let derived = Name::of_program(words.first().map_or("attach", String::as_str).as_ref());
     let reserved = remote::reserve(args.name.as_ref(), &derived, args.quiet)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });

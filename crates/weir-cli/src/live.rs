@@ -138,7 +138,7 @@ fn drive<S: Surroundings<Place = Session>>(
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
     let programs = scene.programs.as_slice();
-    let plan = Plan::read(args, &emulation)?;
+    let plan = Plan::read(&args.plan, &emulation)?;
     let reserved = remote::reserve(args.name.as_ref(), &scene.name, args.quiet)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });
     let config = SessionConfig::new(surroundings, emulation)
@@ -302,7 +302,8 @@ fn backend(arg: BackendArg) -> Backend {
     }
 }
 
-fn neighbours(arg: ArpArg) -> Neighbours {
+/// How the ends learn addresses, as an option says.
+pub(crate) fn neighbours(arg: ArpArg) -> Neighbours {
     match arg {
         ArpArg::Static => Neighbours::Static,
         ArpArg::Emulated => Neighbours::Emulated,

@@ -7,13 +7,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_live::changes::{Changed, Changes, Refusal, changed, changed_rules};
+use weir_live::changes::{Changed, Changes, Refusal, changed, changed_rules, named, names_links};
 use weir_live::{Emulation, Link};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::{Diagnostics, Files as _};
 use weir_sim::disk::Disk;
 
-use crate::args::{CommonArgs, parse_time};
+use crate::args::{PlanArgs, parse_time};
 use crate::files::Recorded;
 use crate::output::{Failure, USAGE, colour, say};
 
@@ -40,7 +40,29 @@ struct Step {
 impl Plan {
     /// Reads the plan of a command, and checks each step against the links or rules that the steps
     /// before it lead to.
-    pub(crate) fn read(args: &CommonArgs, emulation: &Emulation) -> Result<Self, Failure> {
+    pub(crate) fn read(args: &PlanArgs, emulation: &Emulation) -> Result<Self, Failure> {
+        match emulation {
+            Emulation::Links(links) => Self::of_links(args, links.as_slice()),
+            Emulation::Rules { ruleset, .. } => {
+                Self::checked(args, &[], |steps, files| check_rules(steps, ruleset, files))
+            }
+            Emulation::Lanes(lanes) => {
+                let links: Vec<Link> = lanes.links.iter().map(|named| named.link.clone()).collect();
+                Self::of_links(args, &links)
+            }
+        }
+    }
+
+    /// Does the same for a session with these links.
+    pub(crate) fn of_links(args: &PlanArgs, links: &[Link]) -> Result<Self, Failure> {
+        Self::checked(args, links, |steps, files| check_links(steps, links, files))
+    }
+
+    fn checked(
+        args: &PlanArgs,
+        links: &[Link],
+        check: impl FnOnce(&[Step], &Recorded<Disk>) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
         let mut written: Vec<(String, String, String)> = args
             .at
             .chunks_exact(2)
@@ -52,22 +74,14 @@ impl Plan {
         if written.len() > MOST_STEPS {
             return Err(Failure::new(USAGE, format!("a plan has at most {MOST_STEPS} steps")));
         }
-        let names: Vec<&str> = match emulation {
-            Emulation::Links(links) => links.iter().map(|link| link.name.as_str()).collect(),
-            _ => Vec::new(),
-        };
         let step = |(place, time, action): (String, String, String)| {
-            Step::new(place, &time, &action, &names)
+            Step::new(place, &time, &action, links)
         };
         let mut steps = written.into_iter().map(step).collect::<Result<Vec<_>, _>>()?;
         // Steps at the same time keep the order in which they are written.
         steps.sort_by_key(|step| step.at);
         let files = Recorded::new(Disk);
-        match emulation {
-            Emulation::Links(links) => check_links(&steps, links.as_slice(), &files)?,
-            Emulation::Rules { ruleset, .. } => check_rules(&steps, ruleset, &files)?,
-            Emulation::Lanes(_) => {}
-        }
+        check(&steps, &files)?;
         Ok(Self { steps, files: files.into_contents() })
     }
 
@@ -81,7 +95,7 @@ impl Plan {
         let thread = std::thread::Builder::new().name("weir-plan".to_owned()).spawn(move || {
             let total = self.steps.len();
             for (done, step) in self.steps.into_iter().enumerate() {
-                let wait = step.at.saturating_sub(changes.elapsed());
+                let wait = changes.until(step.at);
                 if !matches!(stopped.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
                     let left = total - done;
                     let (steps, were) = if left == 1 { ("step", "was") } else { ("steps", "were") };
@@ -128,14 +142,15 @@ impl Running {
 }
 
 impl Step {
-    fn new(place: String, time: &str, action: &str, names: &[&str]) -> Result<Self, Failure> {
+    fn new(place: String, time: &str, action: &str, links: &[Link]) -> Result<Self, Failure> {
         let refuse = |why: &str| Failure::new(USAGE, format!("{place}: {why}"));
         let at = parse_time(time).map_err(|why| refuse(&why))?;
         let action = action.trim();
         let (first, rest) = action.split_once(char::is_whitespace).unwrap_or((action, ""));
-        let (link, words) = match names.iter().find(|name| **name == first) {
-            Some(name) => (Some((*name).to_owned()), rest.trim()),
-            None => (None, action),
+        let (link, words) = if names_links(links, first) {
+            (Some(first.to_owned()), rest.trim())
+        } else {
+            (None, action)
         };
         if words.is_empty() {
             return Err(refuse("say what to change, such as `down bw 1Mbit/s`, or `reset`"));
@@ -172,8 +187,9 @@ fn check_links(steps: &[Step], start: &[Link], files: &Recorded<Disk>) -> Result
     let mut links = start.to_vec();
     for step in steps {
         let Some(words) = &step.words else {
-            let back = |link: &&Link| step.link.as_ref().is_none_or(|name| link.name == *name);
-            replace(&mut links, start.iter().filter(back).cloned());
+            let back =
+                named(start, step.link.as_deref()).map_err(|refusal| refused(step, &refusal))?;
+            replace(&mut links, back.into_iter().cloned());
             continue;
         };
         let Changed { links: new, diagnostics } =
@@ -197,8 +213,8 @@ fn check_rules(steps: &[Step], start: &Ruleset, files: &Recorded<Disk>) -> Resul
     let mut rules = start.clone();
     for step in steps {
         let Some(words) = &step.words else {
-            let why = "rules cannot be reset; change them with commands";
-            return Err(Failure::new(USAGE, format!("{}: {why}", step.place)));
+            rules = start.clone();
+            continue;
         };
         let (new, _, diagnostics) =
             changed_rules(&rules, words, files).map_err(|refusal| refused(step, &refusal))?;
@@ -235,8 +251,8 @@ mod tests {
     use super::*;
 
     fn step(time: &str, action: &str) -> Result<Step, String> {
-        Step::new("here".to_owned(), time, action, &["up", "down"])
-            .map_err(|failure| failure.to_string())
+        let links = ["up", "down"].map(|name| Link::new(name, weir_rules::LinkSpec::default()));
+        Step::new("here".to_owned(), time, action, &links).map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -248,6 +264,7 @@ mod tests {
         let all = step("500ms", "reset").unwrap();
         assert_eq!((all.link, all.words), (None, None));
         assert_eq!(step("1s", "up reset").unwrap().link.as_deref(), Some("up"));
+        assert_eq!(step("1s", "up,down loss 1%").unwrap().link.as_deref(), Some("up,down"));
         for (time, action, why) in [
             ("10", "reset", "a time needs its unit"),
             ("soon", "reset", "here: "),

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use weir_control::api::{EventSample, LengthsView};
+use weir_control::api::{EventSample, Interval, LengthsView};
 use weir_measure::document::{Kind, Schemas, markdown};
 use weir_measure::watch::DeviceSummary;
 use weir_report::finding::Finding;
@@ -45,6 +45,7 @@ pub(crate) fn print_schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
 fn results() -> serde_json::Value {
     Schemas::new()
         .with::<weir_report::Run<'_>>(Kind::Run)
+        .with::<Interval>(Kind::Interval)
         .with::<Scenario<'_>>(Kind::Scenario)
         .with::<Sweep<'_>>(Kind::Sweep)
         .with::<Comparison>(Kind::Comparison)

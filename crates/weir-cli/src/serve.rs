@@ -12,9 +12,10 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_control::api::{CommandRequest, SeverityView};
@@ -31,9 +32,10 @@ use weir_sim::disk::Beside;
 
 use weir_linux::live::Realtime;
 use weir_live::Tuning;
-use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, LivePlane};
+use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, DaemonSession, LivePlane};
 
 use crate::args::ServeArgs;
+use crate::live::wall_time;
 use crate::output::{Failure, USAGE, print, say};
 
 /// `weir serve`.
@@ -72,9 +74,16 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     plane.run(args.seed, tuning(args), &starter).map_err(Failure::of_weir)?;
     drop(starter);
-    let server =
-        Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
-            .map_err(|error| Failure::of_weir(format!("cannot start the API: {error}")))?;
+    let asked = Arc::<AtomicBool>::default();
+    let since = wall_time(SystemTime::now());
+    let session = DaemonSession::new(Arc::clone(&plane), since, args.seed, Arc::clone(&asked));
+    let server = Server::start_with_session(
+        start.endpoints,
+        owner.clone(),
+        Arc::clone(&plane) as Arc<dyn Plane>,
+        Arc::new(session),
+    )
+    .map_err(|error| Failure::of_weir(format!("cannot start the API: {error}")))?;
     if !args.no_seccomp {
         filter_system_calls().map_err(Failure::of_weir)?;
     }
@@ -84,7 +93,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
     let ports = watch_interfaces(events, &plane)?;
-    let outcome = run_until_end(args, &signals, &owner, &server, &plane, &ports);
+    let ends = Ends { signals: &signals, asked: &asked };
+    let outcome = run_until_end(args, &ends, &owner, &server, &plane, &ports);
     drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
@@ -238,11 +248,18 @@ fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
+/// What asks the daemon to end.
+struct Ends<'a> {
+    signals: &'a Signals,
+    /// Set when a client stops the daemon.
+    asked: &'a AtomicBool,
+}
+
 /// Handles signals until the daemon ends. It waits neither for the loop nor for the disk, so that
 /// SIGTERM ends a daemon even if the loop is stuck.
 fn run_until_end(
     args: &ServeArgs,
-    signals: &Signals,
+    ends: &Ends<'_>,
     owner: &Owner,
     server: &Server,
     plane: &LivePlane,
@@ -250,9 +267,12 @@ fn run_until_end(
 ) -> Result<ExitCode, Failure> {
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
-        let mut ready = [PollFd::new(signals, PollFlags::IN)];
+        let mut ready = [PollFd::new(ends.signals, PollFlags::IN)];
         // An interrupted wait has the same effect as one that has timed out.
         let _ = poll(&mut ready, Some(&timeout));
+        if ends.asked.load(Ordering::Relaxed) {
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(ended) = plane.ended() {
             if let Err(error) = ended {
                 say(format_args!("weir: {error}\n"));
@@ -269,7 +289,8 @@ fn run_until_end(
                 "the thread of the {name} has panicked; please report this as a bug"
             )));
         }
-        while let Some(signal) = signals
+        while let Some(signal) = ends
+            .signals
             .next()
             .map_err(|error| Failure::of_weir(format!("cannot read signals: {error}")))?
         {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use clap_complete::Shell;
 
 use crate::args::{CompletionsArgs, ManArgs};
 use crate::cli::Cli;
@@ -13,7 +14,23 @@ use crate::output::{Failure, USAGE, print};
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weir", &mut script);
-    print(&String::from_utf8_lossy(&script))
+    print(&with_names(args.shell, &String::from_utf8_lossy(&script)))
+}
+
+/// Adds the completion of names that only exist while sessions run. The script asks `weir ps` for
+/// them.
+fn with_names(shell: Shell, script: &str) -> String {
+    match shell {
+        Shell::Bash => format!("{script}{}", include_str!("shell/names.bash")),
+        Shell::Fish => format!("{script}{}", include_str!("shell/names.fish")),
+        // The function that zsh calls has a fixed name, so the generated one gets another.
+        Shell::Zsh => script.replacen("\n_weir() {", "\n_weir_options() {", 1).replacen(
+            ZSH_CALL,
+            &format!("{}{ZSH_CALL}", include_str!("shell/names.zsh")),
+            1,
+        ),
+        _ => script.to_owned(),
+    }
 }
 
 /// `weir man`.
@@ -45,3 +62,6 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::of_weir(format!("cannot make the page: {error}")))?;
     print(&text)
 }
+
+/// The line of a zsh script at which all functions are defined.
+const ZSH_CALL: &str = "if [ \"$funcstack[1]\" = \"_weir\" ]; then";

@@ -1,10 +1,11 @@
 //! The interface between the links of a session and their control socket.
 //!
-//! A session is a command that runs links: `weir run`, `pair`, `bridge`, `live`. It has named links
-//! and no saved state. Calls come from several threads. A call that needs an answer of the thread
-//! that moves packets gives up after a while.
+//! A session is a command that runs links: `weir run`, `pair`, `bridge`, `live`, `attach`. It has
+//! named links and no saved state. The daemon is a session too, without links to change. Calls come
+//! from several threads. A call that needs an answer of the thread that moves packets gives up
+//! after a while.
 
-use crate::api::{ChangeReply, ChangeRequest, SessionView};
+use crate::api::{ChangeReply, ChangeRequest, Readings, SessionView};
 
 /// Why a session does not do what a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +46,7 @@ pub trait Session: Send + Sync + 'static {
     ) -> Result<ChangeReply, SessionError>;
 
     /// Puts a link, or all links if `link` is `None`, back to the specification of the session's
-    /// start.
+    /// start. With rules, all of them return to the start.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -56,6 +57,12 @@ pub trait Session: Send + Sync + 'static {
     /// # Errors
     /// See [`SessionError`].
     fn results(&self) -> Result<String, SessionError>;
+
+    /// The counters of all links so far.
+    ///
+    /// # Errors
+    /// See [`SessionError`].
+    fn readings(&self) -> Result<Readings, SessionError>;
 
     /// Ends the session as SIGTERM does. Returns at once.
     fn stop(&self);

@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 
-use crate::api::{ChangeReply, ChangeRequest, SessionView};
+use crate::api::{ChangeReply, ChangeRequest, Readings, SessionView};
 use crate::client::{Client, ClientError, Connection, decode, escape, refusal};
 
 /// A client of one session. It keeps a connection, which it opens with the first request.
@@ -15,6 +15,8 @@ use crate::client::{Client, ClientError, Connection, decode, escape, refusal};
 pub struct SessionClient {
     path: PathBuf,
     connection: Connection,
+    /// What precedes each resource.
+    prefix: &'static str,
 }
 
 impl SessionClient {
@@ -26,7 +28,16 @@ impl SessionClient {
     pub fn new(path: impl Into<PathBuf>, within: Duration) -> Result<Self, ClientError> {
         let path = path.into();
         let connection = Client::new(&path).time_out(within).keep()?;
-        Ok(Self { path, connection })
+        Ok(Self { path, connection, prefix: "" })
+    }
+
+    /// A client of the session of the daemon that listens on this socket. Otherwise as
+    /// [`Self::new`].
+    ///
+    /// # Errors
+    /// The system cannot provide the resources for it.
+    pub fn of_daemon(path: impl Into<PathBuf>, within: Duration) -> Result<Self, ClientError> {
+        Ok(Self { prefix: DAEMON_PREFIX, ..Self::new(path, within)? })
     }
 
     /// The socket.
@@ -41,7 +52,7 @@ impl SessionClient {
     /// The session has ended, belongs to another user, or does not answer. The other requests fail
     /// in the same cases.
     pub fn view(&mut self) -> Result<SessionView, ClientError> {
-        let (status, bytes) = self.connection.exchange(&Method::GET, "/v1/session", &[])?;
+        let (status, bytes) = self.exchange(&Method::GET, "/v1/session", &[])?;
         accepted(status, &bytes).and_then(|()| decode(&bytes))
     }
 
@@ -76,9 +87,18 @@ impl SessionClient {
     /// # Errors
     /// As with [`Self::view`].
     pub fn results(&mut self) -> Result<String, ClientError> {
-        let (status, bytes) = self.connection.exchange(&Method::GET, "/v1/results", &[])?;
+        let (status, bytes) = self.exchange(&Method::GET, "/v1/results", &[])?;
         accepted(status, &bytes)?;
         String::from_utf8(bytes.into()).map_err(|error| ClientError::Answer(error.to_string()))
+    }
+
+    /// The counters of all links so far.
+    ///
+    /// # Errors
+    /// As with [`Self::view`].
+    pub fn readings(&mut self) -> Result<Readings, ClientError> {
+        let (status, bytes) = self.exchange(&Method::GET, "/v1/readings", &[])?;
+        accepted(status, &bytes).and_then(|()| decode(&bytes))
     }
 
     /// Asks the session to end, as SIGTERM does. Returns before it has ended.
@@ -86,7 +106,7 @@ impl SessionClient {
     /// # Errors
     /// As with [`Self::view`].
     pub fn stop(&mut self) -> Result<(), ClientError> {
-        let (status, bytes) = self.connection.exchange(&Method::POST, "/v1/stop", &[])?;
+        let (status, bytes) = self.exchange(&Method::POST, "/v1/stop", &[])?;
         accepted(status, &bytes)
     }
 
@@ -98,14 +118,25 @@ impl SessionClient {
     ) -> Result<ChangeReply, ClientError> {
         let body = body.map(serde_json::to_vec).transpose();
         let body = body.map_err(|error| ClientError::Answer(error.to_string()))?;
-        let (status, bytes) =
-            self.connection.exchange(method, path, body.as_deref().unwrap_or_default())?;
+        let (status, bytes) = self.exchange(method, path, body.as_deref().unwrap_or_default())?;
         match status {
             StatusCode::UNPROCESSABLE_ENTITY => decode(&bytes),
             _ => accepted(status, &bytes).and_then(|()| decode(&bytes)),
         }
     }
+
+    fn exchange(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: &[u8],
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        self.connection.exchange(method, &format!("{}{path}", self.prefix), body)
+    }
 }
+
+/// What precedes the resources of a session in the API of the daemon.
+pub(crate) const DAEMON_PREFIX: &str = "/session";
 
 fn accepted(status: StatusCode, bytes: &Bytes) -> Result<(), ClientError> {
     if status.is_success() { Ok(()) } else { Err(refusal(status, bytes)) }

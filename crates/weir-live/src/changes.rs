@@ -22,9 +22,12 @@ struct Inner {
     control: Control,
     /// The links as they were at the start.
     start: Vec<Link>,
+    /// The rules as they were at the start, if changes are commands of their language.
+    rules: Option<Arc<Ruleset>>,
     /// The links in force. Reading them does not wait for the links.
     current: Mutex<Vec<Link>>,
-    began: Instant,
+    /// The time to which notes and plans refer.
+    began: Mutex<Instant>,
     /// Locked during a change, so that changes do not undo one another.
     noted: Mutex<Noted>,
 }
@@ -79,17 +82,17 @@ pub fn known_links(names: &[String]) -> String {
 }
 
 impl Changes {
-    /// The changes of a session that has just started: its current links are those to which
-    /// [`Self::reset`] returns.
+    /// The changes of a session that has just started: its current links or rules are those to
+    /// which [`Self::reset`] returns.
     #[must_use]
     pub fn new(control: &Control) -> Self {
-        let link = |name: String| control.link(&name).map(|spec| Link { name, spec });
-        let start: Vec<Link> = control.links().into_iter().filter_map(link).collect();
+        let start = control.current_links();
         Self(Arc::new(Inner {
             current: Mutex::new(start.clone()),
+            rules: if start.is_empty() { control.rules() } else { None },
             start,
             control: control.clone(),
-            began: Instant::now(),
+            began: Mutex::new(Instant::now()),
             noted: Mutex::default(),
         }))
     }
@@ -114,14 +117,27 @@ impl Changes {
         self.current().clone()
     }
 
-    /// Time since the start of the session.
+    /// Makes times count from `at`, which may be in the future. Without a call, they count from
+    /// [`Self::new`].
+    pub fn begin(&self, at: Instant) {
+        *self.0.began.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    /// Time since the start of the session; zero before.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.0.began.elapsed()
+        Instant::now().saturating_duration_since(self.began())
+    }
+
+    /// The time until the session has run for `at`; zero after that.
+    #[must_use]
+    pub fn until(&self, at: Duration) -> Duration {
+        (self.began() + at).saturating_duration_since(Instant::now())
     }
 
     /// Changes a link, or all links if `link` is `None`: what the words name changes, and the rest
-    /// stays. With rules, `words` are commands, and `link` must be `None`.
+    /// stays. `link` may be several names with commas between them. With rules, `words` are
+    /// commands, and `link` must be `None`.
     ///
     /// # Errors
     /// See [`Refusal`]. Nothing has changed then, unless the links did not answer.
@@ -139,15 +155,15 @@ impl Changes {
         self.put(changed, &mut noted)
     }
 
-    /// Puts a link, or all links if `link` is `None`, back to the start of the session.
+    /// Puts a link, or all links if `link` is `None`, back to the start of the session. With rules,
+    /// all of them return to the start, and `link` must be `None`.
     ///
     /// # Errors
-    /// As with [`Self::change`]. Rules cannot be put back.
+    /// As with [`Self::change`].
     pub fn reset(&self, link: Option<&str>) -> Result<Changed, Refusal> {
         let mut noted = self.noted();
         if self.by_rules() {
-            let why = "rules cannot be reset; change them with commands, such as `pipe 1 config …`";
-            return Err(Refusal::Impossible(why.to_owned()));
+            return self.reset_rules(link, &mut noted);
         }
         let links = named(&self.0.start, link)?.into_iter().cloned().collect();
         self.put(Changed { links, diagnostics: Diagnostics::default() }, &mut noted)
@@ -166,7 +182,7 @@ impl Changes {
     }
 
     fn put(&self, changed: Changed, noted: &mut Noted) -> Result<Changed, Refusal> {
-        for Link { name, spec } in &changed.links {
+        for Link { name, spec, .. } in &changed.links {
             if self.0.control.link(name).as_ref() == Some(spec) {
                 continue;
             }
@@ -188,10 +204,7 @@ impl Changes {
         files: &dyn Files,
         noted: &mut Noted,
     ) -> Result<Changed, Refusal> {
-        if let Some(name) = link {
-            return Err(Refusal::NoSuchLink { name: name.to_owned(), known: Vec::new() });
-        }
-        let rules = self.0.control.rules().ok_or(ChangeError::NoRules).map_err(refused)?;
+        let rules = self.rules(link)?;
         let (new, outcomes, diagnostics) = changed_rules(&rules, words, files)?;
         self.0.control.set_rules(&Arc::new(new)).map_err(refused)?;
         for outcome in outcomes {
@@ -201,6 +214,29 @@ impl Changes {
         }
         noted.add(self.elapsed(), words.trim());
         Ok(Changed { links: Vec::new(), diagnostics })
+    }
+
+    fn reset_rules(&self, link: Option<&str>, noted: &mut Noted) -> Result<Changed, Refusal> {
+        let now = self.rules(link)?;
+        let start = self.0.rules.as_ref().ok_or(ChangeError::NoRules).map_err(refused)?;
+        // Identities are never reused, because counters belong to them.
+        let back = Ruleset { next_id: now.next_id, ..(**start).clone() };
+        if self.0.control.set_rules(&Arc::new(back)).map_err(refused)? {
+            noted.add(self.elapsed(), "the rules became those of the start");
+        }
+        Ok(Changed::default())
+    }
+
+    /// The rules in force. A session with rules has no links to name.
+    fn rules(&self, link: Option<&str>) -> Result<Arc<Ruleset>, Refusal> {
+        if let Some(name) = link {
+            return Err(Refusal::NoSuchLink { name: name.to_owned(), known: Vec::new() });
+        }
+        self.0.control.rules().ok_or(ChangeError::NoRules).map_err(refused)
+    }
+
+    fn began(&self) -> Instant {
+        *self.0.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn current(&self) -> MutexGuard<'_, Vec<Link>> {
@@ -236,7 +272,7 @@ pub fn changed(
     files: &dyn Files,
 ) -> Result<Changed, Refusal> {
     let mut done = Changed::default();
-    for Link { name, spec } in named(links, link)? {
+    for link @ Link { name, spec, .. } in named(links, link)? {
         let checked = check_change(spec, words, files);
         let Some(new) = checked.spec else { return Err(Refusal::Words(checked.diagnostics)) };
         if spec.gso != new.gso {
@@ -246,7 +282,7 @@ pub fn changed(
         if done.diagnostics.is_empty() {
             done.diagnostics = checked.diagnostics;
         }
-        done.links.push(Link { name: name.clone(), spec: new });
+        done.links.push(Link { spec: new, ..link.clone() });
     }
     Ok(done)
 }
@@ -276,17 +312,37 @@ pub fn changed_rules(
     Ok((new, outcomes, parsed.diagnostics))
 }
 
-/// The links that a request is about.
-fn named<'a>(links: &'a [Link], link: Option<&str>) -> Result<Vec<&'a Link>, Refusal> {
-    let found: Vec<&Link> =
-        links.iter().filter(|one| link.is_none_or(|name| one.name == name)).collect();
-    match link {
-        Some(name) if found.is_empty() => {
+/// Whether a word names links: the name of a link or of both its directions, or several names with
+/// commas between them, of which at least one is known.
+#[must_use]
+pub fn names_links(links: &[Link], word: &str) -> bool {
+    word.split(',').any(|name| {
+        links.iter().any(|link| link.name == name || link.whole.as_deref() == Some(name))
+    })
+}
+
+/// The links that a request is about: all of them, or those with the given names.
+///
+/// # Errors
+/// [`Refusal::NoSuchLink`].
+pub fn named<'a>(links: &'a [Link], names: Option<&str>) -> Result<Vec<&'a Link>, Refusal> {
+    let Some(names) = names else { return Ok(links.iter().collect()) };
+    let mut chosen: Vec<&Link> = Vec::new();
+    for name in names.split(',') {
+        let exact: Vec<&Link> = links.iter().filter(|link| link.name == name).collect();
+        let both = || links.iter().filter(|link| link.whole.as_deref() == Some(name)).collect();
+        let found = if exact.is_empty() { both() } else { exact };
+        if found.is_empty() {
             let known = links.iter().map(|link| link.name.clone()).collect();
-            Err(Refusal::NoSuchLink { name: name.to_owned(), known })
+            return Err(Refusal::NoSuchLink { name: name.to_owned(), known });
         }
-        _ => Ok(found),
+        for link in found {
+            if !chosen.iter().any(|known| known.name == link.name) {
+                chosen.push(link);
+            }
+        }
     }
+    Ok(chosen)
 }
 
 fn refused(error: ChangeError) -> Refusal {
@@ -304,6 +360,39 @@ const LONGEST_NOTE: usize = 500;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_are_named_one_by_one_by_both_directions_or_in_a_list() {
+        let link = |name: &str, whole: &str| {
+            Link::new(name, weir_rules::LinkSpec::default()).direction_of(whole)
+        };
+        let links = [
+            link("a>b", "a-b"),
+            link("b>a", "a-b"),
+            Link::new("line", weir_rules::LinkSpec::default()),
+            Link::new("line.back", weir_rules::LinkSpec::default()),
+        ];
+        let names = |names: Option<&str>| match named(&links, names) {
+            Ok(found) => found.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(" "),
+            Err(refusal) => refusal.to_string(),
+        };
+        assert_eq!(names(None), "a>b b>a line line.back");
+        assert_eq!(names(Some("b>a")), "b>a");
+        assert_eq!(names(Some("a-b")), "a>b b>a");
+        assert_eq!(names(Some("line")), "line");
+        assert_eq!(names(Some("line,line.back,line")), "line line.back");
+        assert_eq!(names(Some("line,a-b,a>b")), "line a>b b>a");
+        for (wrong, part) in [("", ""), ("line,", ""), ("line,lne", "lne"), ("a", "a")] {
+            let error = names(Some(wrong));
+            assert!(
+                error.starts_with(&format!("there is no link {part}; there are a>b")),
+                "{error}"
+            );
+        }
+        for (word, known) in [("line", true), ("lne,a-b", true), ("bw", false), ("", false)] {
+            assert_eq!(names_links(&links, word), known, "{word}");
+        }
+    }
 
     #[test]
     fn notes_are_bounded_in_number_and_length() {

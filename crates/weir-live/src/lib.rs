@@ -42,6 +42,7 @@ pub mod changes;
 pub mod daemon;
 mod links;
 mod observe;
+mod readings;
 pub mod remote;
 pub mod rules;
 pub mod scenario;

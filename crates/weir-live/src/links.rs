@@ -23,12 +23,18 @@ pub(crate) fn link_result(
         device: None,
     };
     let result = LinkResult {
-        by_rules: spec.is_none(),
         lateness_ns: lane.lateness.clone(),
         series,
         ..LinkResult::from_stats(&lane.name, from, to, &stats)
     };
-    let Some(spec) = spec else { return result };
+    match spec {
+        Some(spec) => with_spec(result, spec),
+        None => LinkResult { by_rules: true, ..result },
+    }
+}
+
+/// Adds the configuration of a link to its results.
+pub(crate) fn with_spec(result: LinkResult, spec: &LinkSpec) -> LinkResult {
     let link = &spec.pipe.link;
     let (rate_bps, delay) = configured(link);
     LinkResult {

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use weir_control::api::{
-    ChangeReply, ChangeRequest, DiagnosticView, SessionKind, SessionLink, SessionView,
+    ChangeReply, ChangeRequest, DiagnosticView, Readings, SessionKind, SessionLink, SessionView,
 };
 use weir_control::directory::{Directory, DirectoryError, Name};
 use weir_control::server::{Access, ControlSocket, Server, SocketError};
@@ -19,6 +19,7 @@ use weir_report::{RunInfo, RunResult, to_json};
 use weir_rules::{Diagnostics, canonical};
 
 use crate::changes::{Changed, Changes, Refusal, known_links};
+use crate::readings::readings;
 use crate::session::Link;
 
 /// A session as others see it.
@@ -175,6 +176,10 @@ impl Session for Remote {
         Ok(to_json(&result))
     }
 
+    fn readings(&self) -> Result<Readings, SessionError> {
+        readings(self.changes.control()).map_err(unanswered)
+    }
+
     fn stop(&self) {
         (self.stop)();
     }
@@ -213,14 +218,15 @@ fn views(diagnostics: &Diagnostics) -> Vec<DiagnosticView> {
 }
 
 fn shown(link: &Link) -> SessionLink {
-    SessionLink { name: link.name.clone(), spec: canonical(&link.spec) }
+    SessionLink { name: link.name.clone(), spec: canonical(&link.spec), whole: link.whole.clone() }
 }
 
 fn nanos(changes: &Changes) -> u64 {
     u64::try_from(changes.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn unanswered(error: NoAnswer) -> SessionError {
+/// The error for a client.
+pub(crate) fn unanswered(error: NoAnswer) -> SessionError {
     match error {
         NoAnswer::Late => SessionError::Late,
         NoAnswer::Ended => SessionError::Ended,

@@ -21,7 +21,8 @@ use weir_linux::live::{LiveEvent, NoAnswer, Observer, Sample, StopReason};
 use weir_linux::port::{AbsentPort, AnyPort, Fault};
 use weir_linux::process::Signals;
 use weir_linux::resident::Resident;
-use weir_linux::topology::{EndedBy, PairSetup, Side};
+use weir_linux::topology::{EndedBy, Neighbours, PairSetup, Side};
+use weir_live::changes::Changes;
 use weir_live::daemon::{Bridges, BridgesSetup, LivePlane, Watchdog};
 use weir_live::rules::Where;
 use weir_live::scenario::{LiveScenario, Ran, ScenarioSetup, check};
@@ -254,6 +255,19 @@ fn rules_are_replaced() {
         assert_eq!(control.set_rules(&Arc::new(denying)), Ok(false), "nothing differs");
         let later = until(&control, |now| now.rules[1].packets >= 1);
         assert!(later.rules[0].packets > now.rules[0].packets, "rule 100 goes on counting");
+        // A reset leads back to the rules that were in force when the changes began.
+        let changes = Changes::new(&control);
+        let start = control.rules().expect("the session has rules");
+        let words = "delete 200\nadd 300 deny tcp from any to any\npipe 7 config bw 1Mbit/s\n";
+        changes.change(None, words, &NoFiles).expect("the commands are right");
+        assert_ne!(control.rules().expect("rules").rules, start.rules);
+        changes.reset(None).expect("rules can be reset");
+        let back = control.rules().expect("the session has rules");
+        assert_eq!((&back.rules, &back.pipes), (&start.rules, &start.pipes));
+        assert!(back.next_id > start.next_id, "an identity is never used again");
+        assert!(changes.reset(Some("to-right")).is_err(), "rules are no link");
+        let end = until(&control, |now| now.rules[1].packets > 0);
+        assert_eq!((end.rules.len(), end.pipes.len()), (3, 0), "{end:?}");
     });
     session.wait(&signals, Some(PATIENCE)).expect("waiting works");
     changer.join().expect("every change is as expected");
@@ -334,7 +348,7 @@ fn a_scenarios_links_change() {
     let run = LiveScenario::build(scenario(text)).expect("the hosts are set up");
     let signals = Signals::take().expect("signals are taken");
     let mut changer = None;
-    let ran = run.run(&signals, |control| {
+    let ran = run.run(&signals, &mut |control: &Control| {
         let control = control.clone();
         changer = Some(std::thread::spawn(move || {
             let name = control.links().swap_remove(0);
@@ -369,7 +383,8 @@ fn packets_inside_are_not_lost() {
     "#;
     let run = LiveScenario::build(scenario(text)).expect("the hosts are set up");
     let signals = Signals::take().expect("signals are taken");
-    let Ran::Complete(results) = run.run(&signals, |_| {}).expect("the run is made") else {
+    let Ran::Complete(results) = run.run(&signals, &mut |_: &Control| {}).expect("the run is made")
+    else {
         panic!("no signal was sent")
     };
     let outcome = &results.outcome;
@@ -398,6 +413,7 @@ fn scenario(text: &str) -> ScenarioSetup {
         text: text.into(),
         file: "two.toml".into(),
         mtu: 1500,
+        neighbours: Neighbours::Static,
         tuning: Tuning::default(),
         generator: vec!["/proc/self/exe".into(), "traffic".into()],
     }

@@ -51,6 +51,8 @@ macro_rules! kinds {
 kinds! {
     Run, "run", "`weir run`, `pair`, `bridge`: `--json`",
         "What links between programs did while a command ran.";
+    Interval, "interval", "`weir stats --watch --json`",
+        "What the links of a session did in an interval.";
     Scenario, "scenario", "`weir sim`, `weir live`: `--json`, `summary.json`",
         "What the flows and links of a scenario did, over one run or several.";
     Sweep, "sweep", "`weir sim` with a sweep: `--json`, `sweep.json`",

@@ -44,6 +44,11 @@ pub(crate) struct LiveArgs {
         help_heading = "Scenario"
     )]
     pub(crate) mtu: u32,
+    /// How the hosts learn each other's Ethernet addresses.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Scenario")]
+    pub(crate) arp: crate::args::ArpArg,
+    #[command(flatten)]
+    pub(crate) plan: crate::args::PlanArgs,
     /// Name for `weir ps`, `weir change` and `weir stop` [default: the scenario's file].
     #[arg(
         long,
@@ -86,4 +91,5 @@ const MOST_RUNS: i64 = 1_380;
 const EXAMPLES: &str = "Examples:
   weir live two-hosts.toml
   weir live busy-line.toml --runs 5
-  weir live two-hosts.toml --set duration=10s --out results";
+  weir live two-hosts.toml --set duration=10s --out results
+  weir live busy-line.toml --at 10s 'line bw 1Mbit/s' --at 20s reset";

@@ -5,27 +5,29 @@ mod load;
 mod results;
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use weir_control::api::SessionKind;
 use weir_control::directory::Name;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
-use weir_live::Tuning;
 use weir_live::changes::Changes;
-use weir_live::remote::About;
-use weir_live::scenario::{LiveScenario, Ran, ScenarioError, ScenarioSetup};
+use weir_live::remote::{About, Reserved, Served};
+use weir_live::scenario::{Follower, LiveScenario, Ran, ScenarioError, ScenarioSetup, links};
+use weir_live::{Control, Tuning};
 
 pub(crate) use args::LiveArgs;
 
-use crate::live::wall_time;
+use crate::live::{neighbours, wall_time};
 use crate::output::{Failure, say};
+use crate::plan::{Plan, Running};
 use crate::remote;
 
 /// `weir live`.
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     let source = load::load(args)?;
     results::check(args)?;
+    let plan = Plan::of_links(&args.plan, &links(&source.scenario))?;
     let tuning = Tuning {
         spin: args.spin,
         realtime: if args.no_realtime { Realtime::Off } else { Realtime::WhenAllowed },
@@ -42,10 +44,11 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
             text: source.text.clone(),
             file: source.file.clone(),
             mtu: args.mtu,
+            neighbours: neighbours(args.arp),
             tuning,
             generator: vec!["/proc/self/exe".into(), "traffic".into()],
         };
-        let results = match once(setup, args, run == 0)? {
+        let results = match once(setup, args, plan.clone(), run == 0)? {
             Ran::Complete(results) => results,
             Ran::Signal(number) => {
                 return Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)));
@@ -64,7 +67,7 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Makes one run. The first run takes the signals after its setup, before any thread starts.
-fn once(setup: ScenarioSetup, args: &LiveArgs, is_first: bool) -> Result<Ran, Failure> {
+fn once(setup: ScenarioSetup, args: &LiveArgs, plan: Plan, is_first: bool) -> Result<Ran, Failure> {
     let (quiet, seed, scenario) = (args.quiet, setup.scenario.seed, setup.scenario.name.clone());
     let stem = args.scenario.file_stem().unwrap_or_default();
     let reserved = remote::reserve(args.name.as_ref(), &Name::of_program(stem), quiet)?;
@@ -74,23 +77,46 @@ fn once(setup: ScenarioSetup, args: &LiveArgs, is_first: bool) -> Result<Ran, Fa
     }
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
-    let (mut changes, mut served) = (None, None);
-    let ran = run.run(&signals, |control| {
-        let about = About {
-            kind: SessionKind::Live,
-            command: vec![scenario],
-            since: wall_time(SystemTime::now()),
-            seed,
-        };
-        let changes = changes.insert(Changes::new(control));
-        served = remote::serve(reserved, about, changes, quiet);
-    });
-    let mut ran = ran.map_err(failure)?;
-    if let (Ran::Complete(results), Some(changes)) = (&mut ran, changes) {
-        results.notes.extend(changes.notes());
+    let mut remote = Remote { scenario, seed, quiet, reserved, plan: Some(plan), running: None };
+    let mut ran = run.run(&signals, &mut remote).map_err(failure)?;
+    let Some((changes, served, plan)) = remote.running else { return Ok(ran) };
+    let unfinished = plan.and_then(Running::finish);
+    if let Ran::Complete(results) = &mut ran {
+        results.notes.extend(changes.notes().into_iter().chain(unfinished));
     }
     drop(served);
     Ok(ran)
+}
+
+/// Changes of a run from outside: its control socket, and its plan.
+struct Remote {
+    scenario: String,
+    seed: u64,
+    quiet: bool,
+    reserved: Option<Reserved>,
+    plan: Option<Plan>,
+    running: Option<(Changes, Option<Served>, Option<Running>)>,
+}
+
+impl Follower for Remote {
+    fn started(&mut self, control: &Control) {
+        let about = About {
+            kind: SessionKind::Live,
+            command: vec![self.scenario.clone()],
+            since: wall_time(SystemTime::now()),
+            seed: self.seed,
+        };
+        let changes = Changes::new(control);
+        let served = remote::serve(self.reserved.take(), about, &changes, self.quiet);
+        self.running = Some((changes, served, None));
+    }
+
+    fn begins(&mut self, at: Instant) {
+        if let (Some((changes, _, running)), Some(plan)) = (&mut self.running, self.plan.take()) {
+            changes.begin(at);
+            *running = plan.start(changes);
+        }
+    }
 }
 
 fn failure(error: ScenarioError) -> Failure {

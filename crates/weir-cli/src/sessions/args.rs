@@ -9,6 +9,10 @@ pub(crate) struct PsArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print only names, one in each line: those of the sessions, or those of the links of session
+    /// NAME.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with = "json")]
+    pub(crate) names: Option<Option<String>>,
 }
 
 /// Options of `weir change`.
@@ -22,7 +26,8 @@ pub(crate) struct ChangeArgs {
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The session, as `weir ps` lists it; not needed if only one runs. Then the link, such as
-    /// `up`; without it, all links. Then words such as `loss 2% delay 80ms`, or `reset`.
+    /// `up` or `up,down`; without it, all links. Then words such as
+    /// `loss 2% delay 80ms`, or `reset`.
     #[arg(
         value_name = "[NAME] [LINK] WORDS|reset",
         required = true,
@@ -39,11 +44,11 @@ pub(crate) struct StatsArgs {
     /// The session, as `weir ps` lists it; not needed if only one runs.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Print again every second, until the session ends.
+    /// Print every second what happened in it, until the session ends.
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// Print the results so far as JSON, as `weir run --json` writes them at the end; with --watch,
-    /// one document a line.
+    /// the statistics of each second, a document in each line.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -58,8 +63,10 @@ pub(crate) struct StopArgs {
 }
 
 const PS_NOTES: &str = "Lists the sessions of this user: every `weir run`, `weir pair`, `weir \
-bridge` and `weir live`
-that runs links now. `weir change`, `weir stats` and `weir stop` use the names.";
+bridge`, `weir live`,
+`weir attach` and `weir host` that runs links now. `weir change`, `weir stats` and `weir stop` use
+the names. The daemon of `weir serve` is `serve`, for root and the daemon's user; the socket is that
+of `weir pipe` (WEIR_SOCKET, or the default).";
 const CHANGE_EXAMPLES: &str = "Examples:
   weir change curl down 'loss 2% delay 80ms'    one link of the session curl
   weir change curl 'bw 1Mbit/s'                 all its links
@@ -68,10 +75,14 @@ const CHANGE_EXAMPLES: &str = "Examples:
 
 What the words name changes, and the rest stays. Packets inside stay, too. The change is in force
 when the command ends. docs/link-spec.md describes all words. In a session with --rules, the words
-are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.";
-const STATS_NOTES: &str = "`rate now` is the rate of departures in the last second, or half a \
-second without --watch.
-Packets and times are those since the start. docs/measuring.md explains them.";
+are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.
+The daemon `serve` saves its changes, so its own commands make them: `weir pipe 1 config …`.";
+const STATS_NOTES: &str =
+    "Without --watch, packets and times are those since the start, and `rate \
+now` is the rate of
+departures in half a second. With --watch, everything but `inside` is about the last second.
+`queued` is the queueing delay and `late` the lateness; docs/measuring.md explains them. In a
+scenario, packets leave at the end of their paths, which follow below the links.";
 const STOP_NOTES: &str =
     "The session ends as after SIGTERM: its program is asked to end, and ends \
 at the latest three

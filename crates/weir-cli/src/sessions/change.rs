@@ -8,7 +8,7 @@ use weir_rules::{check_spec, keyword, script};
 use weir_sim::disk::Disk;
 
 use super::args::ChangeArgs;
-use super::find::{Asked, failure, session, sockets, which_run};
+use super::find::{Asked, SERVE, failure, session, sockets, which_run};
 use crate::files::Recorded;
 use crate::output::{Failure, USAGE, print, say};
 
@@ -32,7 +32,8 @@ pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
 fn named(words: &[String]) -> (Option<&str>, &[String]) {
     match words {
         [first, rest @ ..] if !rest.is_empty() => {
-            let is_name = sockets().iter().any(|found| found.name.as_str() == first);
+            let is_session = || sockets().iter().any(|found| found.name.as_str() == first);
+            let is_name = first == SERVE || is_session();
             if is_name { (Some(first), rest) } else { (None, words) }
         }
         _ => (None, words),
@@ -47,9 +48,7 @@ fn of_link<'a>(
 ) -> Result<(Option<&'a str>, String), Failure> {
     let joined = |words: &[String]| words.join(" ").trim().to_owned();
     let (link, rest) = match words {
-        [first, rest @ ..] if view.links.iter().any(|link| link.name == *first) => {
-            (Some(first.as_str()), joined(rest))
-        }
+        [first, rest @ ..] if view.names_links(first) => (Some(first.as_str()), joined(rest)),
         words => (None, joined(words)),
     };
     if rest.is_empty() {
@@ -122,7 +121,11 @@ mod tests {
     use super::*;
 
     fn view(rules: bool) -> SessionView {
-        let link = |name: &str| SessionLink { name: name.into(), spec: String::new() };
+        let link = |name: &str| SessionLink {
+            name: name.into(),
+            spec: String::new(),
+            whole: Some("both".into()),
+        };
         SessionView {
             name: "curl".into(),
             kind: SessionKind::Run,
@@ -151,6 +154,8 @@ mod tests {
         assert_eq!(split("loss|2%"), Ok((None, "loss 2%".to_owned())));
         assert_eq!(split("4M/20ms"), Ok((None, "4M/20ms".to_owned())));
         assert_eq!(split("up|reset"), some("up", "reset"));
+        assert_eq!(split("both|loss 2%"), some("both", "loss 2%"));
+        assert_eq!(split("up,down|loss|2%"), some("up,down", "loss 2%"));
     }
 
     #[test]

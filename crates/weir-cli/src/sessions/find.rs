@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use weir_control::api::SessionView;
-use weir_control::client::ClientError;
+use weir_control::client::{ClientError, find_socket};
 use weir_control::directory::{Directory, Found};
+use weir_control::server::is_listening;
 use weir_control::session_client::SessionClient;
 
 use crate::output::{Failure, USAGE, say};
@@ -22,9 +23,39 @@ pub(super) fn sockets() -> Vec<Found> {
     Directory::all().iter().flat_map(|directory| directory.sessions().unwrap_or_default()).collect()
 }
 
-/// The session with this name; without a name, the only one that runs.
+/// The daemon on the socket that `weir pipe` and the other commands of the daemon use, if this user
+/// may use it.
+pub(super) fn daemon() -> Option<Result<Asked, Failure>> {
+    let path = find_socket();
+    if !is_listening(&path) {
+        return None;
+    }
+    let asked = SessionClient::of_daemon(&path, WITHIN).and_then(|mut client| {
+        let view = client.view()?;
+        Ok(Asked { client, view })
+    });
+    match asked {
+        // Only root and the daemon's user may see it, and earlier versions have no session.
+        Err(
+            ClientError::NotAllowed { .. }
+            | ClientError::NoDaemon { .. }
+            | ClientError::Refused { status: 403 | 404, .. },
+        ) => None,
+        asked => Some(asked.map_err(|error| failure(SERVE, &error))),
+    }
+}
+
+/// The session with this name; without a name, the only one that runs. The daemon is only meant by
+/// its name.
 pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
     let found = sockets();
+    let is_session = |name: &str| found.iter().any(|found| found.name.as_str() == name);
+    if name == Some(SERVE)
+        && !is_session(SERVE)
+        && let Some(daemon) = daemon()
+    {
+        return daemon;
+    }
     match (name, found.as_slice()) {
         (Some(name), all) => match all.iter().find(|found| found.name.as_str() == name) {
             Some(found) => ask(found),
@@ -57,7 +88,9 @@ pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
 pub(super) fn which_run(found: &[Found]) -> String {
     let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
     match names.as_slice() {
-        [] => "no links run; `weir run`, `pair`, `bridge` and `live` start some".to_owned(),
+        [] => {
+            "no links run; `weir run`, `pair`, `bridge`, `live` and `attach` start some".to_owned()
+        }
         [one] => format!("{one} is the only session that runs"),
         several => format!("there are {}", several.join(", ")),
     }
@@ -93,3 +126,5 @@ pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
 
 /// The longest wait for an answer. The links themselves are given five seconds.
 const WITHIN: Duration = Duration::from_secs(8);
+/// The name of the daemon, which [`SessionView::name`] has, too.
+pub(super) const SERVE: &str = "serve";

@@ -7,15 +7,18 @@ use weir_control::api::SessionView;
 use weir_report::format::elapsed;
 
 use super::args::PsArgs;
-use super::find::{Asked, ask, sockets, which_run};
+use super::find::{Asked, ask, daemon, session, sockets, which_run};
 use crate::output::{Failure, print, say};
 use crate::table::Table;
 
 /// Lists the sessions that run, and removes the sockets of those that were killed.
 pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
+    if let Some(of) = &args.names {
+        return names(of.as_deref());
+    }
     let mut views = Vec::new();
-    for found in sockets() {
-        match ask(&found) {
+    for asked in sockets().iter().map(ask).chain(daemon()) {
+        match asked {
             Ok(Asked { view, .. }) => views.push(view),
             // It may have ended meanwhile; one that does not answer is worth a message.
             Err(failure) => say(format_args!("weir: {failure}\n")),
@@ -29,6 +32,26 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     print(&table(&views))
+}
+
+/// Prints the names of all sessions, or those of the links of one, each in a line.
+fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
+    let mut names: Vec<String> = match of {
+        Some(name) => {
+            let links = session(Some(name))?.view.links;
+            let wholes = links.iter().filter_map(|link| link.whole.clone());
+            let mut all: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
+            all.extend(wholes);
+            all
+        }
+        None => {
+            let daemon = daemon().and_then(Result::ok).map(|asked| asked.view.name);
+            sockets().into_iter().map(|found| found.name.to_string()).chain(daemon).collect()
+        }
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    print(&names.into_iter().map(|name| name + "\n").collect::<String>())
 }
 
 /// A row for each link; the first one of a session begins with the session.
@@ -77,7 +100,11 @@ mod tests {
 
     #[test]
     fn each_link_has_a_line() {
-        let link = |name: &str, spec: &str| SessionLink { name: name.into(), spec: spec.into() };
+        let link = |name: &str, spec: &str| SessionLink {
+            name: name.into(),
+            spec: spec.into(),
+            whole: None,
+        };
         let view = |name: &str, rules, links| SessionView {
             name: name.into(),
             kind: SessionKind::Run,

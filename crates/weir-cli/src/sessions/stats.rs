@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::termios::tcgetwinsize;
 use serde::Deserialize;
+use weir_control::api::{Interval, Readings};
 use weir_control::client::ClientError;
 use weir_control::session_client::SessionClient;
+use weir_measure::document::{Document, Kind};
 use weir_measure::latency::Latency;
 use weir_report::format::{count, duration, elapsed, printable_lines, rate};
 
@@ -20,52 +22,80 @@ use crate::table::Table;
 /// Prints the statistics once, or once a second until the session ends.
 pub(crate) fn stats(args: &StatsArgs) -> Result<ExitCode, Failure> {
     let Asked { mut client, view } = session(args.name.as_deref())?;
-    let failed = |error| failure(&view.name, &error);
-    if args.json {
-        return documents(args, &mut client, &view.name);
+    if args.watch {
+        return watch(&mut client, &view.name, args.json);
     }
-    let mut before = Reading::take(&mut client).map_err(failed)?;
-    let mut output = Output::new(args.watch);
-    let period = if args.watch { SECOND } else { GLANCE };
+    let failed = |error| failure(&view.name, &error);
+    let mut output = Output::new(false);
+    if args.json {
+        let text = client.results().map_err(failed)?;
+        return output.show(&text).map(|_| ExitCode::SUCCESS);
+    }
+    let before = Reading::take(&mut client).map_err(failed)?;
+    std::thread::sleep(GLANCE);
+    let now = Reading::take(&mut client).map_err(failed)?;
+    output.show(&table(&now, &before, &view.name)).map(|_| ExitCode::SUCCESS)
+}
+
+/// Prints what happened in each second: as a table, or as a document in a line.
+fn watch(client: &mut SessionClient, name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let mut output = Output::new(!json);
+    let mut before: Option<Readings> = None;
+    let mut due = Instant::now();
     loop {
-        std::thread::sleep(period);
-        let now = match Reading::take(&mut client) {
+        let now = match client.readings() {
             Ok(now) => now,
-            Err(error) if args.watch && has_ended(&error) => return Ok(ended(&view.name)),
-            Err(error) => return Err(failed(error)),
+            Err(error) if has_ended(&error) => return Ok(ended(name)),
+            Err(error) => return Err(failure(name, &error)),
         };
-        let text = table(&now, &before, &view.name);
-        if !output.show(&text)? || !args.watch {
-            return Ok(ExitCode::SUCCESS);
+        if let Some(before) = &before {
+            let interval = Interval::between(name, before, &now);
+            let text = if json { line(&interval) } else { recent(&interval, width()) };
+            if !output.show(&text)? {
+                return Ok(ExitCode::SUCCESS);
+            }
         }
-        before = now;
+        before = Some(now);
+        // After a stop of this command, the next interval begins now.
+        due = (due + SECOND).max(Instant::now());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 }
 
-/// Prints results documents: one, or one a second, each in a line.
-fn documents(
-    args: &StatsArgs,
-    client: &mut SessionClient,
-    name: &str,
-) -> Result<ExitCode, Failure> {
-    let mut output = Output::new(false);
-    loop {
-        let text = match client.results() {
-            Ok(text) => text,
-            Err(error) if args.watch && has_ended(&error) => return Ok(ended(name)),
-            Err(error) => return Err(failure(name, &error)),
-        };
-        if !args.watch {
-            output.show(&text)?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        // A string in JSON contains no line break, so the lines can simply be joined.
-        let line: String = text.lines().map(str::trim_start).collect();
-        if !output.show(&format!("{line}\n"))? {
-            return Ok(ExitCode::SUCCESS);
-        }
-        std::thread::sleep(SECOND);
+/// A document in a line.
+fn line(interval: &Interval) -> String {
+    let text = Document::new(Kind::Interval, interval).to_json();
+    // A string in JSON contains no line break, so the lines can simply be joined.
+    text.lines().map(str::trim_start).chain(["\n"]).collect()
+}
+
+/// The table of an interval, in lines of at most `width` characters.
+fn recent(interval: &Interval, width: usize) -> String {
+    let mut table = Table::new(RECENT);
+    let time = |ns: u64, count: u64| {
+        if count == 0 { "-".to_owned() } else { duration(ns as f64) }
+    };
+    for link in &interval.links {
+        let Latency { p50, p99, count: queued, .. } = link.queue_ns;
+        let late = link.lateness_ns.unwrap_or_default();
+        table.add_row(vec![
+            if link.path { format!("path {}", link.name) } else { link.name.clone() },
+            rate(link.out_bps as f64),
+            count(link.drops.total()),
+            count(link.backlog_packets),
+            time(p50, queued),
+            time(p99, queued),
+            time(late.p50, late.count),
+            time(late.p99, late.count),
+        ]);
     }
+    format!(
+        "{}, after {}; the last {}\n{}",
+        interval.session,
+        elapsed(interval.at_ns),
+        duration(interval.duration_ns as f64),
+        table.text_within(width)
+    )
 }
 
 fn has_ended(error: &ClientError) -> bool {
@@ -175,6 +205,9 @@ impl Output {
     }
 }
 
+/// The columns of an interval: short, so that 80 characters hold all of them.
+const RECENT: [&str; 8] =
+    ["link", "rate", "dropped", "inside", "queued p50", "p99", "late p50", "p99"];
 const SECOND: Duration = Duration::from_secs(1);
 /// The period over which a single table measures the rates.
 const GLANCE: Duration = Duration::from_millis(500);
@@ -196,6 +229,50 @@ mod tests {
                 queue_ns: Latency { p50: 20_000_000, p99: 90_000_000, ..Latency::default() },
             }],
         }
+    }
+
+    fn reading_of(at_ns: u64, packets: u64, delay_ns: u64) -> Readings {
+        let mut times = weir_measure::histogram::Histogram::default();
+        times.record_many(delay_ns, packets);
+        let mut counters = weir_measure::stats::LinkCounters::default();
+        (counters.packets_in, counters.packets_out) = (packets, packets);
+        (counters.bytes_out, counters.backlog_packets) = (packets * 1500, 123_456);
+        for _ in 0..packets {
+            counters.count_drop(weir_measure::stats::DropReason::QueueFull);
+        }
+        let link = |name: &str, path| weir_control::api::LinkReading {
+            name: name.into(),
+            path,
+            counters: counters.clone(),
+            queue_ns: (&times).into(),
+            lateness_ns: path.then(|| (&times).into()),
+        };
+        Readings { at_ns, links: vec![link("to-right", false), link("a>b", true)] }
+    }
+
+    #[test]
+    fn the_last_second_fits_into_80_columns_and_its_document_into_a_line() {
+        let (before, now) = (reading_of(0, 0, 0), reading_of(1_000_000_000, 102_345, 123_456_789));
+        let interval = Interval::between("curl", &before, &now);
+        let text = recent(&interval, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.matches("link").count(), 1, "one table: {text}");
+        let cells = |name: &str| -> Vec<String> {
+            let line = text.lines().map(str::trim).find(|line| line.starts_with(name));
+            let parts = line.expect("a row").split("  ").map(str::trim);
+            parts.filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+        };
+        assert_eq!(cells("to-right")[..4], ["to-right", "1.23 Gbit/s", "102,345", "123,456"]);
+        assert_eq!(cells("to-right")[6..], ["-", "-"], "lateness is that of paths");
+        assert!(cells("path a>b")[4..].iter().all(|cell| cell.ends_with(" ms")), "{text}");
+        let quiet = recent(&Interval::between("curl", &now, &now), 80);
+        assert!(quiet.contains(" -  "), "no packet has no time: {quiet}");
+        let line = line(&interval);
+        assert!(
+            line.starts_with("{\"schema\": \"weir.results/1\",\"kind\": \"interval\""),
+            "{line}"
+        );
+        assert_eq!(line.lines().count(), 1);
     }
 
     #[test]

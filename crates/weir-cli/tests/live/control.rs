@@ -13,7 +13,7 @@ use weir_control::directory::Directory;
 use weir_control::session_client::SessionClient;
 
 use crate::common::{
-    Copies, Done, Lab, NOBODY, Need, Running, drops, link, load, number, trial, until,
+    Copies, Done, Lab, NOBODY, Need, Running, drops, link, load, number, trial, until, weir,
 };
 
 /// The tests of this file.
@@ -28,6 +28,12 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("rules_are_changed_by_their_commands", &[], with_rules),
         trial("statistics_are_those_of_now", &[], statistics),
         trial("a_plan_changes_links_at_its_times", &[], planned),
+        trial("a_plan_changes_the_links_of_a_scenario", &[], planned_scenario),
+        trial(
+            "shells_complete_the_names_of_sessions_and_links",
+            &[Need::Program("bash")],
+            completions,
+        ),
         trial("a_wrong_plan_is_refused_before_anything_starts", &[], wrong_plans),
         trial("a_killed_session_is_not_listed", &[], killed),
         trial("a_user_changes_own_sessions_and_no_others", as_user, users),
@@ -295,15 +301,35 @@ fn with_rules(lab: &Lab) {
     connect("ruled");
     let done = lab.weir(["change", "ruled", "pipe 1 config bw 2Mbit/s delay 5ms"]);
     assert_eq!(done.code, 0, "{done:?}");
-    for (words, says) in [
-        ("pipe 7 show", "shows nothing"),
-        ("pipe 1 config bw fast", "nothing was changed"),
-        ("reset", "cannot be reset"),
-    ] {
+    for (words, says) in
+        [("pipe 7 show", "shows nothing"), ("pipe 1 config bw fast", "nothing was changed")]
+    {
         let done = lab.weir(["change", "ruled", words]);
         assert_eq!(done.code, 2, "{words}: {done:?}");
         assert!(done.stderr.contains(says), "{words}: {done:?}");
     }
+    let mut client = connect("ruled");
+    let mut state = || {
+        let now = results(&mut client);
+        let texts = |key: &str, field: &str| -> Vec<String> {
+            let all = now[key].as_array().expect("a list");
+            all.iter().map(|one| one[field].to_string()).collect()
+        };
+        (texts("rules", "text"), texts("pipes", "number"), now)
+    };
+    for words in ["pipe 2 config delay 300ms", "delete 10", "add 20 pipe 2 ip from any to any"] {
+        assert_eq!(lab.weir(["change", "ruled", words]).code, 0);
+    }
+    let (rules, pipes, _) = state();
+    assert!(rules[0].contains("pipe 2") && pipes == ["1", "2"], "{rules:?} {pipes:?}");
+    let done = lab.weir(["change", "ruled", "reset"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let (rules, pipes, now) = state();
+    assert!(rules[0].contains("pipe 1") && rules.len() == 2, "{rules:?}");
+    assert_eq!(pipes, ["1"], "a pipe of a change is gone");
+    assert_eq!(notes(&now, "the rules became those of the start"), 1, "{now}");
+    let again = lab.weir(["change", "ruled", "reset"]);
+    assert_eq!((again.code, notes(&state().2, "the rules became those")), (0, 1), "{again:?}");
     let table = lab.weir(["ps"]).stdout;
     assert!(table.contains("by rules"), "{table}");
     drop(session);
@@ -335,17 +361,27 @@ fn statistics(lab: &Lab) {
     assert!(row(&done.stdout, "up").len() >= 8, "{done:?}");
     let document = crate::schema::document(lab.weir(["stats", "--json"]).stdout.as_bytes());
     assert!(number(link(&document, "down"), "packets_out") > 5, "{document}");
+    let before = passed(&mut client, "up");
     let watch = lab.start(["stats", "seen", "--watch"]);
     let lines = lab.start(["stats", "seen", "--watch", "--json"]);
     std::thread::sleep(Duration::from_millis(3500));
+    let after = passed(&mut client, "up");
     assert_eq!(lab.weir(["stop", "seen"]).code, 0);
     let done = watch.finish();
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.stdout.matches("link").count() >= 2, "{done:?}");
+    assert!(done.stdout.matches("late p50").count() >= 2, "{done:?}");
     assert!(done.stderr.contains("session seen has ended"), "{done:?}");
     let done = lines.finish();
-    assert!(done.code == 0 && done.stdout.lines().count() >= 2, "{done:?}");
-    assert!(done.stdout.lines().all(|line| line.starts_with("{\"schema\"")), "{done:?}");
+    let seconds: Vec<Value> =
+        done.stdout.lines().map(|line| crate::schema::document(line.as_bytes())).collect();
+    assert!(done.code == 0 && seconds.len() >= 2, "{done:?}");
+    let first = &seconds[0];
+    assert_eq!((&first["kind"], &first["session"]), (&"interval".into(), &"seen".into()));
+    let up = link(first, "up");
+    let sent = number(up, "packets_out");
+    assert!(sent > 0 && sent <= after - before, "only those of the interval: {sent}: {first}");
+    assert_eq!(number(&up["lateness_ns"], "count"), sent, "each has its lateness: {up}");
+    assert_eq!(number(&up["queue_ns"], "count"), sent, "{up}");
     session.finish();
 }
 
@@ -398,6 +434,87 @@ fn planned(lab: &Lab) {
         assert!(what == words && at >= due, "{at}: {what}, expected {words} from {due} on");
     }
     assert_eq!(self::notes(&result, "1 step of the plan was not reached"), 1, "{result}");
+}
+
+/// The times of a plan are those of the scenario, and both directions of a link have a name.
+fn planned_scenario(lab: &Lab) {
+    let file = lab.file("routed.toml", ROUTED);
+    let json = lab.path("scene.json").display().to_string();
+    let at = |time: &'static str, what: &'static str| ["--at", time, what];
+    let plan = [
+        at("300ms", "a-r bw 2Mbit/s"),
+        at("600ms", "line,line.back delay 3ms"),
+        at("900ms", "r>a reset"),
+        at("3600s", "reset"),
+    ];
+    let fixed = ["live", &file, "--json", &json, "--runs", "2", "--seed", "1"];
+    let done = lab.weir(fixed.iter().chain(plan.as_flattened()));
+    assert_eq!(done.code, 0, "{done:?}");
+    for seed in ["seed 1", "seed 2"] {
+        let notes: Vec<&str> = done
+            .stderr
+            .lines()
+            .filter(|line| line.contains(seed) && line.contains("became"))
+            .filter_map(|line| line.split_once(" s: ").map(|(_, what)| what))
+            .collect();
+        let expected = [
+            "a>r became bw 2Mbit/s delay 2ms",
+            "r>a became bw 2Mbit/s delay 2ms",
+            "line became bw 4Mbit/s delay 3ms queue 50",
+            "line.back became bw 4Mbit/s delay 3ms queue 50",
+            "r>a became bw 8Mbit/s delay 2ms",
+        ];
+        assert_eq!(notes, expected, "{done:?}");
+        let left = format!("{seed}: 1 step of the plan was not reached");
+        assert!(done.stderr.contains(&left), "{done:?}");
+    }
+    for (action, says) in [
+        ("lin bw 1Mbit/s", "unknown keyword `lin`"),
+        ("line,lne bw 1Mbit/s", "there is no link lne"),
+        ("line loss 200%", "cannot be used"),
+    ] {
+        let done = lab.weir(["live", &file, "--at", "1s", action]);
+        assert_eq!(done.code, 2, "{action}: {done:?}");
+        assert!(done.stderr.contains(says), "{action}: {done:?}");
+    }
+}
+
+/// Runs bash's completion of a command line that ends before the word to complete.
+fn completed(lab: &Lab, words: &[&str]) -> Vec<String> {
+    let script = "source <(\"$1\" completions bash) 2>/dev/null; COMP_WORDS=(\"$@\"); \
+                  COMP_CWORD=$(( $# - 1 )); _weir_names \"$1\" \"${!#}\" \"\"; \
+                  (( ${#COMPREPLY[@]} )) && printf '%s\\n' \"${COMPREPLY[@]}\"; true";
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash", weir()]).args(words);
+    let done = lab.launch(&mut command).finish();
+    assert_eq!(done.code, 0, "{words:?}: {done:?}");
+    done.stdout.lines().map(str::to_owned).collect()
+}
+
+fn completions(lab: &Lab) {
+    let file = lab.file("routed.toml", &ROUTED.replace("1500ms", "60s"));
+    assert_eq!(completed(lab, &["change", ""]), [""; 0], "nothing runs");
+    let scene = lab.start(["live", "-q", &file, "--name", "scene"]);
+    connect("scene");
+    let links = ["a\\>r", "r\\>a", "line", "line.back", "a-r"];
+    let one = completed(lab, &["change", ""]);
+    assert_eq!(one, [&["scene"][..], &links, &["reset"]].concat(), "the only one needs no name");
+    assert_eq!(completed(lab, &["change", "line"]), ["line", "line.back"]);
+    let other = lab.start(["run", "-q", "--name", "other", "--no-outside", "--", "sleep", "60"]);
+    connect("other");
+    for command in ["change", "stats", "stop"] {
+        assert_eq!(completed(lab, &[command, ""]), ["other", "scene"], "{command}");
+        assert_eq!(completed(lab, &[command, "sc"]), ["scene"], "{command}");
+    }
+    assert_eq!(completed(lab, &["stats", "--watch", ""]), ["other", "scene"]);
+    assert_eq!(completed(lab, &["change", "scene", ""]), [&links[..], &["reset"]].concat());
+    assert_eq!(completed(lab, &["change", "-q", "other", ""]), ["up", "down", "reset"]);
+    assert_eq!(completed(lab, &["change", "other", "down", ""]), ["reset"]);
+    assert_eq!(completed(lab, &["stop", "other", ""]), [""; 0]);
+    // Options and other commands are completed as before.
+    assert!(completed(lab, &["stats", "--w"]).contains(&"--watch".to_owned()));
+    assert!(completed(lab, &["st"]).contains(&"stats".to_owned()));
+    drop((scene, other));
 }
 
 fn wrong_plans(lab: &Lab) {
@@ -498,6 +615,36 @@ fn scenario(lab: &Lab) {
     let done = lab.weir(["stop", "scene"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(session.finish().code, 128 + 15);
+    // Unnamed links have a name for both directions, and each link has statistics.
+    let file = lab.file("routed.toml", &ROUTED.replace("1500ms", "60s"));
+    let session = lab.start(["live", &file, "--name", "routed"]);
+    let mut client = connect("routed");
+    assert_eq!(
+        change(lab, &["routed", "a-r", "loss 2%"]),
+        "a>r  bw 8Mbit/s delay 2ms loss 0.02\nr>a  bw 8Mbit/s delay 2ms loss 0.02\n"
+    );
+    assert_eq!(
+        change(lab, &["routed", "a>r,line.back", "bw 1Mbit/s"]),
+        "a>r        bw 1Mbit/s delay 2ms loss 0.02\nline.back  bw 1Mbit/s delay 5ms queue 50\n"
+    );
+    assert!(change(lab, &["routed", "a-r", "reset"]).contains("a>r  bw 8Mbit/s delay 2ms\n"));
+    until("packets cross both links", || passed(&mut client, "line") > 10);
+    let now = results(&mut client);
+    crate::common::check_accounting(&now);
+    let names = ["a>r", "r>a", "line", "line.back", "path a>b", "path b>a"];
+    let listed: Vec<&Value> = now["links"].as_array().expect("links").iter().collect();
+    assert_eq!(listed.iter().map(|link| &link["name"]).collect::<Vec<_>>(), names);
+    assert_eq!((&listed[2]["from"], &listed[2]["to"]), (&"r".into(), &"b".into()));
+    assert_eq!(listed[3]["spec"], "bw 1Mbit/s delay 5ms queue 50");
+    let done = lab.weir(["stats", "routed"]);
+    assert!(names.iter().all(|name| done.stdout.contains(&format!("  {name} "))), "{done:?}");
+    let readings = client.readings().expect("readings");
+    let lateness = |path| {
+        readings.links.iter().find(|link| link.path == path).map(|link| link.lateness_ns.is_some())
+    };
+    assert_eq!((lateness(true), lateness(false)), (Some(true), Some(false)));
+    assert_eq!(lab.weir(["stop", "routed"]).code, 0);
+    session.finish();
 }
 
 /// The standard output of a change that must succeed.
@@ -558,6 +705,20 @@ fn notes(result: &Value, words: &str) -> usize {
     let notes = result["notes"].as_array().expect("notes");
     notes.iter().filter(|note| note.as_str().is_some_and(|note| note.contains(words))).count()
 }
+
+/// Two hosts with a router between them: a link without a name and one with a name.
+const ROUTED: &str = r#"
+name = "routed"
+duration = "1500ms"
+node = [{ name = "a" }, { name = "b" }, { name = "r", kind = "router" }]
+link = [
+    { between = ["a", "r"], spec = "bw 8Mbit/s delay 2ms" },
+    { name = "line", between = ["r", "b"], spec = "bw 4Mbit/s delay 5ms queue 50" },
+]
+traffic = [
+    { name = "stream", kind = "cbr", from = "a", to = "b", rate = "500kbit/s", size = "500B" },
+]
+"#;
 
 /// Two hosts and a stream.
 const SCENARIO: &str = r#"

@@ -46,6 +46,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
         trial("an_interface_without_carrier_is_reported", needs, carrier),
         trial("sigterm_ends_a_daemon_of_which_the_loop_is_stuck", needs, stuck),
+        trial("a_daemon_is_listed_shows_statistics_and_is_stopped", needs, session),
     ]
 }
 
@@ -62,6 +63,58 @@ fn shapes(lab: &Lab) {
     let rules = daemon.client.rules().expect("rules");
     assert_eq!(rules[0].counters.packets, 1_000);
     daemon.check_accounting();
+}
+
+/// The commands about sessions know the daemon by the name `serve`.
+fn session(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    let weir = |words: &[&str]| -> Done {
+        let mut command = Command::new(weir());
+        lab.launch(command.args(words).env("WEIR_SOCKET", lab.path("weir.sock"))).finish()
+    };
+    daemon.send("pipe 1 config delay 5ms\nadd 100 pipe 1 icmp from any to any");
+    wire.ping(true);
+    let listed = weir(&["ps", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    let view = &listed["sessions"][0];
+    assert_eq!((&view["name"], &view["kind"]), (&"serve".into(), &"serve".into()), "{view}");
+    assert_eq!(view["pid"].as_i64(), Some(daemon.pid().as_raw().into()));
+    assert_eq!(view["program"], "sl,sr");
+    assert_eq!(weir(&["ps", "--names"]).stdout, "serve\n");
+    let table = weir(&["stats", "serve"]);
+    assert!(table.stdout.contains("  sl-sr "), "{table:?}");
+    let result = crate::schema::document(weir(&["stats", "serve", "--json"]).stdout.as_bytes());
+    crate::common::check_accounting(&result);
+    assert!(crate::common::number(crate::common::link(&result, "sl-sr"), "packets_out") > 0);
+    for words in ["pipe 1 config bw 1Mbit/s", "reset"] {
+        let done = weir(&["change", "serve", words]);
+        assert_eq!(done.code, 2, "{done:?}");
+        assert!(done.stderr.contains("`weir pipe 1 config"), "{done:?}");
+    }
+    // Nobody stops or changes a daemon by accident.
+    for words in [&["stop"][..], &["change", "loss 2%"], &["stats"]] {
+        let done = weir(words);
+        assert_eq!(done.code, 2, "{done:?}");
+        assert!(done.stderr.contains("no links run"), "{done:?}");
+    }
+    let watch = lab.launch(
+        Command::new(crate::common::weir())
+            .args(["stats", "serve", "--watch", "--json"])
+            .env("WEIR_SOCKET", lab.path("weir.sock")),
+    );
+    std::thread::sleep(Duration::from_millis(1500));
+    let done = weir(&["stop", "serve"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(daemon.finish().code, 0);
+    let watched = watch.finish();
+    assert_eq!(watched.code, 0, "{watched:?}");
+    let second = watched.stdout.lines().next().expect("a second was watched");
+    assert_eq!(crate::schema::document(second.as_bytes())["session"], "serve");
+    assert_eq!(weir(&["ps"]).stdout, "");
+    // The configuration is saved, as after SIGTERM.
+    let daemon = Daemon::start(lab, &[]);
+    assert_eq!(daemon.client.pipes().expect("pipes").len(), 1);
 }
 
 fn reconfigured(lab: &Lab) {

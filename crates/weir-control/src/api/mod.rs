@@ -5,6 +5,7 @@
 //! are in nanoseconds, rates in bit/s, lengths in network-layer bytes.
 
 mod counters;
+mod readings;
 mod session;
 mod snapshot;
 mod view;
@@ -20,6 +21,7 @@ pub use counters::{
     EventSample, InstancePage, InstanceView, KeyView, LaneView, LengthView, LengthsView,
     LinkSample, QueueCounters, RuleCounters,
 };
+pub use readings::{Interval, LinkInterval, LinkReading, Readings, TimeCounts};
 pub use session::{ChangeReply, ChangeRequest, SessionKind, SessionLink, SessionView};
 pub use snapshot::{LaneTimes, Lengths, Snapshot, Times};
 pub use view::{

@@ -48,6 +48,8 @@ pub enum SessionKind {
     Live,
     /// `weir attach`.
     Attach,
+    /// `weir serve`.
+    Serve,
 }
 
 impl fmt::Display for SessionKind {
@@ -58,6 +60,7 @@ impl fmt::Display for SessionKind {
             Self::Bridge => "bridge",
             Self::Live => "live",
             Self::Attach => "attach",
+            Self::Serve => "serve",
         })
     }
 }
@@ -71,6 +74,20 @@ pub struct SessionLink {
     /// Its specification in canonical form; empty for a perfect link.
     #[schema(example = "bw 4Mbit/s delay 20ms")]
     pub spec: String,
+    /// The name for both directions, if this is one direction of a link that has such a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+}
+
+impl SessionView {
+    /// Whether a word names links of this session: the name of a link or of both its directions,
+    /// or several names with commas between them, of which at least one is known.
+    #[must_use]
+    pub fn names_links(&self, word: &str) -> bool {
+        word.split(',').any(|name| {
+            self.links.iter().any(|link| link.name == name || link.whole.as_deref() == Some(name))
+        })
+    }
 }
 
 /// A change of links: what the words name changes, and the rest stays.

@@ -57,6 +57,7 @@ pub use state::SAMPLE_AGE;
 use crate::owner::Owner;
 use crate::plane::Plane;
 use crate::session::Session;
+use crate::session_client::DAEMON_PREFIX;
 use events::Endless;
 use guard::{Activity, Guarded};
 use pool::{Bounds, Full, Pool, Rank};
@@ -89,7 +90,27 @@ impl Server {
     pub fn start(endpoints: Endpoints, owner: Owner, plane: Arc<dyn Plane>) -> io::Result<Self> {
         Self::serve(endpoints, |stopped| {
             let state = Arc::new(State::new(owner, plane, stopped));
-            (Arc::clone(&state.tally), routes::router(state))
+            let tally = Arc::clone(&state.tally);
+            (tally, Routes { session: None, all: routes::router(state) })
+        })
+    }
+
+    /// Starts the server of a daemon that is also a session: root and the daemon's user find the
+    /// session's resources below [`DAEMON_PREFIX`] on the Unix socket.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn start_with_session(
+        endpoints: Endpoints,
+        owner: Owner,
+        plane: Arc<dyn Plane>,
+        session: Arc<dyn Session>,
+    ) -> io::Result<Self> {
+        Self::serve(endpoints, |stopped| {
+            let (_, session) = session::router(session, stopped.clone());
+            let state = Arc::new(State::new(owner, plane, stopped));
+            let routes = Routes { session: Some(session), all: routes::router(Arc::clone(&state)) };
+            (Arc::clone(&state.tally), routes)
         })
     }
 
@@ -103,14 +124,17 @@ impl Server {
         session: Arc<dyn Session>,
     ) -> io::Result<Self> {
         let endpoints = Endpoints { socket: (socket, access), http: None };
-        Self::serve(endpoints, |stopped| session::router(session, stopped))
+        Self::serve(endpoints, |stopped| {
+            let (tally, all) = session::router(session, stopped);
+            (tally, Routes { session: None, all })
+        })
     }
 
-    /// Starts a server with the router that `route` makes. `route` receives the notice of the
+    /// Starts a server with the resources that `route` makes. `route` receives the notice of the
     /// server's end.
     fn serve(
         endpoints: Endpoints,
-        route: impl FnOnce(watch::Receiver<bool>) -> (Arc<Tally>, Router),
+        route: impl FnOnce(watch::Receiver<bool>) -> (Arc<Tally>, Routes),
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -119,12 +143,12 @@ impl Server {
             .thread_name("weir-control")
             .build()?;
         let (stop, stopped) = watch::channel(false);
-        let (tally, router) = route(stopped.clone());
+        let (tally, routes) = route(stopped.clone());
         let address =
             endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
         let serving = {
             let _inside = runtime.enter();
-            Serving::new(endpoints, router, Connections::new(stopped, tally))?
+            Serving::new(endpoints, routes, Connections::new(stopped, tally))?
         };
         let thread =
             std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
@@ -168,6 +192,14 @@ impl Drop for Server {
     }
 }
 
+/// The resources of a server.
+struct Routes {
+    /// Those of all clients.
+    all: Router,
+    /// Further ones of root and the server's user, below [`DAEMON_PREFIX`].
+    session: Option<Router>,
+}
+
 /// The server on its thread.
 struct Serving {
     socket: ControlSocket,
@@ -175,6 +207,8 @@ struct Serving {
     access: Access,
     tcp: Option<TcpListener>,
     local: Router,
+    /// The router for root and the server's user.
+    privileged: Router,
     /// The router for clients that must present a token.
     remote: Router,
     users: Arc<Pool<u32>>,
@@ -185,7 +219,12 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(endpoints: Endpoints, local: Router, connections: Connections) -> io::Result<Self> {
+    fn new(endpoints: Endpoints, routes: Routes, connections: Connections) -> io::Result<Self> {
+        let Routes { all: local, session } = routes;
+        let privileged = match session {
+            Some(session) => local.clone().nest(DAEMON_PREFIX, session),
+            None => local.clone(),
+        };
         let (mut socket, access) = endpoints.socket;
         let unix = UnixListener::from_std(socket.take_listener()?)?;
         let (tcp, remote) = match endpoints.http {
@@ -201,6 +240,7 @@ impl Serving {
             access,
             tcp,
             local,
+            privileged,
             remote,
             users: Pool::new(USERS),
             addresses: Pool::new(ADDRESSES),
@@ -239,7 +279,13 @@ impl Serving {
             }
         };
         match self.users.take(uid, rank) {
-            Ok(place) => self.connections.serve(stream, rank, self.local.clone(), place),
+            Ok(place) => {
+                let router = match rank {
+                    Rank::Privileged => &self.privileged,
+                    Rank::Other => &self.local,
+                };
+                self.connections.serve(stream, rank, router.clone(), place);
+            }
             Err(full) => self.refuse_full(stream, full, &format!("user {uid}")),
         }
     }

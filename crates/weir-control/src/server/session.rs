@@ -21,11 +21,12 @@ use super::reject::Reject;
 use super::state::SAMPLE_AGE;
 use super::tally::Tally;
 use super::upload;
-use crate::api::{ChangeReply, ChangeRequest, Problem, SessionView};
+use crate::api::{ChangeReply, ChangeRequest, Problem, Readings, SessionView};
 use crate::session::{Session, SessionError};
 
 type Server = Shared<Arc<State>>;
-type Results = Result<Arc<str>, SessionError>;
+/// An answer that several clients share, with its time.
+type Shareable<T> = Mutex<Option<(Instant, Result<Arc<T>, SessionError>)>>;
 
 /// The state that the handlers share.
 struct State {
@@ -34,8 +35,10 @@ struct State {
     uploads: Uploads,
     stopped: watch::Receiver<bool>,
     tally: Arc<Tally>,
-    /// The last results document and its time.
-    results: Mutex<Option<(Instant, Results)>>,
+    /// The last results document.
+    results: Shareable<str>,
+    /// The last readings.
+    readings: Shareable<Readings>,
 }
 
 /// The API description.
@@ -65,6 +68,7 @@ fn resources() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(reset_all))
         .routes(routes!(reset))
         .routes(routes!(results))
+        .routes(routes!(readings))
         .routes(routes!(stop))
 }
 
@@ -81,6 +85,7 @@ pub(super) fn router(
         stopped,
         tally: Arc::clone(&tally),
         results: Mutex::default(),
+        readings: Mutex::default(),
     });
     let router = Router::from(resources())
         .fallback(|| async {
@@ -113,17 +118,21 @@ impl State {
             Err(Unasked::Ending) => Err(SessionError::Ended.into()),
         }
     }
+}
 
-    /// The results, at most [`SAMPLE_AGE`] old: clients that wait for the same results share them.
-    fn results(&self) -> Results {
-        let mut kept = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*kept {
-            Some((at, results)) if at.elapsed() < SAMPLE_AGE => results.clone(),
-            _ => {
-                let results = self.session.results().map(Arc::from);
-                *kept = Some((Instant::now(), results.clone()));
-                results
-            }
+/// The kept answer if it is at most [`SAMPLE_AGE`] old, or a new one: clients that wait for the
+/// same answer share it.
+fn shared<T: ?Sized>(
+    kept: &Shareable<T>,
+    make: impl FnOnce() -> Result<Arc<T>, SessionError>,
+) -> Result<Arc<T>, SessionError> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*kept {
+        Some((at, answer)) if at.elapsed() < SAMPLE_AGE => answer.clone(),
+        _ => {
+            let answer = make();
+            *kept = Some((Instant::now(), answer.clone()));
+            answer
         }
     }
 }
@@ -259,8 +268,18 @@ fn reply(reply: ChangeReply) -> Response {
     responses((status = 200, description = "The results document", body = serde_json::Value))
 )]
 async fn results(Shared(state): Server) -> Result<Response, Reject> {
-    let text = state.ask(State::results).await?;
+    let results = |state: &State| state.session.results().map(Arc::from);
+    let text = state.ask(move |state| shared(&state.results, || results(state))).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text.to_string()).into_response())
+}
+
+/// The counters of all links since the start. The difference of two readings is what happened in
+/// between.
+#[utoipa::path(get, path = "/v1/readings", responses((status = 200, body = Readings)))]
+async fn readings(Shared(state): Server) -> Result<Response, Reject> {
+    let readings = |state: &State| state.session.readings().map(Arc::new);
+    let readings = state.ask(move |state| shared(&state.readings, || readings(state))).await?;
+    Ok(Json(&*readings).into_response())
 }
 
 /// Ends the session as SIGTERM does: its program is asked to end, and the results are written.

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
-use weir_control::api::{ChangeReply, ChangeRequest, SessionKind, SessionLink, SessionView};
+use weir_control::api::{
+    ChangeReply, ChangeRequest, LinkReading, Readings, SessionKind, SessionLink, SessionView,
+};
 use weir_control::client::ClientError;
 use weir_control::directory::Directory;
 use weir_control::server::{Access, GRACE, Server, session_openapi};
@@ -34,6 +36,8 @@ fn a_session_shows_changes_and_ends() {
     assert_eq!(client.reset(Some("up")).unwrap().links[0].name, "up");
     assert_eq!(client.reset(None).unwrap().links.len(), 2);
     assert_eq!(client.results().unwrap(), "{}\n");
+    let readings = client.readings().unwrap();
+    assert_eq!((readings.at_ns, readings.links[1].name.as_str()), (7, "down"));
     let changes = lab.links.changes.lock().unwrap().clone();
     assert_eq!(changes, ["down: delay 80ms", "*: loss 2%", "*: wrong", "up: reset", "*: reset"]);
     client.stop().unwrap();
@@ -162,6 +166,7 @@ fn the_description_lists_the_resources() {
             "/v1/links/{name}",
             "/v1/links/{name}/reset",
             "/v1/openapi.json",
+            "/v1/readings",
             "/v1/reset",
             "/v1/results",
             "/v1/session",
@@ -269,13 +274,20 @@ impl Session for Recorded {
         Ok("{}\n".to_owned())
     }
 
+    fn readings(&self) -> Result<Readings, SessionError> {
+        let link = |shown: SessionLink| LinkReading { name: shown.name, ..LinkReading::default() };
+        Ok(Readings { at_ns: 7, links: links().into_iter().map(link).collect() })
+    }
+
     fn stop(&self) {
         self.stops.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 fn links() -> Vec<SessionLink> {
-    ["up", "down"].map(|name| SessionLink { name: name.into(), spec: String::new() }).into()
+    ["up", "down"]
+        .map(|name| SessionLink { name: name.into(), spec: String::new(), whole: None })
+        .into()
 }
 
 /// The most connections of a socket.

@@ -7,6 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
     lanes: BTreeMap<(usize, IpAddr), u16>,
+    /// Whether frames that resolve addresses have lanes, too.
+    resolves: bool,
 }
 
 impl Forwarding {
@@ -16,6 +18,13 @@ impl Forwarding {
         self.lanes.insert((port, address), lane)
     }
 
+    /// Also selects lanes for frames that resolve addresses, by the address in question: ARP and
+    /// neighbour solicitations. Without this call they match no lane.
+    #[must_use]
+    pub fn with_resolution(self) -> Self {
+        Self { resolves: true, ..self }
+    }
+
     /// Every entry: port, address, lane.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, IpAddr, u16)> {
         self.lanes.iter().map(|(&(port, address), &lane)| (port, address, lane))
@@ -23,7 +32,8 @@ impl Forwarding {
 
     /// The lane of a frame that arrived at `port`.
     pub(super) fn lane(&self, port: usize, frame: &[u8]) -> Option<u16> {
-        self.lanes.get(&(port, destination(frame)?)).copied()
+        let to = destination(frame, self.resolves)?;
+        self.lanes.get(&(port, to)).copied()
     }
 }
 
@@ -37,15 +47,34 @@ pub struct Strays {
     pub bytes: u64,
 }
 
-/// The destination address of an untagged Ethernet frame, if it has one.
-fn destination(frame: &[u8]) -> Option<IpAddr> {
+/// The destination address of an untagged Ethernet frame, if it has one. With `resolves`, it is the
+/// target of ARP and of a neighbour solicitation.
+fn destination(frame: &[u8], resolves: bool) -> Option<IpAddr> {
     let at = |from: usize, len: usize| frame.get(from..from + len);
+    let v4 = |from| Some(Ipv4Addr::from(<[u8; 4]>::try_from(at(from, 4)?).ok()?).into());
+    let v6 = |from| Some(Ipv6Addr::from(<[u8; 16]>::try_from(at(from, 16)?).ok()?).into());
     match at(12, 2)? {
-        [0x08, 0x00] => Some(Ipv4Addr::from(<[u8; 4]>::try_from(at(30, 4)?).ok()?).into()),
-        [0x86, 0xdd] => Some(Ipv6Addr::from(<[u8; 16]>::try_from(at(38, 16)?).ok()?).into()),
+        [0x08, 0x00] => v4(30),
+        [0x08, 0x06] if resolves && at(14, 6)? == ARP_FOR_IPV4 => v4(38),
+        [0x86, 0xdd] if resolves && is_solicitation(frame) => v6(62),
+        [0x86, 0xdd] => v6(38),
         _ => None,
     }
 }
+
+/// Whether an IPv6 frame is a neighbour solicitation to a group: the other end's own address is not
+/// known yet.
+fn is_solicitation(frame: &[u8]) -> bool {
+    let byte = |at: usize| frame.get(at).copied();
+    (byte(20), byte(38), byte(54)) == (Some(ICMPV6), Some(MULTICAST), Some(SOLICITATION))
+}
+
+/// The first bytes of ARP for IPv4 addresses on Ethernet.
+const ARP_FOR_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+const ICMPV6: u8 = 58;
+const MULTICAST: u8 = 0xff;
+/// The type of a neighbour solicitation (RFC 4861, section 4.3).
+const SOLICITATION: u8 = 135;
 
 #[cfg(test)]
 mod tests {
@@ -73,6 +102,33 @@ mod tests {
         let mut v6 = frame([0x86, 0xdd], 54);
         (v6[38], v6[53]) = (0xfd, 7);
         assert_eq!(forwarding.lane(0, &v6), Some(4));
+    }
+
+    #[test]
+    fn frames_that_resolve_an_address_take_the_lane_to_it_if_that_is_wanted() {
+        let mut forwarding = Forwarding::default();
+        let six = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 9);
+        let _ = forwarding.insert(0, IpAddr::from([10, 0, 0, 7]), 3);
+        let _ = forwarding.insert(0, six.into(), 4);
+        let mut arp = frame([8, 6], 42);
+        arp[14..20].copy_from_slice(&ARP_FOR_IPV4);
+        arp[38..42].copy_from_slice(&[10, 0, 0, 7]);
+        let mut solicitation = frame([0x86, 0xdd], 78);
+        (solicitation[20], solicitation[38], solicitation[54]) = (58, 0xff, 135);
+        solicitation[62..78].copy_from_slice(&six.octets());
+        let lanes =
+            |forwarding: &Forwarding| [&arp, &solicitation].map(|frame| forwarding.lane(0, frame));
+        assert_eq!(lanes(&forwarding), [None, None]);
+        let resolving = forwarding.with_resolution();
+        assert_eq!(lanes(&resolving), [Some(3), Some(4)]);
+        for short in [41, 20, 14] {
+            assert_eq!(resolving.lane(0, &arp[..short]), None);
+        }
+        for short in [77, 55, 54, 38, 20] {
+            assert_eq!(resolving.lane(0, &solicitation[..short]), None, "{short}");
+        }
+        arp[17] = 6;
+        assert_eq!(resolving.lane(0, &arp), None, "not about IPv4");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use crate::process::SpawnError;
 pub use bridge::bridge;
 pub use error::SetupError;
 pub use network::{
-    Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, network,
+    Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, link_local, network,
 };
 pub use pair::pair;
 pub use publish::{Protocol, Publish};

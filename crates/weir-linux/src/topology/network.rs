@@ -1,24 +1,24 @@
 //! Several hosts that one live loop joins. Each host has a namespace with an interface, and the
 //! interface's other end is a port.
 //!
-//! There is no router. Each host has all others on its own Ethernet segment, with permanent
+//! There is no router. Each host has all others on its own Ethernet segment, usually with permanent
 //! neighbour entries, so that only programs send packets. The loop decides which links a packet
 //! passes between two hosts.
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::address::host_mac;
 use super::names;
 use super::place::{
-    Attachment, Place, attach, best_effort, check_mtu, quiet_netns, settle, switch_netns,
+    Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_netns,
 };
 use super::run::become_privileged;
 use super::session::GRACE;
-use super::{End, Note, SetupError, SpawnError};
+use super::{End, Neighbours, Note, SetupError, SpawnError};
 use crate::netlink::Mac;
 use crate::netns::NetNs;
 use crate::port::AnyPort;
@@ -29,8 +29,10 @@ use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, W
 pub struct NetworkSetup {
     /// The hosts.
     pub hosts: Vec<HostSetup>,
-    /// Length of the prefix that all addresses share, in bits.
+    /// Length of the prefix that all IPv4 addresses share, in bits. That of IPv6 addresses is 64.
     pub prefix: u8,
+    /// How the hosts learn each other's Ethernet addresses.
+    pub neighbours: Neighbours,
     /// Largest IP packet of the hosts' interfaces, in bytes (576–65521).
     pub mtu: u32,
 }
@@ -42,6 +44,27 @@ pub struct HostSetup {
     pub name: String,
     /// The host's address.
     pub address: Ipv4Addr,
+    /// The host's IPv6 address, if it has one. It is not used where the MTU or the machine allows
+    /// no IPv6.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+impl HostSetup {
+    /// The host's addresses, IPv4 first.
+    fn addresses(&self, ipv6: bool) -> impl Iterator<Item = IpAddr> {
+        let six = self.ipv6.filter(|_| ipv6).map(IpAddr::from);
+        [Some(self.address.into()), six].into_iter().flatten()
+    }
+}
+
+/// The address that the kernel gives the interface of host `number` of a [`network`], besides the
+/// addresses of [`HostSetup`]: some packets of neighbour discovery have it.
+#[must_use]
+pub fn link_local(number: u16) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = host_mac(number);
+    let pair = |high, low| u16::from_be_bytes([high, low]);
+    // RFC 4291, appendix A: the bit that marks a local address is inverted.
+    Ipv6Addr::new(0xfe80, 0, 0, 0, pair(a ^ 2, b), pair(c, 0xff), pair(0xfe, d), pair(e, f))
 }
 
 /// Sets up the hosts, with a port for each. All names resolve on each host.
@@ -58,23 +81,27 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     };
     become_privileged()?;
     let switch = switch_netns()?;
-    let ends: Vec<End> = setup.hosts.iter().map(end).collect();
+    let ipv6 = has_ipv6(setup.mtu);
+    let ends: Vec<End> = setup.hosts.iter().map(|host| end(host, ipv6)).collect();
     let all: Vec<&End> = ends.iter().collect();
     let mut places = Vec::new();
     let mut ports = Vec::new();
     for (number, host) in (0..last).zip(&setup.hosts) {
         let netns = quiet_netns()?;
         let without_ipv6 = || {
-            for interface in ["all", "default"] {
+            for interface in ["all", "default"].iter().filter(|_| !ipv6 || host.ipv6.is_none()) {
                 best_effort(&format!("ipv6/conf/{interface}/disable_ipv6"), "1");
             }
             Ok::<_, io::Error>(())
         };
         netns.enter(without_ipv6)?;
-        let addresses = [(host.address.into(), setup.prefix)];
-        let others = (0..).zip(&setup.hosts).filter(|(other, _)| *other != number);
-        let neighbours: Vec<(IpAddr, Mac)> =
-            others.map(|(other, host)| (host.address.into(), host_mac(other))).collect();
+        let prefix = |address: &IpAddr| if address.is_ipv4() { setup.prefix } else { 64 };
+        let addresses: Vec<(IpAddr, u8)> =
+            host.addresses(ipv6).map(|address| (address, prefix(&address))).collect();
+        let neighbours = match setup.neighbours {
+            Neighbours::Static => neighbours(setup, number, ipv6),
+            Neighbours::Emulated => Vec::new(),
+        };
         let attachment = Attachment {
             name: INTERFACE,
             mac: host_mac(number),
@@ -101,12 +128,21 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     })
 }
 
-fn end(host: &HostSetup) -> End {
+/// The entries of host `number` for all other hosts.
+fn neighbours(setup: &NetworkSetup, number: u16, ipv6: bool) -> Vec<(IpAddr, Mac)> {
+    let others = (0..).zip(&setup.hosts).filter(|(other, _)| *other != number);
+    let entries = |(other, host): (u16, &HostSetup)| {
+        host.addresses(ipv6).map(|address| (address, host_mac(other))).collect::<Vec<_>>()
+    };
+    others.flat_map(entries).collect()
+}
+
+fn end(host: &HostSetup, ipv6: bool) -> End {
     End {
         name: host.name.clone(),
         interface: INTERFACE.into(),
         ipv4: Some(host.address),
-        ipv6: None,
+        ipv6: host.ipv6.filter(|_| ipv6),
     }
 }
 
@@ -279,3 +315,13 @@ impl Network {
 const INTERFACE: &str = "eth0";
 /// The most hosts. Each host has a namespace, two interfaces, and an entry for each other host.
 pub const MOST_HOSTS: u16 = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_local_address_is_that_of_the_ethernet_address() {
+        assert_eq!(link_local(0x0102), "fe80::77:65ff:fe69:102".parse::<Ipv6Addr>().unwrap());
+    }
+}

@@ -7,8 +7,10 @@ mod instances;
 mod interfaces;
 mod pages;
 mod plane;
+mod session;
 mod watchdog;
 
 pub use bridges::{Bridges, BridgesError, BridgesSetup};
 pub use plane::{LivePlane, PlaneError};
+pub use session::DaemonSession;
 pub use watchdog::{CHECKS, Watchdog};

@@ -200,8 +200,13 @@ impl LivePlane {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The names of the two interfaces of each bridge.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = &[String]> {
+        self.bridges.names().chunks(2)
+    }
+
     /// The control of the session; `None` before it starts.
-    fn control(&self) -> Option<Control> {
+    pub(super) fn control(&self) -> Option<Control> {
         match &*self.rules() {
             Rules::Waiting(_) => None,
             Rules::Running(control) => Some(control.clone()),

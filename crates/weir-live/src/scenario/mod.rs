@@ -21,4 +21,5 @@ mod watch;
 
 pub use check::check;
 pub use error::{Gone, ScenarioError, TrafficError};
-pub use run::{LiveScenario, Ran, ScenarioResults, ScenarioSetup};
+pub use plan::links;
+pub use run::{Follower, LiveScenario, Ran, ScenarioResults, ScenarioSetup};

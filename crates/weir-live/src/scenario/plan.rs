@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use weir_core::key::FlowKey;
 use weir_core::{Emulator, Nanos};
 use weir_linux::live::{Forwarding, Gso, LaneConfig};
-use weir_linux::topology::{HostSetup, NetworkSetup};
-use weir_rules::classify::{Pass, Place};
+use weir_linux::topology::{HostSetup, Neighbours, NetworkSetup, link_local};
+use weir_rules::classify::{Pass, Place, PlaceInterface};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 use weir_sim::disk::Disk;
@@ -60,7 +60,11 @@ impl Plan {
 ///
 /// # Errors
 /// A flow has no path.
-pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError> {
+pub(super) fn plan(
+    scenario: &Scenario,
+    mtu: u32,
+    neighbours: Neighbours,
+) -> Result<Plan, ScenarioError> {
     let flows = flows(scenario)?;
     let used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
     let hosts: Vec<usize> = used.into_iter().collect();
@@ -69,23 +73,35 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError>
     let host = |&node: &usize| HostSetup {
         name: scenario.nodes[node].name.clone(),
         address: address(node),
+        ipv6: Some(ipv6(node)),
     };
-    let setup = NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu };
+    let setup =
+        NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu, neighbours };
+    let resolves = neighbours == Neighbours::Emulated;
     let paths = paths(&flows);
     let (mut lanes, mut forwarding) = (Vec::new(), Forwarding::default());
+    if resolves {
+        forwarding = forwarding.with_resolution();
+    }
     for &(from, to) in paths.keys() {
         let name = format!("{}>{}", scenario.nodes[from].name, scenario.nodes[to].name);
-        forwarding.insert(places[&from], address(to).into(), lanes.len() as u16);
+        let (port, other) = (places[&from], places[&to]);
+        let local = resolves.then(|| link_local(other as u16).into());
+        let all: [IpAddr; 2] = [address(to).into(), ipv6(to).into()];
+        for address in all.into_iter().chain(local) {
+            forwarding.insert(port, address, lanes.len() as u16);
+        }
+        let pass = if resolves { between(port, other) } else { PASS };
         lanes.push(LaneConfig {
             name,
-            from: places[&from],
-            to: places[&to],
+            from: port,
+            to: other,
             pipe: 0,
-            passes: vec![PASS],
+            passes: vec![pass],
             gso: Gso::Split,
         });
     }
-    let text = rules(scenario, &paths, &flows);
+    let text = rules(scenario, &paths, &flows, resolves.then_some(&places));
     let mut tasks = vec![Vec::new(); hosts.len()];
     for flow in &flows {
         for (node, role) in roles(scenario, flow) {
@@ -97,7 +113,8 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError>
             });
         }
     }
-    let rules = compile(&text)?;
+    let place = if resolves { between_all(&lanes, hosts.len()) } else { anywhere() };
+    let rules = compile(&text, place)?;
     let pairs = paths.keys().copied().collect();
     Ok(Plan { hosts, setup, flows, lanes, forwarding, rules, tasks, pairs })
 }
@@ -144,15 +161,54 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(weir_sim::build::key(node, node, 0, 0).src as u32)
 }
 
+/// A node's IPv6 address, for programs: its last bits are those of the IPv4 address.
+fn ipv6(node: usize) -> Ipv6Addr {
+    Ipv6Addr::from_bits(IPV6.to_bits() | u128::from(address(node).to_bits()))
+}
+
+/// The pass of a lane in which rules see where a packet came in and goes out.
+fn between(from: usize, to: usize) -> Pass {
+    Pass { out: true, bridged: false, recv: Some(from as u16), xmit: Some(to as u16) }
+}
+
+/// The place at which rules see from which host to which a frame goes, whatever is in it.
+fn between_all(lanes: &[LaneConfig], hosts: usize) -> Place {
+    let interface = |number: u16| PlaceInterface {
+        number,
+        name: host_name(number.into()).as_str().into(),
+        v4: Vec::new(),
+        v6: Vec::new(),
+    };
+    Place {
+        interfaces: (0..hosts as u16).map(interface).collect(),
+        passes: lanes.iter().flat_map(|lane| lane.passes.clone()).collect(),
+        ..Place::default()
+    }
+}
+
+/// The place at which rules only see a packet's headers.
+fn anywhere() -> Place {
+    Place { passes: vec![PASS], ..Place::default() }
+}
+
+/// The name of a port's host in rules. The names of a scenario need not be words of the language.
+fn host_name(port: usize) -> String {
+    format!("host{port}")
+}
+
 /// The rules that lead packets along their paths. A packet that departs from a link continues after
 /// the rule that sent it there, so the rules of a path follow each other, one for each link. The
 /// rules of two hosts send packets to the queues of class 0. A flow of another class has its own
 /// rules before them, followed by a rule that lets its packets pass. A program's flow has no known
 /// port numbers and so no rules of its own.
+///
+/// With the `ports` of the hosts, the rules of two hosts apply to all frames between them, so that
+/// links also carry those that resolve addresses.
 fn rules(
     scenario: &Scenario,
     paths: &BTreeMap<(usize, usize), &[usize]>,
     flows: &[Flow],
+    ports_of_hosts: Option<&BTreeMap<usize, usize>>,
 ) -> String {
     let ports = Ports::of(scenario);
     let mut text = String::from("disable one_pass\n");
@@ -177,20 +233,31 @@ fn rules(
         }
     }
     for (&(from, to), path) in paths {
-        let what = format!("ip from {} to {}", address(from), address(to));
-        path.iter().for_each(|&port| add(&ports.action(port, 0), &what));
+        let packets = match ports_of_hosts {
+            Some(places) => {
+                let [recv, xmit] = [from, to].map(|node| host_name(places[&node]));
+                vec![format!("layer2 out recv {recv} xmit {xmit}")]
+            }
+            None => vec![
+                format!("ip from {} to {}", address(from), address(to)),
+                format!("ip from {} to {}", ipv6(from), ipv6(to)),
+            ],
+        };
+        for what in packets {
+            path.iter().for_each(|&port| add(&ports.action(port, 0), &what));
+        }
     }
     text
 }
 
-fn compile(text: &str) -> Result<ActiveRules, ScenarioError> {
+fn compile(text: &str, place: Place) -> Result<ActiveRules, ScenarioError> {
     let parsed = script::parse(text, "routes", &Disk);
     let mut ruleset = Ruleset::default();
     let applied = ruleset.apply_all(&parsed.commands);
     if parsed.diagnostics.has_errors() || applied.is_err() {
         return Err(ScenarioError::Rules(parsed.diagnostics));
     }
-    Ok(ActiveRules::new(Arc::new(ruleset), Place { passes: vec![PASS], ..Place::default() }))
+    Ok(ActiveRules::new(Arc::new(ruleset), place))
 }
 
 /// The numbers of pipes, schedulers and queues in the engine.
@@ -231,10 +298,11 @@ impl Plan {
     /// The session's lanes, with all ports configured as the simulator configures them.
     pub(super) fn session(&self, scenario: &Scenario) -> Lanes {
         let ports = Ports::of(scenario);
-        let link = |(port, direction): (usize, &&Direction)| NamedLink {
-            link: Link::new(direction.name.clone(), direction.spec.clone()),
+        let link = |((port, direction), link): ((usize, &&Direction), Link)| NamedLink {
+            link,
             id: engine_id(port),
             scheduler: direction.scheduler.clone().map(Arc::new),
+            ends: ends(scenario, port),
         };
         let queues = |(port, direction): (usize, &&Direction)| {
             let numbered = direction.queues.iter().cloned().zip(ports.first_queue[port]..);
@@ -250,15 +318,39 @@ impl Plan {
                     engine.set_queue(now, *number, *port, queue);
                 }
             })),
-            links: ports.directions.iter().enumerate().map(link).collect(),
+            links: ports.directions.iter().enumerate().zip(links(scenario)).map(link).collect(),
         }
     }
+}
+
+/// The names of the nodes from which and to which a port leads.
+fn ends(scenario: &Scenario, port: usize) -> [String; 2] {
+    let mut nodes = scenario.links[port / 2].ends;
+    if port % 2 == 1 {
+        nodes.reverse();
+    }
+    nodes.map(|node| scenario.nodes[node].name.clone())
+}
+
+/// The links of a scenario as they are at its start: each direction by its name in results. A link
+/// without a name in the file also has a name for both directions.
+pub fn links(scenario: &Scenario) -> Vec<Link> {
+    let of = |link: &weir_sim::scenario::Link| {
+        let unnamed = link.directions.iter().all(|direction| direction.name != link.name);
+        link.directions.clone().map(|direction| {
+            let own = Link::new(direction.name, direction.spec);
+            if unnamed { own.direction_of(link.name.clone()) } else { own }
+        })
+    };
+    scenario.links.iter().flat_map(of).collect()
 }
 
 /// The only pass: rules examine packets when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
 const PREFIX: u8 = 8;
+/// The prefix of all IPv6 addresses: the range of links has subnets up to 0xfff.
+const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0x1000, 0, 0, 0, 0);
 /// The IP protocol number of TCP.
 const TCP: u8 = 6;
 
@@ -302,18 +394,37 @@ mod tests {
             add 1 allow udp from 10.0.0.2 5000 to 10.0.0.1 1024\n\
             add 1 pipe 1 ip from 10.0.0.1 to 10.0.0.2\n\
             add 1 queue 1 ip from 10.0.0.1 to 10.0.0.2\n\
+            add 1 pipe 1 ip from fd77:6569:7248:1000::a00:1 to fd77:6569:7248:1000::a00:2\n\
+            add 1 queue 1 ip from fd77:6569:7248:1000::a00:1 to fd77:6569:7248:1000::a00:2\n\
             add 1 pipe 4 ip from 10.0.0.2 to 10.0.0.1\n\
-            add 1 pipe 2 ip from 10.0.0.2 to 10.0.0.1\n";
-        assert_eq!(rules(&scenario, &paths, &flows), expected);
+            add 1 pipe 2 ip from 10.0.0.2 to 10.0.0.1\n\
+            add 1 pipe 4 ip from fd77:6569:7248:1000::a00:2 to fd77:6569:7248:1000::a00:1\n\
+            add 1 pipe 2 ip from fd77:6569:7248:1000::a00:2 to fd77:6569:7248:1000::a00:1\n";
+        assert_eq!(rules(&scenario, &paths, &flows, None), expected);
+        let (by_flow, _) = expected.split_once("add 1 pipe 1 ip").unwrap();
+        let emulated = format!(
+            "{by_flow}\
+             add 1 pipe 1 layer2 out recv host0 xmit host1\n\
+             add 1 queue 1 layer2 out recv host0 xmit host1\n\
+             add 1 pipe 4 layer2 out recv host1 xmit host0\n\
+             add 1 pipe 2 layer2 out recv host1 xmit host0\n"
+        );
+        let places = BTreeMap::from([(0, 0), (1, 1)]);
+        assert_eq!(rules(&scenario, &paths, &flows, Some(&places)), emulated);
     }
 
     #[test]
     fn hosts_without_traffic_are_left_out_and_each_flow_has_two_ends() {
-        let plan = plan(&scenario(), 1500).unwrap_or_else(|_| panic!("it can be planned"));
+        let plan = plan(&scenario(), 1500, Neighbours::Emulated)
+            .unwrap_or_else(|_| panic!("it can be planned"));
         assert_eq!(plan.hosts, [0, 1]);
         assert_eq!(
             plan.setup.hosts[1],
-            HostSetup { name: "b".into(), address: Ipv4Addr::new(10, 0, 0, 2) }
+            HostSetup {
+                name: "b".into(),
+                address: Ipv4Addr::new(10, 0, 0, 2),
+                ipv6: Some("fd77:6569:7248:1000::a00:2".parse().unwrap())
+            }
         );
         assert_eq!(
             (plan.lanes.len(), plan.lane(0, 1), plan.lane(1, 0), plan.lane(0, 3)),

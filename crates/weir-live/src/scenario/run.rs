@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use weir_linux::live::{LiveReport, Realtime};
 use weir_linux::process::Signals;
-use weir_linux::topology::{Happened, Network, Note, ProgramId};
+use weir_linux::topology::{Happened, Neighbours, Network, Note, ProgramId};
 use weir_report::{Late, why_late};
 use weir_sim::build::build;
 use weir_sim::measure::{Names, Outcome};
@@ -38,6 +38,8 @@ pub struct ScenarioSetup {
     pub file: String,
     /// Largest IP packet of the hosts' interfaces, in bytes.
     pub mtu: u32,
+    /// How the hosts learn each other's Ethernet addresses.
+    pub neighbours: Neighbours,
     /// How the live loop uses the machine.
     pub tuning: Tuning,
     /// The command that runs [`weir_traffic::host::run`] on its standard input and output.
@@ -76,6 +78,23 @@ pub struct ScenarioResults {
     pub notes: Vec<String>,
 }
 
+/// The caller's part in a live run, by which it follows the run.
+pub trait Follower {
+    /// The links forward packets. `control` may be used from any thread until the run ends.
+    fn started(&mut self, control: &Control);
+
+    /// All generators are ready; the scenario's time 0 is at `at`, which is a moment ahead.
+    fn begins(&mut self, at: Instant);
+}
+
+impl<F: FnMut(&Control)> Follower for F {
+    fn started(&mut self, control: &Control) {
+        self(control);
+    }
+
+    fn begins(&mut self, _: Instant) {}
+}
+
 impl LiveScenario {
     /// Sets up the hosts. It starts no thread: see [`LiveSession::build`].
     ///
@@ -83,7 +102,7 @@ impl LiveScenario {
     /// The scenario or the machine does not allow it. The machine is unchanged after an error.
     pub fn build(setup: ScenarioSetup) -> Result<Self, ScenarioError> {
         let scenario = &setup.scenario;
-        let plan = plan(scenario, setup.mtu)?;
+        let plan = plan(scenario, setup.mtu, setup.neighbours)?;
         let names = build(scenario, scenario.seed)?.names;
         let (watched, signs) = watched(scenario, &plan);
         // Observing frames costs time. The generators count the arrivals of datagrams, so only
@@ -107,21 +126,16 @@ impl LiveScenario {
         self.prepared.notes()
     }
 
-    /// Executes the run, and undoes every change to the machine. `started` receives the control of
-    /// the session, which may be used from any thread until the run ends.
+    /// Executes the run, and undoes every change to the machine.
     ///
     /// # Errors
     /// A process or the links failed before the end.
-    pub fn run(
-        self,
-        signals: &Signals,
-        started: impl FnOnce(&Control),
-    ) -> Result<Ran, ScenarioError> {
+    pub fn run(self, signals: &Signals, follower: &mut dyn Follower) -> Result<Ran, ScenarioError> {
         let Self { setup, plan, names, prepared, counts, watched } = self;
         let mut session = prepared.start()?;
-        started(session.control());
+        follower.started(session.control());
         let run = Run::new(&setup, &plan, &watched, session.control(), counts);
-        let collected = run.execute(&mut session, signals);
+        let collected = run.execute(&mut session, signals, follower);
         let stopped = session.stop();
         let (collected, finished) = (collected?, stopped?);
         let Collected { mut seen, mut notes, printed } = match collected {
@@ -260,8 +274,10 @@ impl<'a> Run<'a> {
         mut self,
         session: &mut LiveSession<Network>,
         signals: &Signals,
+        follower: &mut dyn Follower,
     ) -> Result<Result<Collected, i32>, ScenarioError> {
         let (mut agents, began) = self.begin(session)?;
+        follower.begins(began);
         let ids: Vec<ProgramId> = agents.iter().map(|(_, agent)| agent.id()).collect();
         let mut programs: BTreeMap<ProgramId, (usize, Program)> = BTreeMap::new();
         let mut notes = Vec::new();

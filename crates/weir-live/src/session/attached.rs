@@ -148,7 +148,7 @@ impl Attached {
                     },
                 });
                 let link = Link::new(of(name), spec.clone());
-                lanes.links.push(NamedLink { link, id, scheduler: None });
+                lanes.links.push(NamedLink { link, id, scheduler: None, ends: Default::default() });
             }
         }
         Emulation::Lanes(lanes)

@@ -114,12 +114,21 @@ pub struct Link {
     pub name: String,
     /// The link's rate, delay, queue and impairments.
     pub spec: LinkSpec,
+    /// The name for both directions, if this is one direction of a link that has such a name:
+    /// `a-b` for `a>b`.
+    pub whole: Option<String>,
 }
 
 impl Link {
     /// A link with this name.
     pub fn new(name: impl Into<String>, spec: LinkSpec) -> Self {
-        Self { name: name.into(), spec }
+        Self { name: name.into(), spec, whole: None }
+    }
+
+    /// The same link as one direction of the link `whole`.
+    #[must_use]
+    pub fn direction_of(self, whole: impl Into<String>) -> Self {
+        Self { whole: Some(whole.into()), ..self }
     }
 }
 
@@ -148,6 +157,8 @@ pub struct NamedLink {
     pub id: u16,
     /// The scheduler of the link; `None` for a pipe.
     pub scheduler: Option<Arc<SchedulerConfig>>,
+    /// The nodes from which and to which it leads, if these are not the ends of a lane.
+    pub ends: [String; 2],
 }
 
 /// The records that a session keeps.

@@ -12,6 +12,7 @@ use weir_rules::LinkSpec;
 use weir_rules::classify::PlaceInterface;
 use weir_rules::ruleset::Ruleset;
 
+use super::config::Link;
 use super::error::ChangeError;
 use super::results::{Snapshot, snapshot};
 use super::state::State;
@@ -40,6 +41,19 @@ impl Control {
     /// The names of the links that [`Control::set_link`] can change.
     pub fn links(&self) -> Vec<String> {
         self.state().links.iter().map(|named| named.link.name.clone()).collect()
+    }
+
+    /// The links that [`Control::set_link`] can change, as they are in force.
+    pub fn current_links(&self) -> Vec<Link> {
+        self.state().links.iter().map(|named| named.link.clone()).collect()
+    }
+
+    /// The number and name of each link of a scenario, whose packets rules lead over several links.
+    /// Empty where each lane has one link, or where rules have pipes without names.
+    pub(crate) fn inner_links(&self) -> Vec<(u16, String)> {
+        let state = self.state();
+        let named = state.links.iter().filter(|_| state.rules.is_some());
+        named.map(|named| (named.id, named.link.name.clone())).collect()
     }
 
     /// The parameters of a link; `None` when no link has this name.

@@ -303,7 +303,7 @@ fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
             let [forth, back] = *links;
             let links: Vec<NamedLink> = (1..)
                 .zip([forth, back])
-                .map(|(id, link)| NamedLink { link, id, scheduler: None })
+                .map(|(id, link)| NamedLink { link, id, scheduler: None, ends: Default::default() })
                 .collect();
             let lane = |(from, named): (usize, &NamedLink)| LaneConfig {
                 name: named.link.name.clone(),
@@ -356,7 +356,7 @@ fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
 
 /// Creates the pipes of the named links, and the pipes, schedulers and queues of the rules.
 fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
-    for NamedLink { link, id, scheduler } in &state.links {
+    for NamedLink { link, id, scheduler, .. } in &state.links {
         let pipe = &link.spec.pipe;
         match scheduler {
             None => engine.set_pipe(now, *id, pipe),

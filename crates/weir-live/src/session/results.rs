@@ -3,13 +3,15 @@
 use std::time::SystemTime;
 
 use weir_core::Nanos;
+use weir_core::stats::LinkStats;
 use weir_linux::live::{LiveReport, StopReason};
 use weir_linux::topology::Note;
 use weir_measure::series::LinkSeries;
 use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 
+use super::config::NamedLink;
 use super::state::State;
-use crate::links::link_result;
+use crate::links::{link_result, with_spec};
 use crate::rules;
 
 /// The results of a session up to one moment.
@@ -103,9 +105,34 @@ pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &Sta
         let spec = state.link_of(lane.pipe).map(|link| &link.spec);
         link_result((&direction.from, &direction.to), lane, series.next().unwrap_or_default(), spec)
     });
+    let mut links: Vec<LinkResult> = links.collect();
     let (rules, pipes) = match &state.rules {
+        // The rules of a scenario only lead packets over its links, which have names.
+        Some(_) if !state.links.is_empty() => {
+            links = inner_links(report, state).chain(links.into_iter().map(path)).collect();
+            Default::default()
+        }
         Some(active) => rules::results(active.ruleset(), report),
         None => Default::default(),
     };
-    Snapshot { elapsed: report.at.since(report.started), links: links.collect(), rules, pipes }
+    Snapshot { elapsed: report.at.since(report.started), links, rules, pipes }
+}
+
+/// The results of the links of a scenario, in the order of the file.
+fn inner_links<'a>(
+    report: &'a LiveReport,
+    state: &'a State,
+) -> impl Iterator<Item = LinkResult> + 'a {
+    let nothing = LinkStats::default();
+    state.links.iter().map(move |NamedLink { link, id, ends, .. }| {
+        let found = report.pipes.binary_search_by_key(id, |pipe| pipe.0);
+        let stats = found.map_or(&nothing, |place| &report.pipes[place].1);
+        let [from, to] = ends;
+        with_spec(LinkResult::from_stats(&link.name, from, to, stats), &link.spec)
+    })
+}
+
+/// The results of a lane as those of a path. A link may have the name of a lane.
+fn path(lane: LinkResult) -> LinkResult {
+    LinkResult { name: format!("path {}", lane.name), ..lane }
 }

@@ -1,0 +1,95 @@
+//! The daemon as a session: `weir ps` lists it, `weir stats` and `weir stop` work as for others.
+//!
+//! Its links do not change here. The commands of the daemon save their changes, and a second path
+//! that does not would lose them at the next start.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use weir_control::api::{ChangeReply, ChangeRequest, Readings, SessionKind, SessionView};
+use weir_control::session::{Session, SessionError};
+use weir_report::{RunInfo, RunResult, to_json};
+
+use super::plane::LivePlane;
+use crate::readings::readings;
+use crate::remote::unanswered;
+
+/// A daemon as its control socket shows it.
+#[derive(Debug)]
+pub struct DaemonSession {
+    plane: Arc<LivePlane>,
+    began: Instant,
+    since: String,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+}
+
+impl DaemonSession {
+    /// The session of a daemon whose links have just started, at `since` in the form of RFC 3339.
+    /// A client that stops the session sets `stop`.
+    #[must_use]
+    pub fn new(plane: Arc<LivePlane>, since: String, seed: u64, stop: Arc<AtomicBool>) -> Self {
+        Self { plane, began: Instant::now(), since, seed, stop }
+    }
+
+    fn program(&self) -> String {
+        self.plane.pairs().map(|pair| pair.join(",")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Session for DaemonSession {
+    fn view(&self) -> SessionView {
+        SessionView {
+            name: SessionKind::Serve.to_string(),
+            kind: SessionKind::Serve,
+            program: self.program(),
+            pid: std::process::id(),
+            since: self.since.clone(),
+            uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            rules: true,
+            links: Vec::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn change(&self, _: Option<&str>, _: &ChangeRequest) -> Result<ChangeReply, SessionError> {
+        Err(SessionError::Impossible(NO_CHANGE.to_owned()))
+    }
+
+    fn reset(&self, _: Option<&str>) -> Result<ChangeReply, SessionError> {
+        Err(SessionError::Impossible(NO_CHANGE.to_owned()))
+    }
+
+    fn results(&self) -> Result<String, SessionError> {
+        let snapshot = match self.plane.control() {
+            Some(control) => control.snapshot().map_err(unanswered)?,
+            None => Default::default(),
+        };
+        let info = RunInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.since.clone(),
+            duration_ns: snapshot.elapsed.0,
+            seed: self.seed,
+            ..RunInfo::default()
+        };
+        let result =
+            RunResult::new(info, snapshot.links).with_rules(snapshot.rules, snapshot.pipes);
+        Ok(to_json(&result))
+    }
+
+    fn readings(&self) -> Result<Readings, SessionError> {
+        match self.plane.control() {
+            Some(control) => readings(&control).map_err(unanswered),
+            None => Ok(Readings::default()),
+        }
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Why the links of a daemon do not change here.
+const NO_CHANGE: &str = "a daemon saves its changes, so its own commands make them, such as \
+                         `weir pipe 1 config bw 2Mbit/s`";
