@@ -226,15 +226,21 @@ class WeirPair(Arm):
         if not WEIR.exists():
             raise Unavailable(f"{WEIR} is missing: cargo build --release")
 
-    def run(self, left: str, right: str) -> dict:
+    def control(self) -> Path:
+        """The control socket of the session while it runs."""
+        return self.tmp / "links" / "bench.sock"
+
+    def run(self, left: str, right: str, own: bool = False) -> dict:
+        """As `Arm.run`; with `own`, the result of Weir itself is enough."""
+        self.control().parent.mkdir(mode=0o700, exist_ok=True)
         fill = {"left": "$(getent ahostsv4 left | head -1 | cut -d' ' -f1)", "load": str(LOAD), "out": str(self.tmp)}
-        argv = [str(WEIR), "pair", "--link", self.spec, "--seed", str(self.seed), "--json", str(self.tmp / "weir.json")]
+        argv = ["env", f"WEIR_LINKS_DIR={self.control().parent}", str(WEIR), "pair", "--name", "bench", "--link", self.spec, "--seed", str(self.seed), "--json", str(self.tmp / "weir.json")]
         argv += ["--left", left.format(**fill), "--right", "sleep 0.3; " + right.format(**fill)]
         process = self.start(argv)
         try:
             process.wait(LIMIT)
             found = self.results()
-            if set(found) <= {"weir"}:
+            if set(found) <= {"weir"} and not own:
                 raise RuntimeError(f"weir pair: no result; {(self.tmp / 'words').read_text()[-400:]}")
             return found
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -296,4 +297,77 @@ def changes(quick: bool) -> Iterator[Row]:
         yield from measured(WeirServe(), under(clients))
 
 
-MEASUREMENTS = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules, "changes": changes}
+# A client of a session in a process of its own: it makes changes at a pace, and prints the time that each took, in s.
+CLIENT = """
+import http.client, json, socket, sys, time
+path, number, seconds, pace = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+connection = http.client.HTTPConnection("weir")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.connect(path)
+took, due = [], time.monotonic()
+end = due + seconds
+while time.monotonic() < end:
+    n = len(took)
+    time.sleep(max(0, due - time.monotonic()))
+    due += pace
+    words = [f"bw {40 + n % 20}Mbit/s", f"delay {5 + n % 5}ms", f"queue {20000 + n}", f"burst {1 + n % 20}KB"][number]
+    began = time.monotonic()
+    connection.request("PATCH", "/v1/links/to-left", json.dumps({"words": words}), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200, answer.status
+    took.append(time.monotonic() - began)
+print(json.dumps(took))
+"""
+
+
+def links(quick: bool) -> Iterator[Row]:
+    """Changes of a session's link from four clients at once, each in words of its own, under a TCP transfer that fills the queue; what the transfer loses by them, and how late its packets leave."""
+    seconds = 3 if quick else 10
+    arms = (("no changes", 0, 0.0), ("4 clients, 250 changes/s each", 4, 0.004), ("4 clients, as fast as answered", 4, 0.0))
+
+    def under(label: str, count: int, pace: float) -> Callable[[Arm], Iterator[Row]]:
+        def work(arm: WeirPair) -> Iterator[Row]:
+            found: dict = {}
+            runner = threading.Thread(
+                target=lambda: found.update(arm.run("iperf3 -s -1 >/dev/null", f"iperf3 -c left -t {seconds + 4} >/dev/null", own=True)["weir"])
+            )
+            runner.start()
+            time.sleep(1.5)
+            began = time.monotonic()
+            clients = [
+                subprocess.Popen([sys.executable, "-c", CLIENT, str(arm.control()), str(number), str(seconds), str(pace)], stdout=subprocess.PIPE)
+                for number in range(count)
+            ]
+            took = sorted(time for client in clients for time in json.loads(client.communicate()[0]))
+            span = time.monotonic() - began
+            runner.join()
+            link = next(link for link in found["links"] if link["name"] == "to-left")
+            accounted = link["packets_out"] + sum(link["drops"].values()) + link["backlog_packets"]
+            balance = "balances" if accounted == link["packets_in"] + link["duplicated"] else "DOES NOT BALANCE"
+            if took:
+                each = f"{took[len(took) // 2] * 1e3:.2f} / {took[len(took) * 99 // 100] * 1e3:.2f} ms"
+                yield Row("links", arm.name, f"{label}: made", f"{len(took) / span:.0f}/s, each p50 / p99 {each}", "", "", arm.command)
+            drops = f"{sum(link['drops'].values())} of {link['packets_in']}, accounting {balance}"
+            yield Row("links", arm.name, f"{label}: packets dropped", drops, "", "0", arm.command)
+            late = " / ".join(f"{link['lateness_ns'][key] / 1e3:.0f}" for key in ("p50", "p99", "max"))
+            yield Row("links", arm.name, f"{label}: lateness p50 / p99 / max", late, "us", "", arm.command)
+
+        return work
+
+    for arm in arms:
+        yield from measured(WeirPair("bw 50Mbit/s delay 5ms queue 20000"), under(*arm))
+
+
+MEASUREMENTS = {
+    "delay": delay,
+    "rate": rates,
+    "ceiling": ceiling,
+    "chance": chance,
+    "engine": engine,
+    "rules": rules,
+    "changes": changes,
+    "links": links,
+}
+# The measurements that need no `weir-load`.
+WITHOUT_LOAD = {"links"}
