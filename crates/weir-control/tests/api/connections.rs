@@ -87,6 +87,36 @@ fn a_user_with_too_many_connections_is_told_so() {
 }
 
 #[test]
+fn only_root_and_the_daemons_user_see_its_session() {
+    if !geteuid().is_root() {
+        return eprintln!("SKIPPED: needs root to be two users");
+    }
+    let _alone = alone();
+    let access = Access { uid: geteuid().as_raw(), gid: Some(GROUP), groups_of: member };
+    let lab = Lab::with(None, access);
+    let path = lab.socket();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let ask = |path: &std::path::Path, request: &str| {
+        let mut stream = UnixStream::connect(path).unwrap();
+        stream.write_all(format!("{request} HTTP/1.1\r\nHost: weir\r\n\r\n").as_bytes()).unwrap();
+        answer(&stream)
+    };
+    let seen = ask(&path, "GET /session/v1/session");
+    assert!(seen.starts_with("HTTP/1.1 200") && seen.contains("\"curl\""), "{seen}");
+    let lost = ask(&path, "GET /session/v1/nothing");
+    assert!(lost.starts_with("HTTP/1.1 404"), "{lost}");
+    let member = std::thread::spawn(move || {
+        let uid = Uid::from_raw(MEMBER);
+        set_thread_res_uid(uid, uid, uid).unwrap();
+        let all = ["GET /session/v1/session", "POST /session/v1/stop", "GET /v1/health"];
+        all.map(|request| ask(&path, request))
+    });
+    let [view, stop, health] = member.join().unwrap();
+    assert!(view.starts_with("HTTP/1.1 404") && stop.starts_with("HTTP/1.1 404"), "{view} {stop}");
+    assert!(health.starts_with("HTTP/1.1 200"), "a member uses the rest: {health}");
+}
+
+#[test]
 fn the_end_does_not_wait_for_half_sent_heads() {
     ends_promptly(|lab| hold(lab, HALF_A_HEAD));
 }

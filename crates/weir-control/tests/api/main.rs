@@ -687,9 +687,14 @@ fn start_for(
         socket: (ControlSocket::bind(&directory.join("weir.sock"), None).unwrap(), access),
         http: token.map(|token| (TcpListener::bind("127.0.0.1:0").unwrap(), token)),
     };
-    let server =
-        Server::start(endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
-    (plane, owner, server)
+    let session = Arc::new(session::Recorded::default());
+    let server = Server::start_with_session(
+        endpoints,
+        owner.clone(),
+        Arc::clone(&plane) as Arc<dyn Plane>,
+        session,
+    );
+    (plane, owner, server.unwrap())
 }
 
 fn no_groups(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {

@@ -219,7 +219,7 @@ impl SessionLab {
 
 /// Links that record what they are asked for.
 #[derive(Debug, Default)]
-struct Recorded {
+pub(super) struct Recorded {
     changes: Mutex<Vec<String>>,
     stops: AtomicUsize,
 }
