@@ -352,6 +352,8 @@ def links(quick: bool) -> Iterator[Row]:
             yield Row("links", arm.name, f"{label}: packets dropped", drops, "", "0", arm.command)
             late = " / ".join(f"{link['lateness_ns'][key] / 1e3:.0f}" for key in ("p50", "p99", "max"))
             yield Row("links", arm.name, f"{label}: lateness p50 / p99 / max", late, "us", "", arm.command)
+            why = [f"{cause['cause']} {cause['time_ns'] / 1e6:.0f} ms" for cause in found.get("late_causes", [])]
+            yield Row("links", arm.name, f"{label}: why packets were late", ", ".join(why) or "none was", "", "", arm.command)
 
         return work
 
