@@ -6,7 +6,9 @@
 //! ```
 //! While the queue is empty, no arrival moves the average; instead it decays by the number of
 //! packets that the link could have sent in that time. The three published methods are variants of
-//! [`Decay`].
+//! [`Decay`]. Linux's average of bytes has only as many bits of fraction as the weight is halvings,
+//! and a step takes the average's whole bytes from the length: it is up to a byte ahead of the
+//! equation, enough to reach a threshold one packet earlier.
 
 use alloc::boxed::Box;
 
@@ -36,6 +38,8 @@ enum Decay {
 
 #[derive(Debug)]
 struct Cells {
+    /// The average's fraction has this many bits; [`FRACTION`] if it is exact.
+    fraction: u32,
     /// A cell of the table spans `2^bits` us.
     bits: u32,
     shifts: [u8; CELLS],
@@ -65,9 +69,12 @@ impl Average {
     }
 
     /// An average of 0 with a weight of `2^-bits` and the decay of Linux, by a table of shifts.
-    pub(super) fn in_cells(bits: u32, pace: PacketRate) -> Self {
+    /// Linux's arithmetic is for averages of `bytes`.
+    pub(super) fn in_cells(bits: u32, pace: PacketRate, bytes: bool) -> Self {
         let weight = libm::exp2(-f64::from(bits));
-        Self { decay: Decay::Cells(Box::new(Cells::new(weight, pace))), ..Self::new(weight, pace) }
+        let fraction = if bytes { bits } else { FRACTION };
+        let cells = Cells { fraction, ..Cells::new(weight, pace) };
+        Self { decay: Decay::Cells(Box::new(cells)), ..Self::new(weight, pace) }
     }
 
     /// The average, in parts of [`FRACTION`].
@@ -82,6 +89,11 @@ impl Average {
         if empty {
             self.value = self.after_idling(now);
             self.empty_since = now;
+        } else if let Decay::Cells(cells) = &self.decay
+            && cells.fraction < FRACTION
+        {
+            let ahead = i128::from(queued) - (self.value >> FRACTION) as i128;
+            self.value = (self.value as i128 + (ahead << (FRACTION - cells.fraction))) as u128;
         } else {
             let ahead = (u128::from(queued) << FRACTION) as i128 - self.value as i128;
             self.value = (self.value as i128 + self.weight.times(ahead)) as u128;
@@ -122,16 +134,22 @@ impl Cells {
             *shift = (cell as f64 * f64::from(1u32 << bits) * per_us).min(31.0) as u8;
         }
         shifts[CELLS - 1] = 31;
-        Self { bits, shifts }
+        Self { fraction: FRACTION, bits, shifts }
     }
 
     fn after(&self, value: u128, idle_ns: u64) -> u128 {
         let last = ((CELLS - 1) as u64) << self.bits;
         let idle_us = (idle_ns / 1000).min(last);
-        match self.shifts[(idle_us >> self.bits) as usize] {
-            0 => value - ((value * u128::from(idle_us)) >> self.bits).min(value / 2),
+        let unit = FRACTION - self.fraction;
+        let value = value >> unit;
+        let after = match self.shifts[(idle_us >> self.bits) as usize] {
+            0 => {
+                let less = (value * u128::from(idle_us)) >> self.bits;
+                if less < value / 2 { value - less } else { value / 2 }
+            }
             shift => value >> shift,
-        }
+        };
+        after << unit
     }
 }
 
@@ -195,7 +213,8 @@ mod tests {
             let makers = [Average::new, Average::in_steps];
             let mut averages: alloc::vec::Vec<Average> =
                 makers.iter().map(|make| make(libm::exp2(-f64::from(bits)), PACE)).collect();
-            averages.push(Average::in_cells(bits, PACE));
+            averages.push(Average::in_cells(bits, PACE, true));
+            averages.push(Average::in_cells(bits, PACE, false));
             for mut average in averages {
                 let (mut most, mut now) = (0, Nanos::ZERO);
                 for &(queued, gap) in &packets {
@@ -209,6 +228,22 @@ mod tests {
         }
     }
 
+    /// The average of a rising queue in Linux's arithmetic, by hand: with a weight of 1/32, a step
+    /// adds the difference of the length and the whole bytes of the average, in parts of 32.
+    #[test]
+    fn linux_takes_whole_bytes_of_the_average_from_the_length() {
+        let mut average = Average::in_cells(5, PACE, true);
+        let mut parts = 0u64;
+        for packet in 0..400u64 {
+            let queued = 300 * packet;
+            average.arrive(Nanos::from_millis(packet), queued, false);
+            parts += queued - (parts >> 5);
+            assert_eq!(average.value(), u128::from(parts) << (FRACTION - 5));
+        }
+        // The equation itself gives 110,400.03 bytes.
+        assert!(parts as f64 / 32.0 > 110_400.9, "{parts}");
+    }
+
     #[test]
     fn the_three_decays_differ_as_documented() {
         // Packets of 1000 bytes take 1 ms each, and w = 1/512: (1-w)^m is 1/e after 512 ms.
@@ -217,7 +252,7 @@ mod tests {
             [
                 Average::new(1.0 / 512.0, pace),
                 Average::in_steps(1.0 / 512.0, pace),
-                Average::in_cells(9, pace),
+                Average::in_cells(9, pace, true),
             ]
         };
         let after = |ms: u64| {

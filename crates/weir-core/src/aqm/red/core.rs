@@ -125,7 +125,7 @@ impl Core {
             Variant::Ns3 => {
                 (Average::new(weight, pace), Spacing::Growing { wait: plan.wait, begun: false })
             }
-            Variant::Linux => (Average::in_cells(bits, pace), drawn(0)),
+            Variant::Linux => (Average::in_cells(bits, pace, bytes), drawn(0)),
             Variant::Dummynet => {
                 (Average::in_steps(weight, pace), drawn(if bytes { DUMMYNET_FULL } else { 0 }))
             }
