@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 LINK = "bw 20Mbit/s delay 10ms queue 100"
+PACKET_US = 600  # 1500 bytes at 20 Mbit/s
 # The largest differences with which two results agree, in the form of `weir compare --within`.
 GOODPUT = {"goodput_bps": "2%"}
 QUEUE = {"queue_p50_ns": "10%/0.5ms"}
@@ -26,6 +27,21 @@ class Case:
 
 def link(words: str) -> str:
     return f"link.link.forward={LINK} {words}".strip()
+
+
+def back(extra_us: float) -> str:
+    """The way back with a longer delay. Its delay decides which times in the queue are possible: see `spread`."""
+    return f"link.link.back=bw 20Mbit/s delay {10_000 + extra_us:g}us queue 1000"
+
+
+def spread(number: int, runs: int) -> str:
+    """A delay of its own for each of several runs, evenly over the time of a packet.
+
+    Transfers whose packets arrive when acknowledgements of others have returned wait for times that differ by whole
+    packets, 0.6 ms. Where these times lie depends on the round-trip time, and an AQM drops when the least of them that
+    matters passes its target: a tenth of a millisecond can move the queue by a packet. Live hosts add such times.
+    """
+    return back(PACKET_US * number / runs)
 
 
 FQ_CODEL = "link.link.scheduler=fq_codel"
