@@ -54,7 +54,7 @@
 //! | `wait`, `gentle` | both | neither | `gentle` |
 //! | lengths in bytes | `p_a` · length / `avpkt` | no effect of the length | `p_b` · length / 1500 |
 //! | `w` | as given | the nearest power of 1/2 | as given |
-//! | average of bytes | exact | up to a byte more: a step takes its whole bytes from the length | exact |
+//! | average of bytes | exact | up to a byte more, from coarse rounding | exact |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
 //! `adapt linux` changes `max_p` by a timer, of 500 ms in whole ticks. Linux's timer wheel makes
