@@ -3,21 +3,25 @@
 use weir_core::Nanos;
 use weir_core::config::{Capacity, LinkConfig, Loss};
 use weir_core::link::Step;
-use weir_core::stats::LinkStats;
+use weir_core::stats::{DropReason, LinkStats};
 use weir_linux::live::LaneReport;
 use weir_measure::series::LinkSeries;
 use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
-/// The results of one direction. `spec` is `None` if rules decide each packet's path.
+/// The results of one direction, with the frames that the kernel dropped before they could be read.
+/// `spec` is `None` if rules decide each packet's path.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,
     series: LinkSeries,
     spec: Option<&LinkSpec>,
 ) -> LinkResult {
+    let mut counters = lane.counters.clone();
+    counters.packets_in += lane.rx_kernel_drops;
+    (0..lane.rx_kernel_drops).for_each(|_| counters.count_drop(DropReason::NoMemory));
     let stats = LinkStats {
-        counters: lane.counters.clone(),
+        counters,
         queue_ns: lane.queue_ns.clone(),
         total_ns: lane.total_ns.clone(),
         device: None,

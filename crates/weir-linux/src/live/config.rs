@@ -24,9 +24,9 @@ pub struct LiveConfig {
     /// The engine's limits.
     pub limits: Limits,
     /// The most bytes of frames inside, with the records of their packets, and of free buffers.
-    /// Further frames are dropped as `no_memory`. 512 MiB by default. In addition, each port has
-    /// receive buffers of 4.5 MB, and free pieces of the allocator may take about as many bytes as
-    /// this limit.
+    /// Further frames are dropped as `no_memory`. 512 MiB by default. In addition, each packet
+    /// socket has receive buffers of 4.5 MB, and free pieces of the allocator may take about as
+    /// many bytes as this limit.
     pub memory: usize,
     /// How the loop waits shortly before a packet is due.
     pub spin: Spin,

@@ -411,12 +411,19 @@ impl Worker {
 
     /// The results without those of rules and pipes.
     fn report(&mut self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
-        let losses = self.ports.losses();
+        // Each port's losses are those of the first lane that it feeds.
+        let mut losses: Vec<_> = self.ports.losses().into_iter().map(Some).collect();
         let lanes = self.emulation.packets().lanes();
         LiveReport {
             started: self.started,
             at,
-            lanes: lanes.iter().map(|lane| self.lane_report(lane, &losses)).collect(),
+            lanes: lanes
+                .iter()
+                .map(|lane| {
+                    let losses = losses[lane.config().from].take().unwrap_or_default();
+                    self.lane_report(lane, losses)
+                })
+                .collect(),
             events: self.faults.events(),
             realtime: self.priority.is_realtime(),
             spin_margin: self.pacer.margin(),
@@ -432,7 +439,7 @@ impl Worker {
         }
     }
 
-    fn lane_report(&self, lane: &Lane, losses: &[Losses]) -> LaneReport {
+    fn lane_report(&self, lane: &Lane, losses: Losses) -> LaneReport {
         let mut counters = lane.counters().clone();
         let config = lane.config();
         // The engine's counters belong to the lane only if all its packets take the lane's pipe.
@@ -443,7 +450,6 @@ impl Worker {
         }
         let (queue_ns, total_ns) = lane.times();
         let (lateness, late_1ms) = lane.lateness();
-        let losses = losses[config.from];
         LaneReport {
             name: config.name.clone(),
             from: self.ports.port(config.from).name().to_owned(),

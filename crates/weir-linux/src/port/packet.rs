@@ -75,7 +75,7 @@ impl PacketPort {
             socket,
             name: owned(),
             interface,
-            slots: Slots::new(),
+            slots: Slots::new(BATCH),
             received: Box::new([Received::default(); BATCH]),
             ask: MIN_ASK,
             losses: Losses::default(),

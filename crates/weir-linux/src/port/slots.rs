@@ -5,19 +5,19 @@
 //! the large buffer, and its first two kilobytes are then copied in front of the rest.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
-use crate::port::{BATCH, Ingress};
+use crate::port::Ingress;
 use crate::sys::mmsg::{Received, Target};
 
-/// One slot for each frame of a batch.
+/// One slot for each frame that is received at once.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<(Buffer, Buffer)>,
 }
 
 impl Slots {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(count: usize) -> Self {
         let mut pool = BufferPool::default();
-        Self { slots: (0..BATCH).map(|_| (pool.take(SMALL), pool.take(usize::MAX))).collect() }
+        Self { slots: (0..count).map(|_| (pool.take(SMALL), pool.take(usize::MAX))).collect() }
     }
 
     /// The memory into which the first `count` frames of a batch are received.
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn frames_of_every_size_keep_their_bytes() {
-        let mut slots = Slots::new();
+        let mut slots = Slots::new(1);
         let mut pool = BufferPool::default();
         for len in [1, 1514, 2032, 2033, 9014, 10_224, 10_225, 65_549] {
             let sent: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();

@@ -4,7 +4,9 @@
 //! A TAP device saves one copy compared with a packet socket on a veth pair, and disappears when
 //! its descriptor closes.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -21,8 +23,13 @@ pub struct TapPort {
     device: OwnedFd,
     /// A socket in the device's namespace, for reading the device's MTU.
     control: OwnedFd,
+    /// The counters of all interfaces of the device's namespace; `None` if `/proc` is not mounted.
+    counters: Option<File>,
     name: String,
+    /// One slot, because a read returns one frame.
     slots: Slots,
+    /// Frames lost so far.
+    losses: Losses,
     /// The largest frame, from the link-layer header on, that the port writes to the device if the
     /// frame is not a train. The kernel does not check the size.
     limit: usize,
@@ -59,8 +66,10 @@ impl TapPort {
         Ok(Self {
             device,
             control,
+            counters: File::open(COUNTERS).ok(),
+            losses: Losses::default(),
             name,
-            slots: Slots::new(),
+            slots: Slots::new(1),
             limit: DEFAULT_MTU + LINK_HEADER,
             unlimited: false,
         })
@@ -128,9 +137,37 @@ impl TapPort {
         (messages.len(), None)
     }
 
+    /// The device drops what does not fit into its queue of 500 frames while nobody reads them.
     pub(super) fn losses(&mut self) -> Losses {
-        Losses::default()
+        let text = self.counters.as_ref().map(read_all).unwrap_or_default();
+        if let Some(drops) = transmit_drops(&text, &self.name) {
+            self.losses.kernel_drops = drops;
+        }
+        self.losses
     }
+}
+
+/// The text of a file of the kernel, as far as it can be read.
+fn read_all(file: &File) -> String {
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match file.read_at(&mut part, bytes.len() as u64) {
+            Ok(count @ 1..) if bytes.len() < LARGEST_COUNTERS => {
+                bytes.extend_from_slice(&part[..count]);
+            }
+            _ => return String::from_utf8(bytes).unwrap_or_default(),
+        }
+    }
+}
+
+/// The number of frames for an interface that the kernel dropped, in the text of
+/// `/proc/net/dev`: after the name eight counters of received frames, then those of sent frames,
+/// of which the fourth counts drops. Frames for a TAP device are sent on it.
+fn transmit_drops(text: &str, name: &str) -> Option<u64> {
+    let line =
+        text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
+    line?.split_whitespace().nth(8 + 3)?.parse().ok()
 }
 
 impl AsFd for TapPort {
@@ -147,8 +184,30 @@ fn fault(errno: Errno) -> Fault {
     }
 }
 
+/// The counters of the interfaces in the calling thread's namespace.
+const COUNTERS: &str = "/proc/thread-self/net/dev";
+/// The most bytes that are read of them.
+const LARGEST_COUNTERS: usize = 4 << 20;
 const DEFAULT_MTU: usize = 1500;
 /// Bytes of an Ethernet header and one VLAN tag, which an MTU does not include.
 const LINK_HEADER: usize = 18;
 /// The most reads in one batch. Each is a system call, during which packets that are due wait.
 const READS: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_found_in_the_line_of_the_interface() {
+        let text = "Inter-|   Receive    |  Transmit\n \
+                    face |bytes packets errs drop fifo frame compressed multicast|bytes\n   \
+                    weir1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  \
+                    weir10:    1 2 3 4 5 6 7 8 9 10 11 99 13 14 15 16\n     bad: 1 2\n";
+        assert_eq!(transmit_drops(text, "weir1"), Some(12));
+        assert_eq!(transmit_drops(text, "weir10"), Some(99));
+        for name in ["weir", "weir2", "bad", "1", ""] {
+            assert_eq!(transmit_drops(text, name), None, "{name}");
+        }
+    }
+}

@@ -168,10 +168,10 @@ fn warnings(report: &LiveReport) -> Vec<String> {
         words.push(format!("{} left more than 1 ms late: {verdict}", late.in_words()));
         words.extend(why_late(&report.late_causes).filter(|_| late.is_too_much()));
     }
-    let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).max().unwrap_or(0);
+    let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).sum();
     if dropped > 0 {
         words.push(format!(
-            "the kernel dropped {dropped} frames of a host before they could be read"
+            "the kernel dropped {dropped} frames of the hosts before they could be read"
         ));
     }
     if report.unobserved > 0 {
