@@ -10,13 +10,17 @@ fn main() {
 mod programs {
     use std::path::PathBuf;
 
+    /// Headers for the programs of all crates.
+    const COMMON: &str = "../weir-linux/bpf";
+
     pub(super) fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         println!("cargo:rerun-if-changed=bpf");
+        println!("cargo:rerun-if-changed={COMMON}");
         let built = libbpf_cargo::SkeletonBuilder::new()
             .source("bpf/attach.bpf.c")
             .obj(out.join("attach.bpf.o"))
-            .clang_args(["-Wall", "-Werror", "-O2", "-mcpu=v3"])
+            .clang_args(["-Wall", "-Werror", "-O2", "-mcpu=v3", "-I", COMMON])
             .build();
         if let Err(error) = built {
             panic!(

@@ -15,15 +15,19 @@ mod programs {
     /// The programs, each in its own object file.
     const PROGRAMS: [&str; 2] = ["watch", "events"];
 
+    /// Headers for the programs of all crates.
+    const COMMON: &str = "../weir-linux/bpf";
+
     pub(super) fn build() {
         let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         println!("cargo:rerun-if-changed=bpf");
+        println!("cargo:rerun-if-changed={COMMON}");
         for name in PROGRAMS {
             let source = Path::new("bpf").join(format!("{name}.bpf.c"));
             let built = libbpf_cargo::SkeletonBuilder::new()
                 .source(&source)
                 .obj(out.join(format!("{name}.bpf.o")))
-                .clang_args(["-Wall", "-Werror", "-O2", "-mcpu=v3"])
+                .clang_args(["-Wall", "-Werror", "-O2", "-mcpu=v3", "-I", COMMON])
                 .build();
             if let Err(error) = built {
                 panic!(

@@ -126,14 +126,50 @@ static __always_inline bool has_port(__be16 port)
 	return bits && (*bits >> (number & 63) & 1);
 }
 
+/*
+ * Whether the sending socket is of the selected group. A process in a namespace for control groups
+ * does not see the groups above its own root, and thus not the depth of a group. The first packet of
+ * the group shows it.
+ */
+static __always_inline bool is_senders_group(struct settings *s, struct __sk_buff *skb)
+{
+	if (s->level)
+		return bpf_skb_ancestor_cgroup_id(skb, s->level) == s->cgroup;
+	for (int level = 1; level <= SEARCHED_LEVELS; level++) {
+		u64 id = bpf_skb_ancestor_cgroup_id(skb, level);
+
+		if (!id)
+			return false;
+		if (id == s->cgroup) {
+			s->level = level;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Whether the sending socket belongs to the selected group or user. */
 static __always_inline bool is_senders(struct settings *s, struct __sk_buff *skb)
 {
 	if (s->flags & SELECT_CGROUP)
-		return bpf_skb_ancestor_cgroup_id(skb, s->level) == s->cgroup;
+		return is_senders_group(s, skb);
 	if (s->flags & SELECT_USER)
 		return bpf_get_socket_uid(skb) == s->user;
 	return true;
+}
+
+/* The number of a group's ancestor at a depth, or 0. The group itself is its last ancestor. */
+static __always_inline u64 ancestor(struct cgroup *group, u64 level)
+{
+	struct cgroup *ancestor;
+
+	if (level > LEVELS || group->level < (int)level)
+		return 0;
+	if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+				  (void *)group + bpf_core_field_offset(group->ancestors) +
+					  level * sizeof(ancestor)))
+		return 0;
+	return BPF_CORE_READ(ancestor, kn, id);
 }
 
 /*
@@ -143,18 +179,20 @@ static __always_inline bool is_senders(struct settings *s, struct __sk_buff *skb
 static __always_inline bool owns(struct settings *s, struct bpf_sock *socket)
 {
 	struct sock *full = bpf_rdonly_cast(socket, bpf_core_type_id_kernel(struct sock));
-	struct cgroup *group, *ancestor;
+	struct cgroup *group;
 
 	if (s->flags & SELECT_USER)
 		return full->sk_uid.val == s->user;
 	group = full->sk_cgrp_data.cgroup;
-	if (s->level > LEVELS || group->level < (int)s->level)
-		return false;
-	if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
-				  (void *)group + bpf_core_field_offset(group->ancestors) +
-					  s->level * sizeof(ancestor)))
-		return false;
-	return BPF_CORE_READ(ancestor, kn, id) == s->cgroup;
+	if (s->level)
+		return ancestor(group, s->level) == s->cgroup;
+	for (int level = 1; level <= SEARCHED_LEVELS; level++) {
+		if (ancestor(group, level) == s->cgroup) {
+			s->level = level;
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Whether the socket that would receive the packet belongs to the selected group or user. */

@@ -6,33 +6,9 @@
 #ifndef WEIR_ATTACH_KERNEL_H
 #define WEIR_ATTACH_KERNEL_H
 
-typedef unsigned char __u8;
-typedef signed char __s8;
-typedef unsigned short __u16;
-typedef signed short __s16;
-typedef unsigned int __u32;
-typedef signed int __s32;
-typedef unsigned long long __u64;
-typedef signed long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u64 __be64;
-typedef __u16 __sum16;
-typedef __u32 __wsum;
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef _Bool bool;
-
-#define true 1
-#define false 0
+#include "base.h"
 
 enum {
-	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_LPM_TRIE = 11,
-	BPF_F_NO_PREALLOC = 1 << 0,
-	BPF_F_MMAPABLE = 1 << 10,
 	BPF_F_INGRESS = 1 << 0,
 	BPF_F_CURRENT_NETNS = -1,
 };
@@ -70,13 +46,6 @@ struct bpf_sock_tuple {
 	};
 };
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
-
-/* The loader finds these fields in the type information of the running kernel. */
-#define FROM_KERNEL __attribute__((preserve_access_index))
-
 typedef struct {
 	u32 val;
 } FROM_KERNEL kuid_t;
@@ -100,8 +69,6 @@ struct sock {
 	kuid_t sk_uid;
 } FROM_KERNEL;
 
-extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
-
 enum {
 	PACKET_HOST = 0,
 	ETHERNET = 14,
@@ -116,6 +83,7 @@ enum {
 	ROUTER_SOLICITATION = 133,
 	REDIRECT = 137,
 	LEVELS = 255,
+	SEARCHED_LEVELS = 32,
 };
 
 struct address {
@@ -182,7 +150,7 @@ struct settings {
 	u64 target_tap;  /* receives what the target sends; Weir writes here what the target receives */
 	u64 network_tap; /* receives what the network sends; Weir writes here what the target sends */
 	u64 cgroup;
-	u64 level;
+	u64 level;  /* depth of the group below the root of all groups; 0 if it is not known */
 	u64 user;
 	u64 missed; /* packets that passed because Weir did not answer; written by the programs */
 };

@@ -38,7 +38,33 @@ pub(crate) fn at(path: &Path) -> Result<Cgroup, AttachError> {
             advice: "it has every program of the machine; use `weir host`".into(),
         });
     }
+    let level = sees_all_groups().then_some(level);
     Ok(Cgroup { directory, owner: Owner::Cgroup { id: metadata.ino(), level } })
+}
+
+impl Cgroup {
+    /// The number of processes in the group and the groups below it, as far as they can be read.
+    pub(crate) fn processes(&self) -> usize {
+        let mut waiting = vec![self.directory.clone()];
+        let (mut count, mut seen) = (0, 0);
+        while let Some(directory) = waiting.pop() {
+            let listed = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+            count += listed.lines().count();
+            for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+                seen += 1;
+                if seen < MOST_DIRECTORIES && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    waiting.push(entry.path());
+                }
+            }
+        }
+        count
+    }
+}
+
+/// Whether this process is in the first namespace for control groups. In another one, the paths of
+/// groups do not show how deep below the root of all groups they are.
+fn sees_all_groups() -> bool {
+    fs::metadata("/proc/self/ns/cgroup").is_ok_and(|file| file.ino() == FIRST_NAMESPACE)
 }
 
 /// The control group of a process, if it is not the root.
@@ -48,6 +74,16 @@ pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     })?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/");
     if path == "/" { Ok(None) } else { at(Path::new(path)).map(Some) }
+}
+
+/// The control group of a container, by its first process, if it is not the root. Where that is an
+/// init system, it has moved itself into a group below the container's.
+pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
+    let Some(group) = of_process(pid)? else { return Ok(None) };
+    match group.directory.parent() {
+        Some(parent) if group.directory.ends_with("init.scope") => at(parent).map(Some),
+        _ => Ok(Some(group)),
+    }
 }
 
 /// The control group of a systemd unit: the first one below the root whose directory has its name.
@@ -123,6 +159,8 @@ fn missing(path: &Path) -> AttachError {
     }
 }
 
+/// The number of the first namespace for control groups, which the kernel fixes.
+const FIRST_NAMESPACE: u64 = 0xefff_fffb;
 /// The most directories that a search reads.
 const MOST_DIRECTORIES: usize = 100_000;
 /// The most names of units in an error.

@@ -41,8 +41,6 @@ pub(crate) struct Container {
     pub(crate) name: String,
     /// The number of its first process.
     pub(crate) pid: u32,
-    /// Whether it uses the network of the machine.
-    pub(crate) on_host: bool,
 }
 
 /// The running containers with matching names, in the order of their names. A name may also be the
@@ -67,11 +65,7 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
         if !inspected.state.running || inspected.state.pid == 0 {
             continue;
         }
-        containers.push(Container {
-            name: item.name().to_owned(),
-            pid: inspected.state.pid,
-            on_host: inspected.host_config.network_mode == "host",
-        });
+        containers.push(Container { name: item.name().to_owned(), pid: inspected.state.pid });
     }
     if containers.is_empty() {
         let stopped = listed.iter().any(|item| item.fits(pattern));
@@ -123,7 +117,6 @@ impl Listed {
 #[serde(rename_all = "PascalCase")]
 struct Inspected {
     state: State,
-    host_config: HostConfig,
 }
 
 #[derive(Debug, Deserialize)]
@@ -131,12 +124,6 @@ struct Inspected {
 struct State {
     running: bool,
     pid: u32,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct HostConfig {
-    network_mode: String,
 }
 
 /// The API of an engine.
@@ -215,7 +202,8 @@ impl Api {
                 let start = match self.engine {
                     Engine::Docker => "systemctl start docker; DOCKER_HOST names another socket",
                     Engine::Podman => {
-                        "systemctl start podman.socket; CONTAINER_HOST names another socket"
+                        "start its API (systemctl start podman.socket, or podman system service -t \
+                         0); CONTAINER_HOST names another socket"
                     }
                 };
                 format!("{} does not listen on {socket}: {start}", self.engine)

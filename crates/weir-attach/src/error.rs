@@ -85,6 +85,12 @@ pub enum AttachError {
         /// The other Weir in words.
         other: String,
     },
+    /// The interface has as many programs as the kernel allows.
+    #[error(
+        "the interface has 64 programs already, the most that the kernel runs on one; end another \
+         attachment, or select the programs of several ones with one target (a group above theirs)"
+    )]
+    Crowded,
     /// There are too many links for one session.
     #[error("these targets have {count} interfaces; one session shapes at most {most}")]
     TooMany {
@@ -92,6 +98,19 @@ pub enum AttachError {
         count: usize,
         /// The largest permitted number.
         most: usize,
+    },
+    /// The limit of open files is too low.
+    #[error(
+        "these targets have {count} interfaces, which need {needed} open files; the limit is \
+         {most} (`ulimit -Hn`)"
+    )]
+    Files {
+        /// The number of interfaces.
+        count: usize,
+        /// The needed descriptors.
+        needed: u64,
+        /// The limit.
+        most: u64,
     },
     /// A container engine does not answer as expected.
     #[error("{0}")]

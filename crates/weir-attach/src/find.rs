@@ -21,6 +21,7 @@ pub struct Site {
     netns: NetNs,
     owner: Option<Owner>,
     on_host: bool,
+    group: Option<Cgroup>,
     anchor: Anchor,
 }
 
@@ -45,6 +46,7 @@ impl Site {
                 .map_err(|source| AttachError::of("making a network namespace", source))?,
             owner: None,
             on_host: false,
+            group: None,
             anchor: Anchor::Permanent,
         })
     }
@@ -71,6 +73,13 @@ impl Site {
     #[must_use]
     pub fn is_on_host(&self) -> bool {
         self.on_host
+    }
+
+    /// The control group that stands for a process or a container without a network of its own, and
+    /// the number of processes in it. All of them are shaped.
+    #[must_use]
+    pub fn group(&self) -> Option<(&Path, usize)> {
+        self.group.as_ref().map(|group| (&*group.directory, group.processes()))
     }
 
     /// Whether the site still exists, in the same namespace.
@@ -114,22 +123,25 @@ impl Target {
 
     fn contained(&self, container: engine::Container) -> Result<Site, AttachError> {
         let what = format!("container {}", container.name);
-        let shared = || AttachError::Shared {
-            what: what.clone(),
-            advice: "it uses the machine's; select its control group (cgroup:PATH), or use `weir \
-                     host`"
-                .into(),
-        };
-        if container.on_host {
-            return Err(shared());
+        let (netns, anchor, is_own) =
+            of_process(container.pid).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => {
+                    AttachError::Missing { what: format!("{what} any more"), known: String::new() }
+                }
+                _ => AttachError::of(format!("opening the namespace of {what}"), source),
+            })?;
+        if !is_own {
+            let name = container.name;
+            return Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor });
         }
-        let (netns, anchor, is_own) = of_process(container.pid).map_err(|source| {
-            AttachError::of(format!("opening the namespace of {what}"), source)
+        let group = cgroup::of_container(container.pid)?.ok_or_else(|| AttachError::Shared {
+            what,
+            advice:
+                "it uses the machine's, and has no control group of version 2 either; use `weir \
+                     host` with --port or --to"
+                    .into(),
         })?;
-        if is_own {
-            return Err(shared());
-        }
-        Ok(Site { name: container.name, netns, owner: None, on_host: false, anchor })
+        Ok(Site { name: container.name, ..self.by_group(group)? })
     }
 
     fn process(&self, pid: u32) -> Result<Site, AttachError> {
@@ -141,7 +153,8 @@ impl Target {
             _ => AttachError::of(format!("opening the namespace of process {pid}"), source),
         })?;
         if !is_own {
-            return Ok(Site { name: self.to_string(), netns, owner: None, on_host: false, anchor });
+            let name = self.to_string();
+            return Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor });
         }
         let group = cgroup::of_process(pid)?.ok_or_else(|| AttachError::Shared {
             what: format!("process {pid}"),
@@ -149,7 +162,8 @@ impl Target {
                      use `weir host` with --port or --to, or user:NAME"
                 .into(),
         })?;
-        Ok(Site { owner: Some(group.owner), anchor, ..self.on_host()? })
+        // The process may end before the others of its group.
+        Ok(Site { anchor, ..self.by_group(group)? })
     }
 
     fn namespace(&self, name: &str) -> Result<Site, AttachError> {
@@ -177,7 +191,13 @@ impl Target {
             });
         }
         let netns = NetNs::of(file.into());
-        Ok(Site { name: self.to_string(), netns, owner: None, on_host: false, anchor })
+        let name = self.to_string();
+        Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor })
+    }
+
+    /// The programs of a group that stands for something else.
+    fn by_group(&self, group: Cgroup) -> Result<Site, AttachError> {
+        Ok(Site { group: Some(group.clone()), ..self.in_group(group)? })
     }
 
     fn in_group(&self, group: Cgroup) -> Result<Site, AttachError> {
@@ -191,6 +211,7 @@ impl Target {
             netns: NetNs::current()?,
             owner: None,
             on_host: true,
+            group: None,
             anchor: Anchor::Permanent,
         })
     }

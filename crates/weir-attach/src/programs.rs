@@ -119,7 +119,7 @@ fn configure(
         Some(Owner::Cgroup { id, level }) => {
             flags |= SELECT_CGROUP;
             words[CGROUP].store(id, Relaxed);
-            words[LEVEL].store(level, Relaxed);
+            words[LEVEL].store(level.unwrap_or(0), Relaxed);
         }
         Some(Owner::User(number)) => {
             flags |= SELECT_USER;
@@ -154,6 +154,10 @@ fn refused(error: &libbpf_rs::Error) -> AttachError {
 }
 
 fn refused_link(errno: Errno, name: &str) -> AttachError {
+    // The kernel runs at most 64 programs in a row.
+    if errno == Errno::RANGE {
+        return AttachError::Crowded;
+    }
     AttachError::of(format!("attaching the program {name} to an interface"), errno.into())
 }
 
@@ -181,3 +185,16 @@ const SELECT_CGROUP: u64 = 4;
 const SELECT_USER: u64 = 8;
 const LOOPBACK: u64 = 16;
 const MARK_FAMILY: u64 = 0x5700_0000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_the_kernel_say_what_to_do() {
+        let words = |errno| refused_link(errno, "egress").to_string();
+        assert!(words(Errno::RANGE).contains("64 programs already"));
+        assert!(words(Errno::ACCESS).contains("try sudo"));
+        assert!(words(Errno::NODEV).contains("the program egress"));
+    }
+}

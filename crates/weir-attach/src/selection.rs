@@ -26,12 +26,12 @@ impl Selection {
 /// The owner of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// A control group and those below it: its number, and its depth below the root.
+    /// A control group and those below it.
     Cgroup {
         /// The group's number.
         id: u64,
-        /// The group's depth below the root.
-        level: u64,
+        /// The group's depth below the root of all groups; `None` if it is not visible here.
+        level: Option<u64>,
     },
     /// A user, by number.
     User(u32),

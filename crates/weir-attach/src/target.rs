@@ -32,12 +32,6 @@ impl Target {
     pub fn returns(&self) -> bool {
         !matches!(self, Target::Process(_))
     }
-
-    /// Whether the target shares this process's own network namespace with other programs.
-    #[must_use]
-    pub fn is_on_host(&self) -> bool {
-        matches!(self, Target::Cgroup(_) | Target::Unit(_) | Target::User(_) | Target::Host)
-    }
 }
 
 impl FromStr for Target {

@@ -153,8 +153,8 @@ fn refused(error: AttachError) -> Failure {
 
 /// Prints what is shaped, and when that ends.
 fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
-    for (label, interface) in attached.labels() {
-        say(format_args!("weir: shaping {interface} of {label}\n"));
+    for what in attached.descriptions() {
+        say(format_args!("weir: shaping {what}\n"));
     }
     if undivided {
         say("weir: note: on lo all packets take the link `up`, since each packet crosses lo once \

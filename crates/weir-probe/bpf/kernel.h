@@ -6,44 +6,13 @@
 #ifndef WEIR_KERNEL_H
 #define WEIR_KERNEL_H
 
-typedef unsigned char __u8;
-typedef signed char __s8;
-typedef unsigned short __u16;
-typedef signed short __s16;
-typedef unsigned int __u32;
-typedef signed int __s32;
-typedef unsigned long long __u64;
-typedef signed long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u64 __be64;
-typedef __u16 __sum16;
-typedef __u32 __wsum;
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef _Bool bool;
-
-#define true 1
-#define false 0
-
-enum {
-	BPF_MAP_TYPE_ARRAY = 2,
-	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_F_MMAPABLE = 1 << 10,
-};
+#include "base.h"
 
 struct bpf_iter_num {
 	u64 state;
 } __attribute__((aligned(8)));
 
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
-
-#define FROM_KERNEL __attribute__((preserve_access_index))
 
 /*
  * Any structure that begins with an 8-byte number. Through it an address is read as a number, which
@@ -210,7 +179,6 @@ struct bpf_array {
 /* Flag of a discipline with per-CPU counters. */
 #define TCQ_F_CPUSTATS 0x20
 
-extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use weir_attach::{AttachError, Attachment, Heartbeat, Selection, Site, Target, interfaces};
 use weir_core::Nanos;
 use weir_linux::clock;
@@ -97,6 +98,7 @@ impl AttachSetup {
         if count > MOST_INTERFACES {
             return Err(AttachError::TooMany { count, most: MOST_INTERFACES });
         }
+        allow_files(count)?;
         let mut attached = Attached {
             slots: Vec::new(),
             ports: Vec::new(),
@@ -154,9 +156,20 @@ impl Attached {
         Emulation::Lanes(lanes)
     }
 
-    /// The names of what is shaped: a target, or its interface if it has several.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.slots.iter().map(|slot| (&*slot.label, &*slot.interface))
+    /// What is shaped, in words: an interface of a target each.
+    pub fn descriptions(&self) -> impl Iterator<Item = String> {
+        self.slots.iter().map(|slot| {
+            let Slot { interface, label, .. } = slot;
+            let group = slot.current.as_ref().and_then(|(site, _)| site.group());
+            match group {
+                None => format!("{interface} of {label}"),
+                Some((path, processes)) => format!(
+                    "{interface} of {label}: all programs of its control group {}, {processes} {}",
+                    path.display(),
+                    if processes == 1 { "process" } else { "processes" }
+                ),
+            }
+        })
     }
 
     fn add(
@@ -328,15 +341,19 @@ fn wait(
     until: Option<Instant>,
     report: &mut impl FnMut(&str),
 ) -> io::Result<FollowEnd> {
+    let mut pause = LOOK_EVERY;
     loop {
-        let next = Instant::now() + LOOK_EVERY;
+        let next = Instant::now() + pause;
         let deadline = until.map_or(next, |until| until.min(next));
         match topology::wait(signals, &place.stopper, Some(deadline))? {
             Happened::Signal(number) => return Ok(FollowEnd::Signal(number)),
             Happened::Stopped => return Ok(FollowEnd::Stopped),
             Happened::Time | Happened::Ended(..) => {}
         }
+        let began = Instant::now();
         place.refresh(control).iter().for_each(|message| report(message));
+        // Looking at very many targets takes at most a tenth of the time.
+        pause = LOOK_EVERY.max(10 * began.elapsed());
         if until.is_some_and(|until| until <= Instant::now()) {
             return Ok(FollowEnd::Time);
         }
@@ -346,16 +363,34 @@ fn wait(
     }
 }
 
-/// Keeps the redirections in force for as long as the loop answers.
+/// Keeps the redirections in force for as long as the loop turns.
 fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
+    let mut last = Vec::new();
     while !over.load(Ordering::Relaxed) {
-        if control.counters().is_ok() && !over.load(Ordering::Relaxed) {
+        let turns = control.engine().turns();
+        if turns != last {
+            last = turns;
             let until = Nanos(clock::now().0 + ALIVE.0);
             let beats = beats.lock().unwrap_or_else(PoisonError::into_inner);
             beats.iter().for_each(|beat| beat.beat(until));
         }
         std::thread::sleep(BEAT_EVERY);
     }
+}
+
+/// Raises this process's limit of open files for this number of interfaces.
+fn allow_files(count: usize) -> Result<(), AttachError> {
+    let needed = FILES + FILES_EACH * count as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(needed), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|_| AttachError::Files {
+        count,
+        needed,
+        most: limit.maximum.or(limit.current).unwrap_or(0),
+    })
 }
 
 impl Surroundings for Attached {
@@ -418,11 +453,15 @@ impl private::Sealed for Attached {}
 
 /// The most interfaces of one session. Each needs two links of the engine, and some descriptors.
 const MOST_INTERFACES: usize = 1000;
+/// The open files of an attached interface (six programs, two TAP devices with three each, the
+/// namespace, its owner and a netlink socket), and of the rest of the process.
+const FILES_EACH: u64 = 16;
+const FILES: u64 = 128;
 /// How often the session looks whether its targets still exist. A restarted target is shaped again
 /// about this long after its start.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Time between two heartbeats.
-const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// Time between two heartbeats of a loop that works. An idle loop turns every 100 ms.
+const BEAT_EVERY: Duration = Duration::from_millis(50);
 /// How long packets are redirected after a heartbeat. A stopped process cuts its targets off for at
-/// most this long.
-const ALIVE: Nanos = Nanos::from_millis(600);
+/// most this long, and one whose loop hangs for the time of a heartbeat longer.
+const ALIVE: Nanos = Nanos::from_millis(550);
