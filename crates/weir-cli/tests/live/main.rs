@@ -16,8 +16,8 @@ mod attach;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod common;
+mod containers;
 mod control;
-mod docker;
 mod ecn;
 mod failures;
 mod faults;
@@ -27,6 +27,7 @@ mod killed;
 mod links;
 mod nested;
 mod outputs;
+mod owners;
 mod programs;
 mod publish;
 mod record;
@@ -42,6 +43,7 @@ mod silent;
 mod talk;
 mod verbs;
 mod watch;
+mod world;
 
 use std::process::{Command, ExitCode, Output};
 use std::sync::Mutex;
@@ -124,7 +126,8 @@ fn shaped() -> Vec<Trial> {
 fn waiting() -> Vec<Trial> {
     let modules = [
         attach::tests(),
-        docker::tests(),
+        owners::tests(),
+        containers::tests(),
         killed::tests(),
         serve::tests(),
         failures::tests(),

@@ -1,0 +1,286 @@
+//! Tests `weir attach docker:…` and `podman:…` with engines of their own: no registry, a
+//! statically linked BusyBox as the only image, and everything below the test's directory.
+
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+
+use crate::common::{
+    Done, Lab, Need, Running, check_accounting, find, link, number, output_of, skipped, trial,
+    until, weir,
+};
+use crate::world::{World, delay_words, is_delayed, is_direct};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let docker = &[
+        Need::Root,
+        Need::Program("dockerd"),
+        Need::Program("docker"),
+        Need::Program("busybox"),
+        Need::Program("ping"),
+    ];
+    let podman = &[
+        Need::Root,
+        Need::Program("podman"),
+        Need::Program("conmon"),
+        Need::Program("busybox"),
+        Need::Program("ping"),
+    ];
+    vec![trial(DOCKER, docker, with_docker), trial(PODMAN, podman, with_podman)]
+}
+
+/// An engine of the test's own. It ends when this is dropped.
+struct Engine<'a> {
+    lab: &'a Lab,
+    /// The kind of target that the engine's containers are.
+    kind: &'static str,
+    /// The shell words that call the engine.
+    command: String,
+    /// The variable that names the engine's socket, and the socket.
+    socket: (&'static str, String),
+    daemon: Option<Running>,
+}
+
+impl<'a> Engine<'a> {
+    fn docker(lab: &'a Lab) -> Result<Self, String> {
+        let path = |name: &str| lab.path(name).display().to_string();
+        let socket = format!("unix://{}", path("docker.sock"));
+        let mut command = Command::new("dockerd");
+        command.args(["--storage-driver=vfs", "--iptables=false", "--ip6tables=false"]);
+        command.args(["-H", &socket, "--bip", "10.95.0.1/24"]);
+        command.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
+        command.args(["--pidfile", &path("pid"), "--config-file", &path("none.json")]);
+        lab.file("none.json", "{}");
+        let call = format!("docker -H {socket}");
+        Self::start(lab, "docker", call, ("DOCKER_HOST", socket), &mut command)
+    }
+
+    fn podman(lab: &'a Lab) -> Result<Self, String> {
+        let path = |name: &str| lab.path(name).display().to_string();
+        let socket = format!("unix://{}", path("podman.sock"));
+        let call = format!(
+            "podman --storage-driver vfs --cgroup-manager cgroupfs --events-backend file --root {} \
+             --runroot {} --tmpdir {}",
+            path("data"),
+            path("run"),
+            path("tmp")
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec {call} system service -t 0 {socket}")]);
+        Self::start(lab, "podman", call, ("CONTAINER_HOST", socket), &mut command)
+    }
+
+    /// Starts an engine with an image called `box`; `Err` has its last words where it does not
+    /// start.
+    fn start(
+        lab: &'a Lab,
+        kind: &'static str,
+        command: String,
+        socket: (&'static str, String),
+        daemon: &mut Command,
+    ) -> Result<Self, String> {
+        let path = socket.1.trim_start_matches("unix://").to_owned();
+        let mut engine = Self { lab, kind, command, socket, daemon: Some(lab.launch(daemon)) };
+        for _ in 0..STARTS {
+            let is_there = std::fs::exists(&path).unwrap_or(false);
+            if is_there && engine.call("E version >/dev/null").code == 0 {
+                return engine.import().map(|()| engine);
+            }
+            if !engine.daemon.as_mut().is_some_and(Running::alive) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let words = engine.daemon.as_ref().map(Running::stderr).unwrap_or_default();
+        Err(words.lines().last().unwrap_or("no message").to_owned())
+    }
+
+    fn import(&self) -> Result<(), String> {
+        let busybox = find("busybox").expect("it is installed").display().to_string();
+        let root = self.lab.path("root").display().to_string();
+        let done = self.call(&format!(
+            "mkdir -p {root}/bin && cp {busybox} {root}/bin/busybox && ln -s busybox \
+             {root}/bin/sleep && ln -s busybox {root}/bin/ping && tar -C {root} -c . | E import - \
+             box"
+        ));
+        if done.code == 0 { Ok(()) } else { Err(done.stderr) }
+    }
+
+    /// Runs a shell command in which the word `E` calls this engine.
+    fn call(&self, line: &str) -> Done {
+        let line = line
+            .split(' ')
+            .map(|word| if word == "E" { self.command.as_str() } else { word })
+            .collect::<Vec<_>>()
+            .join(" ");
+        self.lab.launch(Command::new("sh").args(["-c", &line])).finish()
+    }
+
+    fn must(&self, line: &str) -> Done {
+        let done = self.call(line);
+        assert_eq!(done.code, 0, "{line}: {done:?}");
+        done
+    }
+
+    /// Starts a container that sleeps. The limits of an engine are not permitted everywhere.
+    fn run(&self, name: &str, options: &str) -> Done {
+        self.call(&format!(
+            "E run -d --name {name} --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 {options} \
+             box /bin/sleep 1000"
+        ))
+    }
+
+    /// Kills a container, since `rm` waits for its end, and removes it.
+    fn remove(&self, name: &str) {
+        self.must(&format!("E kill {name} && E rm -f {name}"));
+    }
+
+    /// Starts `weir attach` with this engine.
+    fn attach(&self, words: &[&str]) -> Running {
+        let mut command = Command::new(weir());
+        command.arg("attach").args(words).env(self.socket.0, &self.socket.1);
+        self.lab.launch(&mut command)
+    }
+
+    fn target(&self, name: &str) -> String {
+        format!("{}:{name}", self.kind)
+    }
+
+    fn address(&self, name: &str) -> String {
+        let format = "{{.NetworkSettings.IPAddress}}";
+        self.must(&format!("E inspect -f '{format}' {name}")).stdout.trim().to_owned()
+    }
+}
+
+impl Drop for Engine<'_> {
+    fn drop(&mut self) {
+        self.call("E ps -q | xargs -r E kill; E ps -aq | xargs -r E rm -f");
+        if let Some(daemon) = self.daemon.take() {
+            daemon.signal_group(Signal::SIGTERM);
+            daemon.finish();
+        }
+        output_of("ip link del docker0; ip link del cni-podman0; ip link del podman0");
+    }
+}
+
+fn with_docker(lab: &Lab) {
+    match Engine::docker(lab) {
+        Ok(engine) => containers(lab, &engine),
+        Err(words) => drop(skipped(DOCKER, &format!("dockerd does not start here: {words}"))),
+    }
+}
+
+fn with_podman(lab: &Lab) {
+    match Engine::podman(lab) {
+        Ok(engine) => {
+            let first = engine.run("first", "");
+            if first.code == 0 {
+                engine.remove("first");
+                containers(lab, &engine);
+            } else {
+                let words = format!("podman starts no container here: {}", first.stderr);
+                let _ = skipped(PODMAN, words.trim());
+            }
+        }
+        Err(words) => drop(skipped(PODMAN, &format!("podman does not start here: {words}"))),
+    }
+}
+
+fn containers(lab: &Lab, engine: &Engine<'_>) {
+    let done = engine.run("web", "");
+    assert_eq!(done.code, 0, "{done:?}");
+    let address = engine.address("web");
+    assert!(is_direct("", &address));
+    refused(engine);
+
+    let target = engine.target("web");
+    let json = lab.path("out.json").display().to_string();
+    let running = engine.attach(&delay_words(&[&target, "--json", &json]));
+    until("the container is shaped", || is_delayed("", &address));
+    engine.must("E restart -t 0 web");
+    until("it is attached again", || running.stderr().contains("shaped again"));
+    let address = engine.address("web");
+    until("it is shaped again", || is_delayed("", &address));
+    running.signal_group(Signal::SIGINT);
+    let done = running.finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let result = lab.document("out.json");
+    check_accounting(&result);
+    assert_eq!(link(&result, "up")["from"], "web");
+    assert!(number(link(&result, "up"), "packets_out") >= 6, "{result}");
+    assert!(is_direct("", &address));
+
+    let running = engine.attach(&delay_words(&[&engine.target("re:^we")]));
+    until("the container is shaped", || is_delayed("", &address));
+    kill(running.pid(), Signal::SIGKILL).expect("it is alive");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(is_direct("", &address));
+
+    dies_meanwhile(engine);
+    on_the_machine(engine);
+}
+
+/// Containers that cannot be shaped are refused with the reason.
+fn refused(engine: &Engine<'_>) {
+    let runs = format!("{} runs web", engine.kind);
+    for name in ["nobody", "re:^x"] {
+        let target = engine.target(name);
+        let done = engine.attach(&[&target, "--link", "delay 10ms"]).finish();
+        assert!(done.code == 125 && done.stderr.contains(&runs), "{target}: {done:?}");
+    }
+}
+
+/// A container that is killed before, while and after Weir attaches to it.
+fn dies_meanwhile(engine: &Engine<'_>) {
+    for round in 0..DEATHS {
+        assert_eq!(engine.run("brief", "").code, 0);
+        let target = engine.target("brief");
+        let words = [target.as_str(), "--link", "delay 10ms", "--for", "2s"];
+        let running = engine.attach(&words);
+        std::thread::sleep(Duration::from_millis(round * 60));
+        engine.remove("brief");
+        let done = running.finish();
+        let told =
+            ["brief is gone", "there is no running container brief", "there is no container"];
+        let is_told = told.iter().any(|part| done.stderr.contains(part));
+        assert!(is_told && [0, 125].contains(&done.code), "round {round}: {done:?}");
+        assert!(!output_of("ip -o link").contains(" weir"), "nothing remains");
+    }
+}
+
+/// A container in the machine's own network is shaped by its control group.
+fn on_the_machine(engine: &Engine<'_>) {
+    let _world = World::with_the_machine();
+    assert_eq!(engine.run("hosted", "--network host --cap-add NET_RAW").code, 0);
+    let pid = engine.must("E inspect -f '{{.State.Pid}}' hosted").stdout;
+    let groups = output_of(&format!("cat /proc/{}/cgroup", pid.trim()));
+    let target = engine.target("hosted");
+    let running = engine.attach(&[&target, "--interface", "wm", "--up", "delay 60ms"]);
+    if groups.lines().any(|line| line == "0::/") {
+        let done = running.finish();
+        assert!(done.code == 125 && done.stderr.contains("has no network of its own"), "{done:?}");
+        return;
+    }
+    // Of arriving packets, those of pings belong to no group, so this measures one direction.
+    let rtt = || {
+        let text = engine.call("E exec hosted ping -c 3 -w 3 10.96.0.2").stdout;
+        let (_, times) = text.split_once("min/avg/max = ")?;
+        times.split('/').next()?.parse::<f64>().ok()
+    };
+    until("the container is shaped", || rtt().is_some_and(|ms| ms >= 60.0));
+    assert!(running.stderr().contains("all programs of its control group"));
+    assert!(is_direct("", "10.96.0.2"), "other programs are not shaped");
+    running.signal_group(Signal::SIGINT);
+    assert_eq!(running.finish().code, 0);
+    assert!(rtt().expect("an answer") < 60.0);
+}
+
+const DOCKER: &str = "attach_shapes_docker_containers";
+const PODMAN: &str = "attach_shapes_podman_containers";
+/// How often the engine is asked whether it has started, every 0.2 s.
+const STARTS: u32 = 100;
+/// How often a container ends while it is attached, each time 60 ms later.
+const DEATHS: u64 = 4;
