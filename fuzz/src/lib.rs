@@ -13,4 +13,5 @@ pub mod rig;
 pub mod scenario;
 pub mod script;
 pub mod spec;
+pub mod target;
 pub mod train;

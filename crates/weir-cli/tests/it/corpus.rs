@@ -9,7 +9,8 @@ use std::path::Path;
 mod bodies;
 
 use bodies::{
-    api, capture, engine, frame, helper, netlink, packets, rig, scenario, script, spec, train,
+    api, capture, engine, frame, helper, netlink, packets, rig, scenario, script, spec, target,
+    train,
 };
 
 #[test]
@@ -55,6 +56,11 @@ fn trains_are_cut_into_valid_packets_or_refused() {
 #[test]
 fn specifications_are_printed_as_they_are_read() {
     replay("spec", spec::run);
+}
+
+#[test]
+fn targets_of_attachments_are_printed_as_they_are_read() {
+    replay("target", target::run);
 }
 
 #[test]
