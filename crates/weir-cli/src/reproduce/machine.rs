@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use indicatif::ProgressBar;
 use weir_experiments::emulation_cost::Case;
-use weir_experiments::{Options, Progress, accuracy, emulation_cost, end_host};
+use weir_experiments::{Options, Progress, accuracy, emulation_cost, end_host, ring_live};
 use weir_report::finding::Finding;
 use weir_rig::instructions::Cache;
 
@@ -37,6 +37,18 @@ pub(super) const END_HOST: Experiment = Experiment {
     source: end_host::SOURCE,
     run: How::Machine(end_host),
 };
+
+/// Rings under real frames.
+pub(super) const RING_LIVE: Experiment = Experiment {
+    name: ring_live::NAME,
+    summary: ring_live::SUMMARY,
+    source: ring_live::SOURCE,
+    run: How::Machine(ring_live),
+};
+
+fn ring_live(settings: &Settings) -> Result<Outcome, Failure> {
+    with_bar(ring_live::NAME, settings, |options, progress| Ok(ring_live::run(options, progress)))
+}
 
 fn accuracy(settings: &Settings) -> Result<Outcome, Failure> {
     with_bar(accuracy::NAME, settings, |options, progress| {

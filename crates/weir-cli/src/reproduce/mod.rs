@@ -86,7 +86,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// All experiments, in the order of the list.
 fn experiments() -> Vec<Experiment> {
     measured::all()
-        .chain([machine::COST, machine::ACCURACY, simulated::SAMPLER, machine::END_HOST])
+        .chain([
+            machine::COST,
+            machine::ACCURACY,
+            simulated::SAMPLER,
+            machine::RING_LIVE,
+            machine::END_HOST,
+        ])
         .chain(simulated::all())
         .collect()
 }

@@ -1,9 +1,8 @@
-//! The network: sender, Weir and receiver, each in a namespace of its own, and the loads.
+//! The measurement of one case, and the loads.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,26 +12,16 @@ use rustix::io::Errno;
 use weir_core::Nanos;
 use weir_core::config::{LinkConfig, PipeConfig};
 use weir_linux::live::{Realtime, Spin};
-use weir_linux::netlink::Netlink;
-use weir_linux::netns::NetNs;
-use weir_linux::port::{AnyPort, PacketPort};
 use weir_live::{Emulation, Link, LiveSession, Observation, OpenPorts, SessionConfig, Tuning};
 use weir_rules::LinkSpec;
 use weir_traffic::clock::SECOND;
-use weir_traffic::recv::{Inlet, Listen, collect};
+use weir_traffic::recv::{Listen, collect};
 use weir_traffic::schedule::Pace;
 use weir_traffic::send::{Plan, send};
 use weir_traffic::stats::Known;
 
 use super::case::{AccuracyError, Errors, Load, Wait};
-use crate::namespaces::{address, join, quiet};
-
-/// The namespaces. They vanish when the value is dropped.
-pub(super) struct Bed {
-    sender: NetNs,
-    weir: NetNs,
-    receiver: NetNs,
-}
+use crate::live_bed::{Bed, PROBE_PORT, RECEIVER, TRAFFIC_PORT};
 
 fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     what: &'static str,
@@ -40,21 +29,12 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     move |error| AccuracyError::Setup { what, source: io::Error::other(error) }
 }
 
-impl Bed {
+/// The network of this experiment.
+pub(super) struct Network(Bed);
+
+impl Network {
     pub(super) fn make() -> Result<Self, AccuracyError> {
-        let make = || -> io::Result<Self> {
-            let [sender, weir, receiver] = [quiet()?, quiet()?, quiet()?];
-            join(&sender, ("eth0", 10, MTU), &weir, "in")?;
-            join(&receiver, ("eth0", 11, MTU), &weir, "on")?;
-            let to = receiver.enter(|| address("eth0", RECEIVER, None))?;
-            sender.enter(|| {
-                address("eth0", SENDER, None)?;
-                let mut net = Netlink::open().map_err(io::Error::other)?;
-                net.add_neighbour(10, RECEIVER.into(), to).map_err(io::Error::other)
-            })?;
-            Ok(Self { sender, weir, receiver })
-        };
-        make().map_err(failed("make the network"))
+        Bed::make().map(Self).map_err(failed("make the network"))
     }
 
     /// Runs the link once and measures the delays of probes.
@@ -66,14 +46,9 @@ impl Bed {
     ) -> Result<Errors, AccuracyError> {
         let session = self.session(wait)?;
         let probes = if quick { QUICK_PROBES } else { PROBES };
-        let inlet = |port| {
-            let bind = || Inlet::bind((RECEIVER, port).into());
-            self.receiver.enter(|| bind().map_err(io::Error::other))
-        };
-        let (probe, other) = (inlet(PROBE_PORT), inlet(TRAFFIC_PORT));
-        let probe = probe.map_err(failed("open the receiver"))?;
+        let probe = self.0.inlet(PROBE_PORT).map_err(failed("open the receiver"))?;
         // The other packets need a receiver, or the kernel answers each with an ICMP packet.
-        let _other = other.map_err(failed("open the receiver"))?;
+        let _other = self.0.inlet(TRAFFIC_PORT).map_err(failed("open the receiver"))?;
         let span = probes * SECOND / PROBE_RATE;
         let plan = |port, size, rate, count| Plan {
             to: (RECEIVER, port).into(),
@@ -95,7 +70,7 @@ impl Bed {
         };
         let received = std::thread::scope(|scope| {
             let from = |plan: Plan| {
-                self.sender.enter(move || send(&plan).map(drop).map_err(io::Error::other))
+                self.0.sender.enter(move || send(&plan).map(drop).map_err(io::Error::other))
             };
             let traffic = (load == Load::Traffic).then(|| {
                 let packets = TRAFFIC_RATE * span / SECOND;
@@ -135,16 +110,7 @@ impl Bed {
 
     /// Starts the link.
     fn session(&self, wait: Wait) -> Result<LiveSession<OpenPorts>, AccuracyError> {
-        let open = |net: &mut Netlink, name| {
-            let link = net.link(name).map_err(io::Error::other)?;
-            net.set_up(link.index).map_err(io::Error::other)?;
-            PacketPort::open(name).map(AnyPort::from).map_err(io::Error::other)
-        };
-        let ports = self.weir.enter(|| {
-            let mut net = Netlink::open().map_err(io::Error::other)?;
-            Ok::<_, io::Error>(vec![open(&mut net, "in")?, open(&mut net, "on")?])
-        });
-        let ports = ports.map_err(failed("open the ports"))?;
+        let ports = self.0.ports().map_err(failed("open the ports"))?;
         let pipe = PipeConfig {
             link: LinkConfig { delay: DELAY, ..LinkConfig::default() },
             ..PipeConfig::default()
@@ -226,11 +192,6 @@ impl Drop for Hogs {
     }
 }
 
-const SENDER: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
-const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
-const PROBE_PORT: u16 = 5001;
-const TRAFFIC_PORT: u16 = 5002;
-const MTU: u32 = 1500;
 /// The configured delay.
 const DELAY: Nanos = Nanos::from_millis(10);
 /// Probes per second, not a multiple of a timer's period, and bytes of a probe.
@@ -254,7 +215,7 @@ mod tests {
         if !may_make("the accuracy of live delays") {
             return;
         }
-        let bed = Bed::make().expect("the network");
+        let bed = Network::make().expect("the network");
         let hogs = Hogs::start();
         assert!(!hogs.threads.is_empty());
         drop(hogs);

@@ -14,7 +14,7 @@ use weir_report::finding::Finding;
 
 use super::experiment::{Options, Progress};
 
-use bed::{Bed, Hogs};
+use bed::{Hogs, Network};
 pub use case::AccuracyError;
 use case::{LOADS, Load, Row, WAITS};
 
@@ -34,7 +34,7 @@ pub fn run(options: &Options, progress: &Progress<'_>) -> Result<Finding, Accura
     if !rustix::process::geteuid().is_root() {
         return Err(AccuracyError::NotRoot);
     }
-    let bed = Bed::make()?;
+    let bed = Network::make()?;
     let mut rows: Vec<Row> = LOADS
         .into_iter()
         .flat_map(|load| WAITS.map(|wait| Row { wait, load, runs: Vec::new() }))
