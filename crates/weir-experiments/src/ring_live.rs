@@ -192,7 +192,8 @@ fn finding(simulated: &[Vec<Delays>], live: &Live) -> Finding {
     let real = live.as_ref().unwrap_or(&none);
     let mut notes = vec![
         "The ring is emulated in both arms: this machine has no network card whose ring could be \
-         set. Real are the frames, the time and the kernel's path. 20 Mbit/s and all sizes are ours."
+         set. Real are the frames, the time and the kernel's path. 20 Mbit/s and all \
+         sizes are ours."
             .to_owned(),
     ];
     if let Err(reason) = live {
