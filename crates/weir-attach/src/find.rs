@@ -9,7 +9,7 @@ use nix::unistd::User;
 use weir_linux::netns::NetNs;
 
 use crate::cgroup::{self, Cgroup};
-use crate::engine;
+use crate::engine::{self, Container};
 use crate::error::AttachError;
 use crate::selection::Owner;
 use crate::target::Target;
@@ -48,6 +48,49 @@ impl Site {
             on_host: false,
             group: None,
             anchor: Anchor::Permanent,
+        })
+    }
+
+    /// The network of a container, whose name the site has. Other than a target, a container in the
+    /// machine's network is refused, because whoever starts it would decide about the machine's.
+    ///
+    /// # Errors
+    /// The container has no network of its own, has ended, or may not be accessed.
+    pub fn of_container(container: &Container) -> Result<Site, AttachError> {
+        let found = if container.on_host { None } else { Site::in_container(container)? };
+        found.ok_or_else(|| AttachError::Shared {
+            what: format!("container {}", container.name),
+            advice: "it uses the machine's; `weir attach` shapes it by its control group".into(),
+        })
+    }
+
+    /// The network of a container; `None` if it is that of this process.
+    fn in_container(container: &Container) -> Result<Option<Site>, AttachError> {
+        let what = format!("container {}", container.name);
+        let (netns, anchor, is_own) =
+            of_process(container.pid).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => {
+                    AttachError::Missing { what: format!("{what} any more"), known: String::new() }
+                }
+                _ => AttachError::of(format!("opening the namespace of {what}"), source),
+            })?;
+        let name = container.name.clone();
+        let site = Site { name, netns, owner: None, on_host: false, group: None, anchor };
+        Ok((!is_own).then_some(site))
+    }
+
+    /// The network namespace at a path, as a site with this name.
+    ///
+    /// # Errors
+    /// There is no such namespace, it is this process's own, or it may not be accessed.
+    pub fn of_namespace(name: &str, path: &Path) -> Result<Site, AttachError> {
+        let found = Target::Namespace(path.display().to_string());
+        let site = found.find()?.into_iter().next();
+        site.map(|site| Site { name: name.to_owned(), ..site }).ok_or_else(|| {
+            AttachError::Missing {
+                what: format!("network namespace of {name}"),
+                known: String::new(),
+            }
         })
     }
 
@@ -106,7 +149,7 @@ impl Target {
         let one = match self {
             Target::Container(kind, pattern) => {
                 let containers = engine::running(*kind, pattern)?;
-                return containers.into_iter().map(|container| self.contained(container)).collect();
+                return containers.iter().map(|container| self.contained(container)).collect();
             }
             Target::Process(pid) => self.process(*pid)?,
             Target::Namespace(name) => self.namespace(name)?,
@@ -121,27 +164,18 @@ impl Target {
         Ok(vec![one])
     }
 
-    fn contained(&self, container: engine::Container) -> Result<Site, AttachError> {
-        let what = format!("container {}", container.name);
-        let (netns, anchor, is_own) =
-            of_process(container.pid).map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => {
-                    AttachError::Missing { what: format!("{what} any more"), known: String::new() }
-                }
-                _ => AttachError::of(format!("opening the namespace of {what}"), source),
-            })?;
-        if !is_own {
-            let name = container.name;
-            return Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor });
+    fn contained(&self, container: &Container) -> Result<Site, AttachError> {
+        if let Some(site) = Site::in_container(container)? {
+            return Ok(site);
         }
         let group = cgroup::of_container(container.pid)?.ok_or_else(|| AttachError::Shared {
-            what,
+            what: format!("container {}", container.name),
             advice:
                 "it uses the machine's, and has no control group of version 2 either; use `weir \
                      host` with --port or --to"
                     .into(),
         })?;
-        Ok(Site { name: container.name, ..self.by_group(group)? })
+        Ok(Site { name: container.name.clone(), ..self.by_group(group)? })
     }
 
     fn process(&self, pid: u32) -> Result<Site, AttachError> {

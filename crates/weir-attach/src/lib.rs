@@ -12,6 +12,7 @@ mod cgroup;
 mod engine;
 mod error;
 mod find;
+mod nri;
 mod pattern;
 #[cfg(feature = "bpf")]
 mod programs;
@@ -22,9 +23,10 @@ mod selection;
 mod target;
 
 pub use attachment::{Attachment, Heartbeat, interfaces, try_out};
-pub use engine::Engine;
+pub use engine::{Container, Engine, LONGEST_LABEL, Labels, MOST_LABELS, Seen, Watch};
 pub use error::AttachError;
 pub use find::Site;
+pub use nri::{Nri, Pod, PodSeen};
 pub use pattern::Pattern;
 pub use selection::{Owner, PortRange, Prefix, Selection};
 pub use target::Target;

@@ -1,0 +1,173 @@
+//! The API socket of an engine: requests, each with a bounded answer and time, and the stream of
+//! events.
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::HOST;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
+
+use super::kind::Engine;
+use crate::error::AttachError;
+
+/// The API of an engine.
+#[derive(Debug)]
+pub(crate) struct Api {
+    engine: Engine,
+    socket: PathBuf,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Nobody listens, or this user may not ask.
+    Silent(String),
+    /// There is no such thing.
+    Missing(String),
+    /// The engine answers something else, or nothing.
+    Answer(String),
+}
+
+impl Fault {
+    pub(crate) fn into_text(self) -> String {
+        let (Fault::Silent(text) | Fault::Missing(text) | Fault::Answer(text)) = self;
+        text
+    }
+}
+
+impl From<Fault> for AttachError {
+    fn from(fault: Fault) -> AttachError {
+        AttachError::Engine(fault.into_text())
+    }
+}
+
+impl Api {
+    /// The API at the socket that the environment names, or at the usual one.
+    pub(crate) fn of(engine: Engine) -> Result<Api, AttachError> {
+        let (variable, usual) = match engine {
+            Engine::Docker => ("DOCKER_HOST", "/var/run/docker.sock"),
+            Engine::Podman => ("CONTAINER_HOST", "/run/podman/podman.sock"),
+        };
+        let socket = match std::env::var(variable) {
+            Ok(address) if !address.is_empty() => match address.strip_prefix("unix://") {
+                Some(path) => path.into(),
+                None => {
+                    return Err(AttachError::Engine(format!(
+                        "{variable} is {address}: Weir must run on the machine of the containers, \
+                         and reaches the engine through a Unix socket (unix:///path)"
+                    )));
+                }
+            },
+            _ => usual_socket(engine, usual),
+        };
+        Ok(Api { engine, socket })
+    }
+
+    /// The API at this socket.
+    pub(crate) fn at(engine: Engine, socket: PathBuf) -> Api {
+        Api { engine, socket }
+    }
+
+    /// The answer to a request, as JSON.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AttachError> {
+        Ok(runtime().map_err(AttachError::Io)?.block_on(self.ask(path))?)
+    }
+
+    /// The answer to a request, as JSON.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
+        let answer = self.timed(async {
+            let response = self.request(path).await?;
+            let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await;
+            Ok(body.map_err(|error| self.failed(&error.to_string()))?.to_bytes())
+        });
+        serde_json::from_slice(&answer.await?)
+            .map_err(|error| self.failed(&format!("its answer is not understood: {error}")))
+    }
+
+    /// The stream of events about containers, from now on.
+    pub(crate) async fn events(&self) -> Result<Incoming, Fault> {
+        Ok(self.timed(self.request(EVENTS)).await?.into_body())
+    }
+
+    /// The result of `work`, or an error if it takes too long.
+    async fn timed<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        tokio::time::timeout(WITHIN, work).await.unwrap_or_else(|_| {
+            Err(self.failed(&format!("it did not answer within {} s", WITHIN.as_secs())))
+        })
+    }
+
+    async fn request(&self, path: &str) -> Result<Response<Incoming>, Fault> {
+        let stream =
+            UnixStream::connect(&self.socket).await.map_err(|error| self.no_socket(&error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.failed(&error.to_string()))?;
+        // The request reports an error of the connection.
+        tokio::spawn(connection);
+        let request = Request::get(path)
+            .header(HOST, "weir")
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| self.failed(&error.to_string()))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| self.failed(&error.to_string()))?;
+        match response.status() {
+            status if status.is_success() => Ok(response),
+            StatusCode::NOT_FOUND => Err(Fault::Missing(format!("{} has no {path}", self.engine))),
+            status => Err(self.failed(&format!("it answers {status}"))),
+        }
+    }
+
+    fn no_socket(&self, error: &io::Error) -> Fault {
+        let socket = self.socket.display();
+        Fault::Silent(match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                format!("you may not use {socket}, the socket of {}: try sudo", self.engine)
+            }
+            _ => {
+                let start = match self.engine {
+                    Engine::Docker => "systemctl start docker; DOCKER_HOST names another socket",
+                    Engine::Podman => {
+                        "start its API (systemctl start podman.socket, or podman system service -t \
+                         0); CONTAINER_HOST names another socket"
+                    }
+                };
+                format!("{} does not listen on {socket}: {start}", self.engine)
+            }
+        })
+    }
+
+    /// A fault of the engine.
+    pub(crate) fn failed(&self, reason: &str) -> Fault {
+        Fault::Answer(format!("{} at {}: {reason}", self.engine, self.socket.display()))
+    }
+}
+
+/// A runtime for requests of one thread.
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
+}
+
+/// The engine's usual socket. Podman has one for each user beside that of root.
+fn usual_socket(engine: Engine, usual: &str) -> PathBuf {
+    let own = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(|directory| Path::new(&directory).join("podman/podman.sock"));
+    match own {
+        Some(own) if engine == Engine::Podman && !Path::new(usual).exists() && own.exists() => own,
+        _ => usual.into(),
+    }
+}
+
+/// The request for events: those of containers.
+const EVENTS: &str = "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
+/// The longest wait for an answer.
+const WITHIN: Duration = Duration::from_secs(3);
+/// The most bytes of an answer.
+const LARGEST_ANSWER: usize = 16 << 20;

@@ -1,0 +1,50 @@
+//! Finds the containers of an engine that run now.
+
+use super::api::Api;
+use super::container::{Container, Inspected, LIST, Listed, MOST_CONTAINERS, inspect};
+use super::kind::Engine;
+use crate::error::AttachError;
+use crate::pattern::Pattern;
+
+/// The running containers with matching names, in the order of their names. A name may also be the
+/// start of an identifier.
+///
+/// # Errors
+/// The engine does not answer.
+pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container>, AttachError> {
+    let api = Api::of(engine)?;
+    let listed: Vec<Listed> = api.get(LIST)?;
+    let mut containers = Vec::new();
+    for item in listed.iter().filter(|item| item.fits(pattern)) {
+        if containers.len() >= MOST_CONTAINERS {
+            return Err(AttachError::Engine(format!(
+                "more than {MOST_CONTAINERS} containers match {engine}:{pattern}"
+            )));
+        }
+        // A container may vanish between the two requests.
+        let Ok(inspected) = api.get::<Inspected>(&inspect(&item.id)) else { continue };
+        let Some(container) = inspected.running() else { continue };
+        containers.push(Container { name: item.name().to_owned(), ..container });
+    }
+    if containers.is_empty() {
+        let stopped = listed.iter().any(|item| item.fits(pattern));
+        let mut names: Vec<&str> =
+            listed.iter().filter(|item| item.state == "running").map(Listed::name).collect();
+        names.sort_unstable();
+        names.truncate(MOST_NAMES);
+        let known = match names.len() {
+            0 => format!("; {engine} runs none"),
+            _ => format!("; {engine} runs {}", names.join(", ")),
+        };
+        let what = match pattern {
+            Pattern::Name(name) if stopped => format!("running container {name} (it has stopped)"),
+            pattern => format!("running container {pattern}"),
+        };
+        return Err(AttachError::Missing { what, known });
+    }
+    containers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(containers)
+}
+
+/// The most names in an error.
+const MOST_NAMES: usize = 20;
