@@ -109,9 +109,16 @@ impl Reserved {
         changes: Changes,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Served> {
-        let remote = Remote { name: self.name, about, changes, stop: Box::new(stop) };
+        self.serve_as(|name| Arc::new(Remote { name, about, changes, stop: Box::new(stop) }))
+    }
+
+    /// Answers on the socket from now on as the session that `make` makes.
+    pub(crate) fn serve_as(
+        self,
+        make: impl FnOnce(Name) -> Arc<dyn Session>,
+    ) -> io::Result<Served> {
         let access = Access { uid: self.uid, gid: None, groups_of: |_| Ok(Vec::new()) };
-        let server = Server::start_session(self.socket, access, Arc::new(remote))?;
+        let server = Server::start_session(self.socket, access, make(self.name))?;
         Ok(Served { _server: server })
     }
 }
@@ -144,6 +151,7 @@ impl Session for Remote {
             uptime_ns: nanos(&self.changes),
             rules: self.changes.by_rules(),
             links: links.iter().map(shown).collect(),
+            problems: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -191,7 +199,7 @@ impl fmt::Debug for Remote {
     }
 }
 
-fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, SessionError> {
+pub(crate) fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, SessionError> {
     match changed {
         Ok(Changed { links, diagnostics }) => Ok(ChangeReply {
             applied: true,
@@ -217,7 +225,7 @@ fn views(diagnostics: &Diagnostics) -> Vec<DiagnosticView> {
     diagnostics.iter().map(DiagnosticView::from).collect()
 }
 
-fn shown(link: &Link) -> SessionLink {
+pub(crate) fn shown(link: &Link) -> SessionLink {
     SessionLink { name: link.name.clone(), spec: canonical(&link.spec), whole: link.whole.clone() }
 }
 

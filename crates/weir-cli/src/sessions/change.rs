@@ -135,6 +135,7 @@ mod tests {
             uptime_ns: 0,
             rules,
             links: if rules { Vec::new() } else { vec![link("up"), link("down")] },
+            problems: Vec::new(),
             version: String::new(),
         }
     }

@@ -31,7 +31,16 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         say(format_args!("weir: {}\n", which_run(&[])));
         return Ok(ExitCode::SUCCESS);
     }
-    print(&table(&views))
+    print(&format!("{}{}", table(&views), problems(&views)))
+}
+
+/// What is not shaped, a line each.
+fn problems(views: &[SessionView]) -> String {
+    let of = |view: &SessionView| -> String {
+        view.problems.iter().map(|problem| format!("{}: {problem}\n", view.name)).collect()
+    };
+    let lines: String = views.iter().map(of).collect();
+    if lines.is_empty() { lines } else { format!("\nNot shaped:\n{lines}") }
 }
 
 /// Prints the names of all sessions, or those of the links of one, each in a line.
@@ -68,6 +77,11 @@ fn table(views: &[SessionView]) -> String {
         ];
         if view.rules {
             lead.extend(["-".to_owned(), "by rules".to_owned()]);
+            table.add_row(lead);
+            continue;
+        }
+        if view.links.is_empty() {
+            lead.extend(["-".to_owned(), "none".to_owned()]);
             table.add_row(lead);
             continue;
         }
@@ -114,6 +128,7 @@ mod tests {
             uptime_ns: 61_900_000_000,
             rules,
             links,
+            problems: Vec::new(),
             version: String::new(),
         };
         let links = vec![link("up", ""), link("down", "bw 4Mbit/s delay 20ms")];

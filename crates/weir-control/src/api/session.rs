@@ -30,6 +30,10 @@ pub struct SessionView {
     pub rules: bool,
     /// The links.
     pub links: Vec<SessionLink>,
+    /// What the session would run links for, and why it does not, a line each. Only an agent has
+    /// any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
     /// Version of the session's program.
     pub version: String,
 }
@@ -50,6 +54,8 @@ pub enum SessionKind {
     Attach,
     /// `weir serve`.
     Serve,
+    /// `weir agent`.
+    Agent,
 }
 
 impl fmt::Display for SessionKind {
@@ -61,6 +67,7 @@ impl fmt::Display for SessionKind {
             Self::Live => "live",
             Self::Attach => "attach",
             Self::Serve => "serve",
+            Self::Agent => "agent",
         })
     }
 }

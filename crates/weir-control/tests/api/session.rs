@@ -254,6 +254,7 @@ impl Session for Recorded {
             uptime_ns: 1,
             rules: false,
             links: links(),
+            problems: Vec::new(),
             version: "0".into(),
         }
     }

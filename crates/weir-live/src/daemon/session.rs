@@ -49,6 +49,7 @@ impl Session for DaemonSession {
             uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             rules: true,
             links: Vec::new(),
+            problems: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
