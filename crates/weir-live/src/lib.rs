@@ -5,7 +5,8 @@
 //! pass, and stopped with its results. The library does not print, read a command line or keep
 //! global state; several sessions can run in one process. [`remote`] gives a session its
 //! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
-//! API of the daemon; [`scenario`] builds a session for the hosts of a scenario.
+//! API of the daemon; [`agent`] shapes the containers that carry labels;
+//! [`scenario`] builds a session for the hosts of a scenario.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -38,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod agent;
 pub mod changes;
 pub mod daemon;
 mod links;
@@ -49,6 +51,7 @@ pub mod scenario;
 mod session;
 
 pub use session::attached::{AttachSetup, Attached, FollowEnd};
+pub use session::held::{HeldSite, HoldEnd};
 pub use session::{
     BuildError, Capture, ChangeError, Control, Emulation, Ended, Finished, Lanes, Link,
     LiveSession, NamedLink, Observation, OpenPorts, Place, Prepared, SessionConfig, Snapshot,

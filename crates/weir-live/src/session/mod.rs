@@ -8,6 +8,7 @@ pub(crate) mod attached;
 mod config;
 mod control;
 mod error;
+pub(crate) mod held;
 mod results;
 mod running;
 mod state;

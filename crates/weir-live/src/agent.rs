@@ -1,0 +1,598 @@
+//! The agent: containers and pods are shaped as their labels and annotations say.
+//!
+//! [`Watch`] and [`Nri`] report from their own threads what starts and ends. One thread, which
+//! calls [`Agent::run`], reads labels and attaches. Each container then has a session of its own,
+//! with its own live loop, so that a busy one does not delay the others; a keeper thread holds it
+//! until the container ends. One control socket shows and changes all of them.
+
+mod board;
+mod wish;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use weir_attach::{AttachError, Container, Engine, Nri, Pod, PodSeen, Seen, Site, Watch};
+use weir_linux::process::Signals;
+use weir_rules::canonical;
+
+use self::board::{Board, Remote};
+use self::wish::{Wish, one_line};
+use crate::changes::Changes;
+use crate::remote::{About, Reserved, Served};
+use crate::session::held::{HeldSite, HoldEnd};
+use crate::session::{LiveSession, Observation, SessionConfig, Tuning};
+
+/// What an agent follows, and how its links run.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// The engines, each with its socket if that is not the usual one.
+    pub engines: Vec<(Engine, Option<PathBuf>)>,
+    /// The socket of the Node Resource Interface.
+    pub nri: Option<PathBuf>,
+    /// Whether an engine that has never answered is a problem. It is none if it was not asked for.
+    pub all_required: bool,
+    /// How each container's loop uses the machine.
+    pub tuning: Tuning,
+    /// The seed of all random draws. Each container derives its own from it.
+    pub seed: u64,
+}
+
+/// Something that happened, for a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentEvent {
+    /// An engine or runtime answers, and what it runs was looked at.
+    Answers {
+        /// The engine, or `nri`.
+        source: &'static str,
+        /// Name and version, where they are known.
+        version: String,
+    },
+    /// An engine or runtime does not answer.
+    Silent {
+        /// The engine, or `nri`.
+        source: &'static str,
+        /// The reason.
+        reason: String,
+    },
+    /// A container is shaped from now on.
+    Shaped {
+        /// The container.
+        who: Who,
+        /// Its links with their specifications.
+        links: Vec<(String, String)>,
+    },
+    /// A container is not shaped.
+    Refused {
+        /// The container.
+        who: Who,
+        /// The reason.
+        reason: String,
+    },
+    /// A container has ended.
+    Ended(Who),
+}
+
+/// A container or pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// The engine, or `nri`.
+    pub source: &'static str,
+    /// The engine's identifier.
+    pub id: String,
+    /// The name, which is unique within the agent.
+    pub name: String,
+}
+
+/// Shapes what carries labels. Dropping it lets all packets pass.
+pub struct Agent {
+    inbox: Receiver<Message>,
+    outbox: SyncSender<Message>,
+    _watches: Vec<Watch>,
+    _nri: Option<Nri>,
+    board: Board,
+    entries: BTreeMap<Key, Entry>,
+    /// The engines that have answered, and the last reason why one does not.
+    answered: BTreeSet<&'static str>,
+    silent: BTreeMap<&'static str, String>,
+    config: AgentConfig,
+    began: Instant,
+    /// Number of the last session.
+    runs: u64,
+}
+
+/// The engine and the identifier of a container.
+type Key = (&'static str, String);
+
+/// A container with labels.
+struct Entry {
+    name: String,
+    place: Place,
+    /// The links; `None` if the labels are wrong.
+    wish: Option<Wish>,
+    held: Option<Held>,
+    /// When to try again, if it is not shaped.
+    retry: Option<Instant>,
+    /// The pause before that.
+    pause: Duration,
+    /// The last reason why it is not shaped.
+    reason: Option<String>,
+}
+
+/// Where a container is.
+enum Place {
+    Container(Container),
+    Pod(Pod),
+}
+
+/// A session with its keeper.
+struct Held {
+    run: u64,
+    over: Arc<AtomicBool>,
+    changes: Changes,
+    keeper: JoinHandle<()>,
+}
+
+/// What the other threads report.
+enum Message {
+    Seen(Engine, Seen),
+    /// The sender is dropped when the pod was looked at.
+    Pod(PodSeen, Sender<()>),
+    Held(Key, u64, HoldEnd),
+}
+
+impl Agent {
+    /// Starts to follow the engines. Nothing is shaped until [`Agent::run`].
+    ///
+    /// # Errors
+    /// The address of an engine is no Unix socket, or the system has no thread left.
+    pub fn start(config: AgentConfig) -> Result<Agent, AttachError> {
+        allow_files();
+        let (outbox, inbox) = sync_channel(MOST_WAITING);
+        let mut watches = Vec::new();
+        for (engine, socket) in config.engines.clone() {
+            let outbox = outbox.clone();
+            let select = |_: &str, labels: &weir_attach::Labels| {
+                labels.keys().any(|name| wish::is_ours(name))
+            };
+            // The agent may have ended, and then nobody needs the report.
+            let report = move |seen| drop(outbox.send(Message::Seen(engine, seen)));
+            watches.push(Watch::start(engine, socket, select, report)?);
+        }
+        let nri = match config.nri.clone() {
+            None => None,
+            Some(socket) => {
+                let outbox = outbox.clone();
+                Some(Nri::start(socket, move |seen| report_pod(&outbox, seen))?)
+            }
+        };
+        Ok(Agent {
+            inbox,
+            outbox,
+            _watches: watches,
+            _nri: nri,
+            board: Board::default(),
+            entries: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            silent: BTreeMap::new(),
+            config,
+            began: Instant::now(),
+            runs: 0,
+        })
+    }
+
+    /// Answers on a control socket from now on. `stop` ends the agent as SIGTERM does.
+    ///
+    /// # Errors
+    /// The system has no thread or descriptor left.
+    pub fn serve(
+        &self,
+        reserved: Reserved,
+        about: About,
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Served> {
+        let (board, began) = (self.board.clone(), self.began);
+        reserved
+            .serve_as(|name| Arc::new(Remote { board, name, about, began, stop: Box::new(stop) }))
+    }
+
+    /// Shapes what carries labels until a signal arrives. `report` receives each event. Afterwards
+    /// all packets pass unshaped.
+    ///
+    /// # Errors
+    /// Signals cannot be read.
+    pub fn run(
+        &mut self,
+        signals: &Signals,
+        mut report: impl FnMut(&AgentEvent),
+    ) -> io::Result<()> {
+        let ended = loop {
+            match signals.next() {
+                Ok(Some(signal)) if IGNORED.contains(&signal.number) => {}
+                Ok(Some(_)) => break Ok(()),
+                Ok(None) => {}
+                Err(error) => break Err(error),
+            }
+            match self.inbox.recv_timeout(TICK) {
+                Ok(message) => self.take(message, &mut report),
+                Err(RecvTimeoutError::Timeout) => {}
+                // The agent itself can always send.
+                Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            }
+            self.retry(&mut report);
+        };
+        self.release();
+        ended
+    }
+
+    fn take(&mut self, message: Message, report: &mut dyn FnMut(&AgentEvent)) {
+        match message {
+            Message::Seen(engine, seen) => {
+                let source = source_of(engine);
+                match seen {
+                    Seen::Answers => self.answers(source, String::new(), report),
+                    Seen::Silent(reason) => self.silent(source, &reason, report),
+                    Seen::Started(container) => {
+                        let (id, name) = (container.id.clone(), container.name.clone());
+                        let wish = wish::read(&container.labels);
+                        self.started(
+                            &(source, id),
+                            &name,
+                            Place::Container(container),
+                            wish,
+                            report,
+                        );
+                    }
+                    Seen::Ended(id) => self.ended(&(source, id), report),
+                    Seen::Unclear { id, name, reason } => {
+                        let who = Who { source, id, name: display(&name) };
+                        let reason = one_line(&reason);
+                        report(&AgentEvent::Refused { who, reason });
+                    }
+                }
+            }
+            Message::Pod(seen, _looked_at) => match seen {
+                PodSeen::Answers(version) => self.answers(NRI, one_line(&version), report),
+                PodSeen::Silent(reason) => self.silent(NRI, &reason, report),
+                PodSeen::Started { pod, .. } => {
+                    let (id, name) = (pod.id.clone(), pod.name.clone());
+                    let wish = wish::read(&pod.annotations);
+                    self.started(&(NRI, id), &name, Place::Pod(pod), wish, report);
+                }
+                PodSeen::Ended(id) => self.ended(&(NRI, id), report),
+            },
+            Message::Held(key, run, end) => self.let_go(&key, run, end, report),
+        }
+    }
+
+    fn answers(
+        &mut self,
+        source: &'static str,
+        version: String,
+        report: &mut dyn FnMut(&AgentEvent),
+    ) {
+        self.answered.insert(source);
+        self.silent.remove(source);
+        self.board.rows().problems.remove(source);
+        report(&AgentEvent::Answers { source, version });
+    }
+
+    fn silent(&mut self, source: &'static str, reason: &str, report: &mut dyn FnMut(&AgentEvent)) {
+        let is_problem = self.config.all_required || self.answered.contains(source);
+        let reason = one_line(reason);
+        if self.silent.get(source) == Some(&reason) {
+            return;
+        }
+        self.silent.insert(source, reason.clone());
+        if is_problem {
+            self.board.rows().problems.insert(source.to_owned(), reason.clone());
+        }
+        report(&AgentEvent::Silent { source, reason });
+    }
+
+    fn started(
+        &mut self,
+        key: &Key,
+        name: &str,
+        place: Place,
+        wish: Result<Wish, String>,
+        report: &mut dyn FnMut(&AgentEvent),
+    ) {
+        self.forget(key);
+        let name = self.unique(name);
+        let (wish, wrong) = match wish {
+            Ok(wish) => (Some(wish), None),
+            Err(why) => (None, Some(why)),
+        };
+        let entry =
+            Entry { name, place, wish, held: None, retry: None, pause: PAUSE, reason: None };
+        self.entries.insert(key.clone(), entry);
+        match wrong {
+            Some(why) => self.refused(key, why, report),
+            None => self.attach(key, report),
+        }
+    }
+
+    /// Attaches to a container, or sets the time of the next attempt.
+    fn attach(&mut self, key: &Key, report: &mut dyn FnMut(&AgentEvent)) {
+        let run = self.runs + 1;
+        self.runs = run;
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(wish) = &entry.wish else { return };
+        entry.retry = None;
+        let began = begin(&entry.place, &entry.name, wish, &self.config);
+        let outbox = self.outbox.clone();
+        let held = began.and_then(|session| {
+            let changes = Changes::new(session.control());
+            let over = Arc::<AtomicBool>::default();
+            let keeper = keep(session, &over, key.clone(), run, outbox);
+            let keeper = keeper.map_err(|error| format!("no thread could be started: {error}"))?;
+            Ok(Held { run, over, changes, keeper })
+        });
+        match held {
+            Ok(held) => {
+                let links = held.changes.links();
+                let texts = |link: crate::session::Link| (link.name, canonical(&link.spec));
+                let links = links.into_iter().map(texts).collect();
+                let mut rows = self.board.rows();
+                rows.problems.remove(&entry.name);
+                rows.shaped.insert(entry.name.clone(), held.changes.clone());
+                drop(rows);
+                (entry.held, entry.reason, entry.pause) = (Some(held), None, PAUSE);
+                report(&AgentEvent::Shaped { who: who(key, entry), links });
+            }
+            Err(reason) => {
+                entry.retry = Some(Instant::now() + entry.pause);
+                entry.pause = (entry.pause * 2).min(LONGEST_PAUSE);
+                self.refused(key, one_line(&reason), report);
+            }
+        }
+    }
+
+    /// Notes why a container is not shaped.
+    fn refused(&mut self, key: &Key, reason: String, report: &mut dyn FnMut(&AgentEvent)) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if entry.reason.as_ref() == Some(&reason) {
+            return;
+        }
+        entry.reason = Some(reason.clone());
+        self.board.rows().problems.insert(entry.name.clone(), reason.clone());
+        report(&AgentEvent::Refused { who: who(key, entry), reason });
+    }
+
+    fn ended(&mut self, key: &Key, report: &mut dyn FnMut(&AgentEvent)) {
+        let Some(entry) = self.entries.get(key) else { return };
+        let who = who(key, entry);
+        self.forget(key);
+        report(&AgentEvent::Ended(who));
+    }
+
+    /// Ends the session of a container, if it has one, without waiting for it.
+    fn forget(&mut self, key: &Key) {
+        let Some(entry) = self.entries.remove(key) else { return };
+        let mut rows = self.board.rows();
+        rows.shaped.remove(&entry.name);
+        rows.problems.remove(&entry.name);
+        drop(rows);
+        if let Some(held) = entry.held {
+            held.end();
+        }
+    }
+
+    /// A session has ended.
+    fn let_go(&mut self, key: &Key, run: u64, end: HoldEnd, report: &mut dyn FnMut(&AgentEvent)) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        // One that this thread has ended may have a successor.
+        let Some(held) = entry.held.take_if(|held| held.run == run) else { return };
+        self.board.rows().shaped.remove(&entry.name);
+        let now = Instant::now();
+        match end {
+            HoldEnd::Changed => {
+                // What was changed by hand stays.
+                if let Some(now) = current(&held.changes) {
+                    entry.wish = Some(now);
+                }
+                self.attach(key, report);
+            }
+            HoldEnd::Gone => {
+                // Its engine says so soon, or gives it another process.
+                entry.retry = Some(now + entry.pause);
+            }
+            HoldEnd::Asked | HoldEnd::Failed => {
+                entry.retry = Some(now + entry.pause);
+                self.refused(key, "its live loop has ended".to_owned(), report);
+            }
+        }
+    }
+
+    /// Tries again what was not shaped.
+    fn retry(&mut self, report: &mut dyn FnMut(&AgentEvent)) {
+        let now = Instant::now();
+        let is_due = |(_, entry): &(&Key, &Entry)| entry.retry.is_some_and(|at| at <= now);
+        // One at a time: messages come first.
+        let due = self.entries.iter().find(is_due).map(|(key, _)| key.clone());
+        if let Some(key) = due {
+            self.attach(&key, report);
+        }
+    }
+
+    /// Ends all sessions, and waits for them.
+    fn release(&mut self) {
+        let held: Vec<Held> =
+            self.entries.values_mut().filter_map(|entry| entry.held.take()).collect();
+        held.iter().for_each(Held::signal);
+        // The keepers' last messages need room.
+        while held.iter().any(|held| !held.keeper.is_finished()) {
+            let _ = self.inbox.recv_timeout(TICK);
+        }
+        self.entries.clear();
+        *self.board.rows() = board::Rows::default();
+    }
+
+    /// A name that no other container has.
+    fn unique(&self, name: &str) -> String {
+        let name = display(name);
+        let is_free = |name: &String| self.entries.values().all(|entry| entry.name != *name);
+        let numbered = (2u64..).map(|n| format!("{name}-{n}"));
+        std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or_default()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Held {
+    fn signal(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.keeper.thread().unpark();
+    }
+
+    fn end(self) {
+        self.signal();
+    }
+}
+
+/// Raises the limit of open files as far as it may be. A container takes about 17 descriptors.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it, containers beyond the limit are refused with the kernel's reason.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Reports a pod. The runtime waits for the answer about a new one, and starts its containers
+/// afterwards, so this waits until the pod is shaped.
+fn report_pod(outbox: &SyncSender<Message>, seen: PodSeen) {
+    let is_new = matches!(seen, PodSeen::Started { is_new: true, .. });
+    let (looked_at, wait) = channel();
+    // The agent may have ended, and then nobody needs the report.
+    let sent = outbox.send(Message::Pod(seen, looked_at));
+    if is_new && sent.is_ok() {
+        let _ = wait.recv_timeout(POD_SHAPED_WITHIN);
+    }
+}
+
+/// Attaches to a container, and starts its links.
+fn begin(
+    place: &Place,
+    name: &str,
+    wish: &Wish,
+    config: &AgentConfig,
+) -> Result<LiveSession<HeldSite>, String> {
+    let site = match place {
+        Place::Container(container) => Site::of_container(container),
+        Place::Pod(pod) => match &pod.network {
+            Some(path) => Site::of_namespace(name, path),
+            None => {
+                return Err("it has no network of its own: it uses the machine's".to_owned());
+            }
+        },
+    };
+    let site = site.map_err(|error| error.to_string())?;
+    if site.is_on_host() {
+        return Err("it has no network of its own: it uses the machine's".to_owned());
+    }
+    let held = HeldSite::open(site, name).map_err(|error| error.to_string())?;
+    let emulation = held.links(&wish.up, &wish.down);
+    let config = SessionConfig::new(held, emulation)
+        .seed(config.seed.wrapping_add(hash(name)))
+        .tuning(config.tuning)
+        .observation(Observation::Nothing)
+        .outlives_ports();
+    let prepared = LiveSession::build(config).map_err(|error| error.to_string())?;
+    prepared.start().map_err(|error| error.to_string())
+}
+
+/// Holds a session on a thread of its own.
+fn keep(
+    mut session: LiveSession<HeldSite>,
+    over: &Arc<AtomicBool>,
+    key: Key,
+    run: u64,
+    outbox: SyncSender<Message>,
+) -> io::Result<JoinHandle<()>> {
+    let over = Arc::clone(over);
+    std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
+        let end = session.hold(&over);
+        // The packets pass already. What the loop says at its end concerns nobody any more.
+        let _ = session.stop();
+        let _ = outbox.send(Message::Held(key, run, end));
+    })
+}
+
+/// The links of a session as they are now.
+fn current(changes: &Changes) -> Option<Wish> {
+    let links = changes.links();
+    let of = |end: &str| links.iter().find(|link| link.name.ends_with(end));
+    Some(Wish { up: of(".up")?.spec.clone(), down: of(".down")?.spec.clone() })
+}
+
+fn who(key: &Key, entry: &Entry) -> Who {
+    Who { source: key.0, id: key.1.clone(), name: entry.name.clone() }
+}
+
+fn source_of(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Docker => "docker",
+        Engine::Podman => "podman",
+    }
+}
+
+/// A name as it is shown and typed.
+fn display(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let plain = |c: char| if is_plain(c) { c } else { '-' };
+    let name: String = name.chars().take(LONGEST_NAME).map(plain).collect();
+    if name.is_empty() { "container".to_owned() } else { name }
+}
+
+/// A number for a name (FNV-1a), so that two containers do not lose the same packets.
+fn hash(name: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// The source of pods.
+const NRI: &str = "nri";
+/// The signals that do not end the agent.
+const IGNORED: [i32; 2] = [Signal::USR1.as_raw(), Signal::USR2.as_raw()];
+/// How often the agent looks for signals and for what is due.
+const TICK: Duration = Duration::from_millis(50);
+/// The pause before a container is tried again, and its bound: each is twice as long as the one
+/// before.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The longest wait of a runtime for a new pod, which is shorter than its own patience.
+const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);
+/// The most reports that wait; their threads wait, too, beyond that.
+const MOST_WAITING: usize = 256;
+/// The most characters of a name.
+const LONGEST_NAME: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_bounded() {
+        assert_eq!(display("shop/web-1_a.b"), "shop/web-1_a.b");
+        assert_eq!(display("a b\x1b[2J\u{202e}"), "a-b--2J-");
+        assert_eq!(display(""), "container");
+        assert_eq!(display(&"n".repeat(1000)).len(), LONGEST_NAME);
+        assert_ne!(hash("a"), hash("b"));
+    }
+}

@@ -1,0 +1,185 @@
+//! What the agent shapes, as its control socket shows and changes it: one session, with the links
+//! of all containers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use weir_control::api::{
+    ChangeReply, ChangeRequest, Readings, SessionKind, SessionLink, SessionView,
+};
+use weir_control::directory::Name;
+use weir_control::session::{Session, SessionError};
+use weir_report::{RunInfo, RunResult, to_json};
+
+use crate::changes::{Changed, Changes, Refusal, changed, known_links, named};
+use crate::readings::readings;
+use crate::remote::{About, answer, shown};
+use crate::session::Link;
+
+/// What is shared between the agent and its control socket.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Board(Arc<Mutex<Rows>>);
+
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// The links of each container that is shaped, by the container's name.
+    pub(super) shaped: BTreeMap<String, Changes>,
+    /// Why others are not, by name, and engines that do not answer.
+    pub(super) problems: BTreeMap<String, String>,
+}
+
+impl Board {
+    pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The containers with the links that a request names, each with the names of its own. `None`
+    /// is for all of its links.
+    fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
+        let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
+        if links.is_none() {
+            return Ok(all.into_iter().map(|changes| (changes, None)).collect());
+        }
+        let of_all: Vec<Vec<Link>> = all.iter().map(Changes::links).collect();
+        let joined: Vec<Link> = of_all.iter().flatten().cloned().collect();
+        let chosen = named(&joined, links).map_err(|refusal| match refusal {
+            Refusal::NoSuchLink { name, mut known } => {
+                known.truncate(MOST_NAMES);
+                SessionError::NoSuchLink { name, known: known_links(&known) }
+            }
+            refusal => SessionError::Impossible(refusal.to_string()),
+        })?;
+        let is_chosen = |link: &&Link| chosen.iter().any(|one| one.name == link.name);
+        let names = |own: &Vec<Link>| -> Vec<String> {
+            own.iter().filter(is_chosen).map(|link| link.name.clone()).collect()
+        };
+        let each = all.into_iter().zip(of_all.iter().map(names));
+        let some = each.filter(|(_, names)| !names.is_empty());
+        Ok(some.map(|(changes, names)| (changes, Some(names.join(",")))).collect())
+    }
+}
+
+/// The agent as a session.
+pub(super) struct Remote {
+    pub(super) board: Board,
+    pub(super) name: Name,
+    pub(super) about: About,
+    pub(super) began: Instant,
+    pub(super) stop: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Remote {
+    /// Makes a change of each container, and joins the replies. One that ends meanwhile is left
+    /// out.
+    fn each(
+        &self,
+        link: Option<&str>,
+        change: impl Fn(&Changes, Option<&str>) -> Result<Changed, Refusal>,
+    ) -> Result<ChangeReply, SessionError> {
+        let mut all = ChangeReply { applied: true, ..ChangeReply::default() };
+        for (changes, own) in self.board.of(link)? {
+            match answer(change(&changes, own.as_deref())) {
+                Ok(reply) if !reply.applied => return Ok(reply),
+                Ok(reply) => {
+                    all.links.extend(reply.links);
+                    if all.rendered.is_empty() {
+                        (all.rendered, all.diagnostics) = (reply.rendered, reply.diagnostics);
+                    }
+                }
+                Err(SessionError::Ended) if link.is_none() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Session for Remote {
+    fn view(&self) -> SessionView {
+        let rows = self.board.rows();
+        let links: Vec<SessionLink> =
+            rows.shaped.values().flat_map(Changes::links).map(|link| shown(&link)).collect();
+        let problems = rows.problems.iter().map(|(name, why)| format!("{name}: {why}")).collect();
+        drop(rows);
+        SessionView {
+            name: self.name.to_string(),
+            kind: SessionKind::Agent,
+            program: self.about.command.join(" "),
+            pid: std::process::id(),
+            since: self.about.since.clone(),
+            uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            rules: false,
+            links,
+            problems,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn change(
+        &self,
+        link: Option<&str>,
+        request: &ChangeRequest,
+    ) -> Result<ChangeReply, SessionError> {
+        // All of them, or none: the words are tried on every link first.
+        let of = |(changes, _): &(Changes, Option<String>)| changes.links();
+        let links: Vec<Link> = self.board.of(link)?.iter().flat_map(of).collect();
+        if let Err(refusal) = changed(&links, link, &request.words, &request.files) {
+            return answer(Err(refusal));
+        }
+        self.each(link, |changes, own| changes.change(own, &request.words, &request.files))
+    }
+
+    fn reset(&self, link: Option<&str>) -> Result<ChangeReply, SessionError> {
+        self.each(link, Changes::reset)
+    }
+
+    fn results(&self) -> Result<String, SessionError> {
+        let mut info = RunInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.about.command.clone(),
+            started: self.about.since.clone(),
+            duration_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            seed: self.about.seed,
+            ..RunInfo::default()
+        };
+        let mut links = Vec::new();
+        for (changes, _) in self.board.of(None)? {
+            // A container that ends meanwhile is left out.
+            if let Ok(snapshot) = changes.control().snapshot() {
+                links.extend(snapshot.links);
+                info.notes.extend(changes.notes());
+            }
+        }
+        let problems = self.board.rows();
+        let problems = problems.problems.iter().map(|(name, why)| format!("{name}: {why}"));
+        info.warnings.extend(problems);
+        Ok(to_json(&RunResult::new(info, links)))
+    }
+
+    fn readings(&self) -> Result<Readings, SessionError> {
+        let at_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut all = Readings { at_ns, links: Vec::new() };
+        for (changes, _) in self.board.of(None)? {
+            // A container that ends meanwhile is left out.
+            if let Ok(own) = readings(changes.control()) {
+                all.links.extend(own.links);
+            }
+        }
+        Ok(all)
+    }
+
+    fn stop(&self) {
+        (self.stop)();
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The most names in an error.
+const MOST_NAMES: usize = 20;

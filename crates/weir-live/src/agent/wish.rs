@@ -1,0 +1,137 @@
+//! The labels of a container, or the annotations of a pod, as two links.
+//!
+//! They are hostile input: whoever may start a container writes them. They name no files, and a
+//! message about them is one line of bounded length.
+
+use weir_attach::{LONGEST_LABEL, Labels};
+use weir_report::format::printable;
+use weir_rules::presets::preset;
+use weir_rules::{Diagnostic, Diagnostics, LinkSpec, NoFiles, Severity, check_spec, closest};
+
+/// The two links of a container.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    /// What it sends.
+    pub(super) up: LinkSpec,
+    /// What it receives.
+    pub(super) down: LinkSpec,
+}
+
+/// Whether a name is that of a label of Weir, with either separator.
+pub(super) fn is_ours(name: &str) -> bool {
+    name.starts_with("weir.") || name.starts_with("weir/")
+}
+
+/// Reads labels. `up` and `down` take precedence over `link`, and `link` over `preset`.
+///
+/// # Errors
+/// What is wrong, in one line.
+pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
+    let (mut up, mut down, mut link, mut known) = (None, None, None, None);
+    for (name, value) in labels.iter().filter(|(name, _)| is_ours(name)) {
+        let about = |why: &str| one_line(&format!("{name}: {why}"));
+        if value.len() > LONGEST_LABEL {
+            return Err(about(&format!("it is longer than {LONGEST_LABEL} bytes")));
+        }
+        // The prefix ends with a character of one byte.
+        match &name["weir.".len()..] {
+            "up" => up = Some((name, value)),
+            "down" => down = Some((name, value)),
+            "link" => link = Some((name, value)),
+            "preset" => known = Some(preset(value).map_err(|why| about(&why.to_string()))?),
+            other => {
+                let meant = match closest(other, NAMES) {
+                    Some(meant) => format!("; did you mean {}{meant}?", &name[.."weir.".len()]),
+                    None => String::new(),
+                };
+                let all = NAMES.join(", ");
+                return Err(about(&format!("there is no such label{meant} (there are {all})")));
+            }
+        }
+    }
+    let spec = |own: Option<(&String, &String)>, preset: Option<&str>| match own.or(link) {
+        Some((name, value)) => {
+            parse(value).map_err(|diagnostics| one_line(&format!("{name}: {}", why(&diagnostics))))
+        }
+        None => parse(preset.unwrap_or("")).map_err(|diagnostics| why(&diagnostics)),
+    };
+    Ok(Wish {
+        up: spec(up, known.map(|preset| preset.up))?,
+        down: spec(down, known.map(|preset| preset.down))?,
+    })
+}
+
+fn parse(text: &str) -> Result<LinkSpec, Diagnostics> {
+    let checked = check_spec(text, &NoFiles);
+    checked.spec.ok_or(checked.diagnostics)
+}
+
+/// The first error, with the text that it is about.
+fn why(diagnostics: &Diagnostics) -> String {
+    let is_error = |one: &&Diagnostic| one.code.severity() == Severity::Error;
+    let Some(first) = diagnostics.iter().find(is_error).or_else(|| diagnostics.iter().next())
+    else {
+        return "it is not understood".to_owned();
+    };
+    let help = first.help.first().map(|help| format!(" ({help})")).unwrap_or_default();
+    format!("{}{help}, in `{}`", first.message, first.text.trim())
+}
+
+/// A text as one line of bounded length without control characters.
+pub(super) fn one_line(text: &str) -> String {
+    let more = if text.chars().nth(LONGEST_REASON).is_some() { "…" } else { "" };
+    let short: String = text.chars().take(LONGEST_REASON).collect();
+    format!("{}{more}", printable(&short))
+}
+
+/// The labels without their prefix.
+const NAMES: [&str; 4] = ["up", "down", "link", "preset"];
+/// The most characters of a message about labels.
+const LONGEST_REASON: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(labels: &[(&str, &str)]) -> Result<Wish, String> {
+        read(&labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    }
+
+    fn texts(labels: &[(&str, &str)]) -> (String, String) {
+        let wish = of(labels).expect("valid labels");
+        (weir_rules::canonical(&wish.up), weir_rules::canonical(&wish.down))
+    }
+
+    #[test]
+    fn a_direction_takes_precedence_over_a_link_and_that_over_a_preset() {
+        let (fast, slow) = ("bw 10Mbit/s".to_owned(), "bw 1Mbit/s".to_owned());
+        assert_eq!(texts(&[("weir.link", "10M")]), (fast.clone(), fast.clone()));
+        assert_eq!(texts(&[("weir.link", "10M"), ("weir.up", "1M")]), (slow.clone(), fast.clone()));
+        assert_eq!(texts(&[("weir/down", "1M")]), (String::new(), slow.clone()));
+        let preset = texts(&[("weir.preset", "3g")]);
+        assert!(!preset.0.is_empty() && preset.0 != preset.1);
+        assert_eq!(texts(&[("weir.preset", "3g"), ("weir.up", "1M")]), (slow, preset.1));
+        assert_eq!(texts(&[("other", "1M")]), (String::new(), String::new()));
+    }
+
+    #[test]
+    fn wrong_labels_are_refused_in_one_harmless_line() {
+        let long = "x".repeat(100_000);
+        for (labels, part) in [
+            ([("weir.up", "bw 4Mbitx")], "weir.up"),
+            ([("weir.up", "4M\n\x1b[2J<b>")], "weir.up"),
+            ([("weir.up", &*long)], "longer than 4096 bytes"),
+            ([("weir.up", &long[..4000])], "weir.up"),
+            ([("weir.dwon", "4M")], "weir.down?"),
+            ([("weir/", "4M")], "no such label"),
+            ([("weir.preset", "3h")], "3g"),
+            // Nobody may read files through a label.
+            ([("weir.down", "trace /etc/passwd")], "weir.down"),
+        ] {
+            let why = of(&labels).expect_err(part);
+            assert!(why.contains(part), "{part}: {why}");
+            assert!(why.chars().count() <= LONGEST_REASON + 1, "{why}");
+            assert!(!why.contains(char::is_control) && !why.contains("root:"), "{why:?}");
+        }
+    }
+}

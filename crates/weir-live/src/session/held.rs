@@ -1,0 +1,216 @@
+//! Sessions that shape one site which was found already: its interfaces, while they exist. The
+//! agent has one for each container.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_attach::{AttachError, Attachment, Selection, Site, interfaces};
+use weir_core::Nanos;
+use weir_linux::clock;
+use weir_linux::live::{Gso, LaneConfig};
+use weir_linux::port::AnyPort;
+use weir_linux::process::Stopper;
+use weir_linux::topology::{End, Note, SetupError};
+use weir_rules::LinkSpec;
+
+use super::LiveSession;
+use super::config::{Emulation, Lanes, Link, NamedLink};
+use super::surroundings::{Place, Surroundings, private};
+
+/// A site whose interfaces are redirected. Dropping this restores its direct traffic.
+#[derive(Debug)]
+pub struct HeldSite {
+    site: Arc<Site>,
+    attachments: Vec<(String, Attachment)>,
+    labels: Vec<String>,
+    ports: Vec<AnyPort>,
+    ends: Vec<End>,
+    stopper: Stopper,
+}
+
+/// What ended [`LiveSession::hold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// The caller.
+    Asked,
+    /// The site does not exist any more.
+    Gone,
+    /// The site has other interfaces than at the start.
+    Changed,
+    /// The session's loop has ended.
+    Failed,
+}
+
+impl HeldSite {
+    /// Redirects the packets of all interfaces of a site that are up and carry Ethernet frames.
+    /// They pass unshaped until [`LiveSession::hold`].
+    ///
+    /// # Errors
+    /// The site cannot be attached; its traffic is then as before.
+    pub fn open(site: Site, name: &str) -> Result<HeldSite, AttachError> {
+        let names = interfaces(&site, &[])?;
+        if names.len() > MOST_INTERFACES {
+            return Err(AttachError::TooMany { count: names.len(), most: MOST_INTERFACES });
+        }
+        let mut held = HeldSite {
+            site: Arc::new(site),
+            attachments: Vec::new(),
+            labels: Vec::new(),
+            ports: Vec::new(),
+            ends: Vec::new(),
+            stopper: Stopper::new()?,
+        };
+        let is_only = names.len() == 1;
+        for interface in names {
+            let selection = Selection { owner: held.site.owner(), ..Selection::default() };
+            let (attachment, ports) = Attachment::open(&held.site, &interface, &selection)?;
+            let label = if is_only { name.to_owned() } else { format!("{name}/{interface}") };
+            for end in [&*label, "network"] {
+                held.ends.push(End {
+                    name: end.to_owned(),
+                    interface: interface.clone(),
+                    ipv4: None,
+                    ipv6: None,
+                });
+            }
+            held.ports.extend(ports);
+            held.labels.push(label);
+            held.attachments.push((interface, attachment));
+        }
+        Ok(held)
+    }
+
+    /// Links with the names `NAME.up` and `NAME.down`, or `NAME/INTERFACE.up` and so on if the site
+    /// has several interfaces. `NAME` is both directions.
+    #[must_use]
+    pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
+        let mut lanes = Lanes::default();
+        for (index, label) in self.labels.iter().enumerate() {
+            let (target, network) = (2 * index, 2 * index + 1);
+            for (name, spec, from, to) in
+                [("up", up, target, network), ("down", down, network, target)]
+            {
+                let (name, id) = (format!("{label}.{name}"), lanes.links.len() as u16 + 1);
+                lanes.lanes.push(LaneConfig {
+                    name: name.clone(),
+                    from,
+                    to,
+                    pipe: id,
+                    passes: Vec::new(),
+                    gso: match spec.gso {
+                        weir_rules::Gso::Split => Gso::Split,
+                        weir_rules::Gso::Whole => Gso::Whole,
+                    },
+                });
+                let link = Link::new(name, spec.clone()).direction_of(label);
+                lanes.links.push(NamedLink { link, id, scheduler: None, ends: Default::default() });
+            }
+        }
+        Emulation::Lanes(lanes)
+    }
+
+    fn beat(&self) {
+        let until = Nanos(clock::now().0 + ALIVE.0);
+        self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().beat(until));
+    }
+
+    fn release(&self) {
+        self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().stop());
+    }
+
+    /// What has become of the site, if anything. With `closely`, new interfaces are noticed, too.
+    fn look(&mut self, closely: bool) -> Option<HoldEnd> {
+        if !self.site.exists() {
+            return Some(HoldEnd::Gone);
+        }
+        let is_intact = self.attachments.iter_mut().all(|(_, attachment)| attachment.is_intact());
+        let is_same = |names: Vec<String>| {
+            names.iter().eq(self.attachments.iter().map(|(interface, _)| interface))
+        };
+        // An error is no reason to end a redirection that works.
+        let has_others = || closely && interfaces(&self.site, &[]).is_ok_and(|now| !is_same(now));
+        (!is_intact || has_others()).then_some(HoldEnd::Changed)
+    }
+}
+
+impl LiveSession<HeldSite> {
+    /// Shapes the site until `over` is set, the site vanishes, its interfaces change, or the loop
+    /// fails. Unparking the thread lets it notice `over` at once. Afterwards all packets pass
+    /// unshaped; where the site still exists, those inside have arrived, if that took less than two
+    /// seconds.
+    pub fn hold(&mut self, over: &AtomicBool) -> HoldEnd {
+        let mut looked = Instant::now();
+        let mut looks = 0u32;
+        let ended = loop {
+            if over.load(Ordering::Relaxed) {
+                break HoldEnd::Asked;
+            }
+            if self.has_ended() {
+                break HoldEnd::Failed;
+            }
+            // Only if the loop answers: otherwise packets pass unshaped soon.
+            if self.control.counters().is_ok() {
+                self.place.beat();
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looks = looks.wrapping_add(1);
+                if let Some(end) = self.place.look(looks.is_multiple_of(CLOSELY_EVERY)) {
+                    break end;
+                }
+                looked = Instant::now();
+            }
+            std::thread::park_timeout(BEAT_EVERY);
+        };
+        self.place.release();
+        if matches!(ended, HoldEnd::Asked | HoldEnd::Changed) {
+            self.control.drain();
+        }
+        ended
+    }
+}
+
+impl Surroundings for HeldSite {
+    type Place = HeldSite;
+
+    fn set_up(self) -> Result<HeldSite, SetupError> {
+        Ok(self)
+    }
+}
+
+impl Place for HeldSite {
+    fn take_ports(&mut self) -> Vec<Vec<AnyPort>> {
+        vec![std::mem::take(&mut self.ports)]
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        Some(self.stopper.clone())
+    }
+
+    fn ends(&self) -> &[End] {
+        &self.ends
+    }
+
+    fn notes(&self) -> &[Note] {
+        &[]
+    }
+
+    fn close(self) -> Vec<Note> {
+        self.release();
+        Vec::new()
+    }
+}
+
+impl private::Sealed for HeldSite {}
+
+/// The most interfaces of a site. A container that may create interfaces cannot exhaust the
+/// machine.
+const MOST_INTERFACES: usize = 16;
+/// How often the thread looks whether the site still exists.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Every how many such looks new interfaces are noticed.
+const CLOSELY_EVERY: u32 = 4;
+/// Time between two heartbeats.
+const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// How long packets are redirected after a heartbeat.
+const ALIVE: Nanos = Nanos::from_millis(600);
