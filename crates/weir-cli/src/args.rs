@@ -531,7 +531,7 @@ pub(crate) fn preset_names() -> clap::builder::PossibleValuesParser {
     weir_rules::presets::names().collect::<Vec<_>>().into()
 }
 
-fn parse_seed(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     if text == "random" {
         return Ok(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) >> 32);
     }
@@ -595,7 +595,7 @@ fn both_readings(text: &str, unit: &str) -> String {
     format!("a time needs its unit: {text} ms is `{text}ms`, {text} {unit} is `{text}{unit}`")
 }
 
-fn parse_size(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let size =
         weir_rules::quantity::size(text).map_err(|error| format!("{error}; for example 512MB"))?;
     let range = 1_000_000..=64_000_000_000;

@@ -35,6 +35,9 @@ pub(crate) enum Command {
     Attach(crate::attach::AttachArgs),
     /// Shape this machine's own traffic, for ten minutes unless told otherwise.
     Host(crate::attach::HostArgs),
+    /// Shape the containers that carry labels, and the pods that carry annotations, from their
+    /// start to their end.
+    Agent(crate::agent::AgentArgs),
     /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
     /// them.
     Live(crate::live_scenario::LiveArgs),

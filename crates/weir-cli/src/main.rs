@@ -3,6 +3,7 @@
 //! `args` parses the command line; the module of each command executes it. Data goes to stdout,
 //! messages to stderr.
 
+mod agent;
 mod algorithms;
 mod args;
 mod attach;
@@ -107,6 +108,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Bridge(args) => live::bridge(args),
         Command::Attach(args) => attach::attach(args),
         Command::Host(args) => attach::host(args),
+        Command::Agent(args) => agent::agent(&args),
         Command::Live(args) => live_scenario::live(&args),
         Command::Ps(args) => sessions::ps(&args),
         Command::Change(args) => sessions::change(&args),

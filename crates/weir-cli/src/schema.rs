@@ -10,6 +10,7 @@ use weir_measure::watch::DeviceSummary;
 use weir_report::finding::Finding;
 use weir_report::sim::{Comparison, Scenario, Sweep};
 
+use crate::agent::LogLine;
 use crate::output::{Failure, print};
 use crate::reproduce::document::ExperimentDocument;
 
@@ -29,12 +30,15 @@ pub(crate) struct SchemaArgs {
 enum Family {
     /// Results: everything that `--json` of a command writes.
     Results,
+    /// The events that `weir agent --json` prints.
+    Agent,
 }
 
 /// Prints the schema.
 pub(crate) fn print_schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
     let schema = match args.family {
         Family::Results => results(),
+        Family::Agent => schemars::schema_for!(LogLine<'_>).to_value(),
     };
     if args.markdown {
         return print(&markdown(&schema));

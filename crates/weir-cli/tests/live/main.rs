@@ -11,6 +11,7 @@
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
+mod agent;
 mod aqm;
 mod attach;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
@@ -125,6 +126,7 @@ fn shaped() -> Vec<Trial> {
 /// Tests of behaviour, not of speed.
 fn waiting() -> Vec<Trial> {
     let modules = [
+        agent::tests(),
         attach::tests(),
         owners::tests(),
         containers::tests(),

@@ -1,0 +1,464 @@
+//! Tests `weir agent`: with a Docker engine of the test's own, and as a plugin of a runtime that
+//! the test plays.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use serde_json::Value;
+
+use crate::common::{Done, Lab, Need, Running, find, must, output_of, skipped, trial, until};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let docker = &[
+        Need::Root,
+        Need::Program("dockerd"),
+        Need::Program("docker"),
+        Need::Program("docker-compose"),
+        Need::Program("busybox"),
+        Need::Program("ping"),
+    ];
+    let ping = &[Need::Root, Need::Program("ping")];
+    vec![
+        trial(DOCKER, docker, labelled_containers),
+        trial("agent_shapes_annotated_pods", ping, annotated_pods),
+        trial("agent_waits_for_engines", &[Need::Root], absent_engines),
+    ]
+}
+
+/// An engine on a socket in the test's directory.
+struct Docker<'a> {
+    lab: &'a Lab,
+    daemon: Option<Running>,
+}
+
+impl<'a> Docker<'a> {
+    /// Starts an engine; `Err` has its last words where it does not start.
+    fn start(lab: &'a Lab) -> Result<Self, String> {
+        let path = |name: &str| lab.path(name).display().to_string();
+        let mut command = Command::new("dockerd");
+        command.args(["--storage-driver=vfs", "--iptables=false", "--ip6tables=false"]);
+        command.args(["-H", &socket(lab), "--bip", "10.94.0.1/24"]);
+        command.args(["--default-address-pool", "base=10.93.0.0/16,size=24"]);
+        command.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
+        command.args(["--pidfile", &path("pid"), "--config-file", &lab.file("none.json", "{}")]);
+        let mut docker = Self { lab, daemon: Some(lab.launch(&mut command)) };
+        for _ in 0..STARTS {
+            if docker.call("docker version >/dev/null").code == 0 {
+                return Ok(docker);
+            }
+            if !docker.daemon.as_mut().is_some_and(Running::alive) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let words = docker.daemon.as_ref().map(Running::stderr).unwrap_or_default();
+        Err(words.lines().last().unwrap_or("no message").to_owned())
+    }
+
+    /// Makes the image `busybox` of the machine's own.
+    fn import(&self) {
+        let busybox = find("busybox").expect("it is installed").display().to_string();
+        let root = self.lab.path("root").display().to_string();
+        self.must(&format!(
+            "mkdir -p {root}/bin && cp {busybox} {root}/bin/busybox && for name in sleep sh httpd; \
+             do ln -s busybox {root}/bin/$name; done && tar -C {root} -c . | docker import - \
+             busybox"
+        ));
+    }
+
+    /// Runs a shell command with this engine.
+    fn call(&self, line: &str) -> Done {
+        let mut command = Command::new("sh");
+        self.lab.launch(command.args(["-c", line]).env("DOCKER_HOST", socket(self.lab))).finish()
+    }
+
+    fn must(&self, line: &str) -> Done {
+        let done = self.call(line);
+        assert_eq!(done.code, 0, "{line}: {done:?}");
+        done
+    }
+
+    fn run(&self, name: &str, options: &[&str]) {
+        let options = options.join(" ");
+        self.must(&format!(
+            "docker run -d --stop-timeout 1 --name {name} {options} busybox sleep 1000"
+        ));
+    }
+
+    fn address(&self, name: &str) -> String {
+        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
+        self.must(&format!("docker inspect -f '{format}' {name}")).stdout.trim().to_owned()
+    }
+
+    /// Ends the engine, and with it its containers.
+    fn stop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.signal_group(Signal::SIGTERM);
+            daemon.finish();
+        }
+    }
+}
+
+impl Drop for Docker<'_> {
+    fn drop(&mut self) {
+        if self.daemon.is_some() {
+            self.call("docker ps -q | xargs -r docker kill; docker network prune -f");
+        }
+        self.stop();
+        output_of("ip link del docker0");
+    }
+}
+
+fn socket(lab: &Lab) -> String {
+    format!("unix://{}", lab.path("docker.sock").display())
+}
+
+/// The least round-trip time of three pings, in ms; `None` if no answer arrived.
+fn rtt(to: &str) -> Option<f64> {
+    let text = output_of(&format!("ping -c3 -i0.2 -W1 -q {to}"));
+    let (_, times) = text.split_once("min/avg/max/mdev = ")?;
+    times.split('/').next()?.parse().ok()
+}
+
+fn is_direct(to: &str) -> bool {
+    rtt(to).is_some_and(|ms| ms < DIRECT)
+}
+
+/// Starts the agent. Events are lines of JSON in the file that is returned, too.
+fn start(lab: &Lab, words: &[&str]) -> Running {
+    let options = ["agent", "--json", "--spin", "off", "--no-realtime"];
+    lab.start(options.iter().chain(words))
+}
+
+/// The agent as `weir ps --json` shows it.
+fn shown(lab: &Lab) -> Value {
+    let done = lab.weir(["ps", "--json"]);
+    let all: Value = serde_json::from_str(&done.stdout).unwrap_or_default();
+    let sessions = all["sessions"].as_array().cloned().unwrap_or_default();
+    sessions.into_iter().find(|session| session["kind"] == "agent").unwrap_or_default()
+}
+
+/// The specification of a link that the agent shapes.
+fn spec(lab: &Lab, name: &str) -> Option<String> {
+    let links = shown(lab)["links"].as_array().cloned()?;
+    let link = links.into_iter().find(|link| link["name"] == name)?;
+    link["spec"].as_str().map(str::to_owned)
+}
+
+/// The lines of what is not shaped that begin so.
+fn problem(lab: &Lab, of: &str) -> Option<String> {
+    let problems = shown(lab)["problems"].as_array().cloned()?;
+    let lines = problems.iter().filter_map(Value::as_str);
+    lines.filter(|line| line.starts_with(of)).map(str::to_owned).next()
+}
+
+fn labelled_containers(lab: &Lab) {
+    let socket_path = lab.path("docker.sock").display().to_string();
+    let agent = start(lab, &["--docker", &socket_path]);
+    until("the agent waits for the engine", || problem(lab, "docker: ").is_some());
+    let mut docker = match Docker::start(lab) {
+        Ok(docker) => docker,
+        Err(words) => {
+            let _ = skipped(DOCKER, &format!("dockerd does not start here: {words}"));
+            return;
+        }
+    };
+    docker.import();
+    docker.run("web", &["--label weir.up='delay 30ms' --label weir.down='delay 20ms'"]);
+    docker.run("plain", &[]);
+    let (web, plain) = (docker.address("web"), docker.address("plain"));
+    let shaped = |most: f64| rtt(&web).is_some_and(|ms| ms >= most);
+    until("the container is shaped", || shaped(50.0));
+    assert!(is_direct(&plain), "a container without labels is left alone");
+    until("the engine is no problem any more", || problem(lab, "docker").is_none());
+
+    hostile_labels(lab, &docker);
+    until("wrong labels shape nothing", || is_direct(&plain));
+
+    // A change by hand lasts until the container restarts, which has another process then.
+    let done = lab.weir(["change", "agent", "web.down", "delay 60ms"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(shaped(90.0));
+    docker.must("docker restart -t 0 web");
+    until("its labels are in force again", || {
+        spec(lab, "web.down").as_deref() == Some("delay 20ms")
+    });
+    until("it is shaped again", || shaped(50.0));
+
+    let done = lab.weir(["attach", "docker:web", "--link", "delay 1ms"]);
+    assert_ne!(done.code, 0, "DOCKER_HOST is not set: {done:?}");
+    let words = ["attach", "docker:web", "--link", "delay 1ms"];
+    let mut manual = Command::new(crate::common::weir());
+    let done = lab.launch(manual.args(words).env("DOCKER_HOST", socket(lab))).finish();
+    assert!(done.code == 125 && done.stderr.contains("is already shaped by process"), "{done:?}");
+    killed(agent, &web);
+    second_owner(lab, &docker, &plain);
+    compose(lab, &docker);
+    restarted_engine(lab, &mut docker);
+}
+
+/// Labels that are wrong in some manner are reported, and harm nobody.
+fn hostile_labels(lab: &Lab, docker: &Docker<'_>) {
+    let long = lab.file("long", &format!("weir.up={}", "x".repeat(50_000)));
+    docker.run("wrong", &["--label \"weir.up=$(printf '4M\\033[2J<b>')\""]);
+    docker.run("long", &["--label-file", &long]);
+    docker.run("typo", &["--label weir.dwon=4M"]);
+    docker.run("files", &["--label 'weir.up=trace /etc/passwd'"]);
+    docker.run("hosted", &["--network host --label weir.up=4M"]);
+    for (name, part) in [
+        ("wrong: ", "weir.up"),
+        ("long: ", "longer than 4096 bytes"),
+        ("typo: ", "weir.down?"),
+        ("files: ", "/etc/passwd"),
+        ("hosted: ", "no network of its own"),
+    ] {
+        until(part, || problem(lab, name).is_some());
+        let problem = problem(lab, name).expect("it is there");
+        assert!(problem.contains(part) && !problem.contains("root:"), "{problem}");
+        assert!(problem.len() < 1000 && !problem.contains('\x1b'), "{problem:?}");
+    }
+    assert!(lab.weir(["ps"]).stdout.contains("Not shaped:"));
+    docker.must("docker rm -f wrong long typo files hosted");
+    until("none is listed", || problem(lab, "").is_none());
+}
+
+/// kill -9 of the agent: the container answers within a second, and the next agent shapes it again.
+fn killed(agent: Running, web: &str) {
+    kill(agent.pid(), Signal::SIGKILL).expect("it is alive");
+    let begin = Instant::now();
+    // Twenty echo requests within a second. Those of its second half must all be answered.
+    let text = output_of(&format!("ping -c20 -i0.05 -W1 {web}"));
+    let answered = |n: u32| text.contains(&format!("icmp_seq={n} "));
+    assert!((11..=20).all(answered), "{:?}: {text}", begin.elapsed());
+    let done = agent.finish();
+    assert_eq!(done.code, 128 + 9);
+    until("the traffic is direct", || is_direct(web));
+    let events: Vec<Value> = done
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect();
+    for (event, name) in
+        [("shaped", "web"), ("refused", "wrong"), ("ended", "typo"), ("ended", "web")]
+    {
+        let has = |one: &Value| one["event"] == event && one["name"] == name;
+        assert!(events.iter().any(has), "{event} {name}: {}", done.stdout);
+    }
+}
+
+/// A container that a `weir attach` shapes is shaped by the agent when that has ended.
+fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
+    let words = ["attach", "docker:mine", "--link", "delay 5ms"];
+    docker.run("mine", &["--label weir.link='delay 40ms'"]);
+    let mine = docker.address("mine");
+    let mut manual = Command::new(crate::common::weir());
+    let manual = lab.launch(manual.args(words).env("DOCKER_HOST", socket(lab)));
+    until("it is shaped by hand", || rtt(&mine).is_some_and(|ms| ms >= 10.0));
+    let path = lab.path("docker.sock").display().to_string();
+    let agent = start(lab, &["--docker", &path]);
+    until("the agent is refused", || {
+        problem(lab, "mine: ").is_some_and(|why| why.contains("already shaped by process"))
+    });
+    until("the agent found the others", || spec(lab, "web.up").is_some());
+    manual.signal_group(Signal::SIGINT);
+    assert_eq!(manual.finish().code, 0);
+    until("the agent's turn has come", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
+    docker.must("docker rm -f mine");
+    until("its links are gone", || spec(lab, "mine.up").is_none());
+    assert!(is_direct(plain));
+    agent.signal_group(Signal::SIGTERM);
+    assert_eq!(agent.finish().code, 0);
+}
+
+/// The example of a compose file, as it is.
+fn compose(lab: &Lab, docker: &Docker<'_>) {
+    docker.must("docker rm -f web");
+    let path = lab.path("docker.sock").display().to_string();
+    let agent = start(lab, &["--docker", &path]);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/compose/compose.yaml");
+    docker.must(&format!("docker-compose -p shop -f {file} up -d"));
+    for (name, least) in [("phone", 80.0), ("sensor", 200.0)] {
+        let address = docker.address(name);
+        until("the service is shaped", || rtt(&address).is_some_and(|ms| ms >= least));
+    }
+    until("the preset is in force", || {
+        spec(lab, "web.down").is_some_and(|spec| spec.contains("8Mbit/s"))
+    });
+    docker.must(&format!("docker-compose -p shop -f {file} down -t 0"));
+    until("nothing is shaped", || {
+        shown(lab)["links"].as_array().is_some_and(|links| links.is_empty())
+    });
+    agent.signal_group(Signal::SIGTERM);
+    assert_eq!(agent.finish().code, 0);
+}
+
+/// An engine that restarts, and a container that is started again.
+fn restarted_engine(lab: &Lab, docker: &mut Docker<'_>) {
+    let path = lab.path("docker.sock").display().to_string();
+    let agent = start(lab, &["--docker", &path]);
+    docker.run("late", &["--label weir.up='delay 30ms'"]);
+    until("it is shaped", || spec(lab, "late.up").is_some());
+    docker.stop();
+    until("the engine is missed", || problem(lab, "docker: ").is_some());
+    let again = Docker::start(lab).expect("it has started before");
+    again.must("docker start late");
+    let late = again.address("late");
+    until("it is shaped again", || rtt(&late).is_some_and(|ms| ms >= 30.0));
+    again.must("docker rm -f late");
+    agent.signal_group(Signal::SIGTERM);
+    assert_eq!(agent.finish().code, 0);
+}
+
+/// Engines that are absent, refuse or talk nonsense are reported, and the agent goes on.
+fn absent_engines(lab: &Lab) {
+    let absent = lab.path("absent").display().to_string();
+    let nonsense = lab.path("nonsense");
+    let listener = UnixListener::bind(&nonsense).expect("a free name");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.write_all(b"\x1b[2J nonsense\n\n");
+        }
+    });
+    let nonsense = nonsense.display().to_string();
+    let agent = start(lab, &["--docker", &absent, "--podman", &nonsense, "--nri", &absent]);
+    for (source, part) in
+        [("docker: ", "does not listen"), ("podman: ", "nonsense"), ("nri: ", "no runtime")]
+    {
+        until(part, || problem(lab, source).is_some_and(|why| why.contains(part)));
+    }
+    let done = lab.weir(["stop", "agent"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let done = agent.finish();
+    assert!(done.code == 0 && !done.stderr.contains('\x1b'), "{done:?}");
+}
+
+/// Two namespaces: a pod `wp` with 10.92.0.1, and its network `wn` with 10.92.0.2.
+struct Pod;
+
+impl Pod {
+    fn make() -> Self {
+        let pod = Self;
+        must("ip netns add wp && ip link add wn type veth peer name eth0 netns wp");
+        must("ip -n wp link set lo up && ip -n wp link set eth0 up && ip link set wn up");
+        must("ip -n wp addr add 10.92.0.1/24 dev eth0 && ip addr add 10.92.0.2/24 dev wn");
+        pod
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        let _ = output_of("ip netns del wp; ip link del wn");
+    }
+}
+
+/// A runtime that has accepted the plugin.
+struct Runtime {
+    stream: UnixStream,
+    stream_number: u32,
+}
+
+impl Runtime {
+    /// Accepts the plugin, and answers its registration.
+    fn accept(listener: &UnixListener) -> Self {
+        let (stream, _) = listener.accept().expect("the plugin connects");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let mut runtime = Self { stream, stream_number: 1 };
+        let (connection, payload) = runtime.read();
+        assert_eq!(connection, 2);
+        let text = String::from_utf8_lossy(&payload);
+        assert!(text.contains("RegisterPlugin") && text.contains("weir"), "{text}");
+        runtime.write(2, 1, 2, &[]);
+        runtime.call("Configure", &field(2, b"test"));
+        runtime.call("Synchronize", &[]);
+        runtime
+    }
+
+    /// Calls the plugin, and waits for its answer.
+    fn call(&mut self, method: &str, body: &[u8]) {
+        let request =
+            [field(1, b"nri.pkg.api.v1alpha1.Plugin"), field(2, method.as_bytes()), field(3, body)]
+                .concat();
+        self.stream_number += 2;
+        self.write(1, self.stream_number, 1, &request);
+        assert_eq!(self.read().0, 1, "an answer to {method}");
+    }
+
+    fn write(&mut self, connection: u32, stream: u32, kind: u8, payload: &[u8]) {
+        let length = payload.len() as u32;
+        let words = [connection, length + 10, length, stream];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        bytes.extend([kind, 0]);
+        bytes.extend(payload);
+        self.stream.write_all(&bytes).expect("the plugin reads");
+    }
+
+    /// The connection and the payload of a message in a frame of its own.
+    fn read(&mut self) -> (u32, Vec<u8>) {
+        let mut header = [0; 18];
+        self.stream.read_exact(&mut header).expect("the plugin writes");
+        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four"));
+        let mut payload = vec![0; word(8) as usize];
+        self.stream.read_exact(&mut payload).expect("the plugin writes");
+        (word(0), payload)
+    }
+}
+
+/// A field of protobuf with bytes of any length below 16 KiB.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = [bytes.len() as u8 & 0x7f | 0x80, (bytes.len() >> 7) as u8];
+    [&[number << 3 | 2][..], &length, bytes].concat()
+}
+
+/// A pod in the namespace `wp` with an annotation.
+fn pod(id: &str, key: &str, value: &str) -> Vec<u8> {
+    let entry = [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
+    let network = [field(1, b"network"), field(2, b"/run/netns/wp")].concat();
+    let pod = [
+        field(1, id.as_bytes()),
+        field(2, id.as_bytes()),
+        field(4, b"shop"),
+        field(6, &entry),
+        field(8, &field(5, &network)),
+    ];
+    field(1, &pod.concat())
+}
+
+fn annotated_pods(lab: &Lab) {
+    let _pod = Pod::make();
+    let path = lab.path("nri.sock");
+    let listener = UnixListener::bind(&path).expect("a free name");
+    let agent = start(lab, &["--nri", &path.display().to_string()]);
+    let mut runtime = Runtime::accept(&listener);
+    runtime.call("RunPodSandbox", &pod("wrong", "weir/up", "4Mbitx"));
+    until("the wrong annotation is reported", || problem(lab, "shop/wrong: ").is_some());
+    assert!(is_direct("10.92.0.1"));
+    // The runtime gets the answer when the pod is shaped, so the first packet is.
+    runtime.call("RunPodSandbox", &pod("web", "weir/link", "delay 30ms"));
+    assert!(rtt("10.92.0.1").expect("an answer") >= 60.0);
+    assert_eq!(spec(lab, "shop/web.up").as_deref(), Some("delay 30ms"));
+    let done = lab.weir(["change", "agent", "shop/web.up", "delay 50ms"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(rtt("10.92.0.1").expect("an answer") >= 80.0);
+    // While the runtime is away, the pod stays shaped.
+    drop(runtime);
+    until("the runtime is missed", || problem(lab, "nri: ").is_some());
+    assert!(rtt("10.92.0.1").expect("an answer") >= 80.0);
+    // It comes back without the pod.
+    let _runtime = Runtime::accept(&listener);
+    until("the pod is released", || is_direct("10.92.0.1"));
+    agent.signal_group(Signal::SIGTERM);
+    let done = agent.finish();
+    assert_eq!(done.code, 0, "{done:?}");
+}
+
+const DOCKER: &str = "agent_shapes_labelled_containers";
+/// A round trip without a link takes less, in ms, also on a busy machine.
+const DIRECT: f64 = 20.0;
+/// How often the engine is asked whether it has started, every 0.2 s.
+const STARTS: u32 = 100;
