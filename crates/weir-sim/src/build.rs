@@ -102,7 +102,7 @@ impl<'a> Ports<'a> {
                 ));
             }
         }
-        for (node, Node { name, kind }) in scenario.nodes.iter().enumerate() {
+        for (node, Node { name, kind, .. }) in scenario.nodes.iter().enumerate() {
             let NodeKind::Switch(config) = kind else { continue };
             let sides = |(number, link): (usize, &'a Link)| {
                 (0..2)

@@ -143,6 +143,14 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
         );
         return Err(Failure::new(USAGE, what));
     }
+    if let Some(node) = scenario.nodes.iter().find(|node| node.program.is_some()) {
+        let what = format!(
+            "`{}` runs a program, which the simulator cannot: use `weir live {}`",
+            node.name,
+            file.display()
+        );
+        return Err(Failure::new(USAGE, what));
+    }
     let mut points = scenario::points(&edited, &scenario, &name, &files)
         .map_err(|diagnostics| refused(&diagnostics))?;
     points.iter_mut().for_each(|point| point.scenario.name.clone_from(&scenario.name));

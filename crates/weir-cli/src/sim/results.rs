@@ -93,6 +93,7 @@ fn results(ran: &Ran) -> Results {
         source: "sim".to_owned(),
         scenario: ran.point.text.clone(),
         runs: ran.outcomes.clone(),
+        nodes: Vec::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::names::{check_name, node, unreachable};
 use super::read::{self, Document};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
-    Measure, Node, NodeKind, Route, Scenario, Traffic, links, raw, traffic,
+    Measure, Node, NodeKind, Route, Scenario, Traffic, lab, links, raw, traffic,
 };
 use crate::switch::SwitchConfig;
 use crate::topology::{PathError, Topology};
@@ -135,9 +135,13 @@ struct Names {
     numbers: BTreeMap<String, usize>,
 }
 
+/// A node's kind, and the program of a host.
+type Kind = (NodeKind, Option<lab::Unresolved>);
+
 impl Names {
     fn of(raw: Vec<read::Entry<'_, raw::Node>>, collector: &mut Collector<'_>) -> Self {
         let mut names = Self { nodes: Vec::new(), numbers: BTreeMap::new() };
+        let mut programs = Vec::new();
         if raw.is_empty() {
             let help = "for example `[[node]]` with `name = \"h1\"`";
             collector.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
@@ -167,8 +171,15 @@ impl Names {
                 continue;
             }
             names.numbers.insert(text.clone(), names.nodes.len());
-            let kind = node_kind(kind.as_ref(), settings, collector).unwrap_or(NodeKind::Host);
-            names.nodes.push(Node { name: text, kind });
+            let (kind, program) =
+                node_kind(kind.as_ref(), settings, collector).unwrap_or((NodeKind::Host, None));
+            names.nodes.push(Node { name: text, kind, program: None });
+            programs.push(program);
+        }
+        let all: Vec<String> = names.nodes.iter().map(|node| node.name.clone()).collect();
+        let programs = lab::resolve(programs, &all, &names.numbers, collector);
+        for (node, program) in names.nodes.iter_mut().zip(programs) {
+            node.program = program;
         }
         names
     }
@@ -179,18 +190,18 @@ fn node_kind(
     kind: Option<&raw::Text>,
     settings: Spanned<DeValue<'_>>,
     collector: &mut Collector<'_>,
-) -> Option<NodeKind> {
+) -> Option<Kind> {
     let name = kind.map_or("host", |kind| kind.get_ref().as_str());
-    let plain = match name {
-        "host" => NodeKind::Host,
-        "router" => NodeKind::Router,
+    match name {
+        "host" => return Some((NodeKind::Host, lab::host(settings, collector))),
+        "router" => {}
         "switch" => {
             let head = collector.first_line(settings.span());
             let config: SwitchConfig = read::item(collector, settings)?;
             if let Err(error) = config.check() {
                 collector.error(Code::BadValue, &head, error.to_string(), "about this switch", "");
             }
-            return Some(NodeKind::Switch(Box::new(config)));
+            return Some((NodeKind::Switch(Box::new(config)), None));
         }
         other => {
             let label = closest(other, KINDS)
@@ -206,15 +217,13 @@ fn node_kind(
             );
             return None;
         }
-    };
+    }
     let stranger = settings.get_ref().as_table().and_then(|table| table.keys().next());
     if let Some(key) = stranger {
         let name = key.get_ref();
         let label = closest(name, raw::NODE_KEYS)
-            .map_or(format!("no key of a {}", plain.name()), |meant| {
-                format!("did you mean `{meant}`?")
-            });
-        let help = "allowed: name, kind; a node of kind `switch` has more keys";
+            .map_or("no key of a router".to_owned(), |meant| format!("did you mean `{meant}`?"));
+        let help = "allowed: name, kind; hosts and switches have more keys";
         collector.error(
             Code::UnknownKeyword,
             &key.span(),
@@ -223,7 +232,7 @@ fn node_kind(
             help,
         );
     }
-    Some(plain)
+    Some((NodeKind::Router, None))
 }
 
 fn check_links(

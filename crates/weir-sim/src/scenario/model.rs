@@ -4,6 +4,7 @@ use weir_core::Nanos;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 use weir_rules::LinkSpec;
 
+use super::lab::HostProgram;
 use crate::switch::SwitchConfig;
 use crate::traffic::{Plan, Spec};
 use crate::units::RateText;
@@ -42,6 +43,8 @@ pub struct Node {
     pub name: String,
     /// Kind of the node.
     pub kind: NodeKind,
+    /// The program of a host, in live runs.
+    pub program: Option<Box<HostProgram>>,
 }
 
 /// The kind of a node.
@@ -144,6 +147,13 @@ pub struct Traffic {
     pub spec: Spec,
     /// The checked settings, ready to be installed in worlds.
     pub plan: Plan,
+}
+
+impl Scenario {
+    /// Whether hosts run programs or containers, which only `weir live` does.
+    pub fn is_lab(&self) -> bool {
+        self.nodes.iter().any(|node| node.program.is_some())
+    }
 }
 
 impl Traffic {

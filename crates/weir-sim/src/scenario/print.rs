@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Scenario;
+use super::{Root, Scenario, Words};
 use crate::topology::Topology;
 
 /// Nodes, links, routes and traffic of a scenario, with a final newline.
@@ -48,6 +48,7 @@ pub fn summary(scenario: &Scenario) -> String {
             );
         }
     }
+    programs(&mut out, scenario);
     for link in scenario.links.iter().take(MOST_LINES) {
         for (side, direction) in link.directions.iter().enumerate() {
             let words = direction.words();
@@ -95,6 +96,42 @@ pub fn summary(scenario: &Scenario) -> String {
         let _ = writeln!(out, "sweep {}: {}", axis.key, axis.values.join(", "));
     }
     out
+}
+
+/// The programs of hosts, in the order of the file.
+fn programs(out: &mut String, scenario: &Scenario) {
+    let name = |node: usize| scenario.nodes[node].name.as_str();
+    let all: Vec<_> = scenario
+        .nodes
+        .iter()
+        .filter_map(|node| Some((&node.name, node.program.as_ref()?)))
+        .collect();
+    for (host, program) in all.iter().take(MOST_LINES) {
+        let what = match &program.root {
+            Root::Machine => String::new(),
+            Root::Directory { path, .. } => format!(" in {path}"),
+            Root::Image { name, .. } => format!(" of the image {name}"),
+        };
+        let command = match &program.command {
+            None => "its own program".to_owned(),
+            Some(Words::Shell(text)) => text.clone(),
+            Some(Words::List(words)) => words.join(" "),
+        };
+        let _ = write!(out, "program of {host}: {command}{what}");
+        let after: Vec<String> = program
+            .after
+            .iter()
+            .map(|after| name(after.node).to_owned() + if after.ended { ":ended" } else { "" })
+            .collect();
+        if !after.is_empty() {
+            let _ = write!(out, ", after {}", after.join(", "));
+        }
+        if let Some(health) = &program.health {
+            let _ = write!(out, ", up within {} checks", health.retries);
+        }
+        out.push_str(if program.ends { ", ends\n" } else { "\n" });
+    }
+    more(out, all.len());
 }
 
 /// A list of names, shortened if there are many.

@@ -245,12 +245,14 @@ pub(super) enum Sweep {
     Table(BTreeMap<String, Vec<AnyValue>>),
 }
 
-/// A node with the settings of a switch.
+/// A node with the program of a host, or the settings of a switch.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema reads it")]
 pub(super) struct NodeEntry {
     #[serde(flatten)]
     common: Node,
+    #[serde(flatten)]
+    host: super::lab::HostKeys,
     #[serde(flatten)]
     switch: crate::switch::SwitchConfig,
 }

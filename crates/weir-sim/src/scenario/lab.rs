@@ -1,0 +1,553 @@
+//! Programs and containers on hosts: the keys of a host that `weir live` runs, and their checks.
+//!
+//! A scenario in which a host has such keys is a *lab*. The simulator refuses it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::DeValue;
+use weir_core::Nanos;
+use weir_rules::{Code, Span};
+
+use super::collector::Collector;
+use super::{names, raw, read};
+
+/// The program of a host, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostProgram {
+    /// The file system in which it runs.
+    pub root: Root,
+    /// The program; `None` for the program of an image.
+    pub command: Option<Words>,
+    /// Variables that are added to its environment.
+    pub env: BTreeMap<String, String>,
+    /// Directories and files of the machine that it sees.
+    pub volumes: Vec<Volume>,
+    /// What it waits for before it starts.
+    pub after: Vec<After>,
+    /// Whether it has a defined end: the run is over when all such programs have ended.
+    pub ends: bool,
+    /// How it is found out that it is up; without this, it is up when it has started.
+    pub health: Option<Health>,
+}
+
+/// The file system of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The machine's own.
+    Machine,
+    /// A directory, as it is written in the file.
+    Directory {
+        /// The directory.
+        path: String,
+        /// Whether writes fail; otherwise they go to memory.
+        read_only: bool,
+    },
+    /// A container of an image.
+    Image {
+        /// The name of the image.
+        name: String,
+        /// The engine; `None` for the one that is there.
+        engine: Option<EngineName>,
+        /// Whether writes fail.
+        read_only: bool,
+    },
+}
+
+/// A container engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl EngineName {
+    /// The engine's command, which is also its name in files.
+    #[must_use]
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// The program and its arguments; at least one word.
+    List(Vec<String>),
+    /// A text for the shell.
+    Shell(String),
+}
+
+impl Words {
+    /// The words to execute: those of the list, or a shell with the text.
+    #[must_use]
+    pub fn to_execute(&self) -> Vec<String> {
+        match self {
+            Self::List(words) => words.clone(),
+            Self::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text.clone()],
+        }
+    }
+}
+
+/// A directory or file of the machine that a program sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// The path on the machine, as it is written in the file.
+    pub host: String,
+    /// The absolute path inside.
+    pub inside: String,
+    /// Whether the program cannot write to it.
+    pub read_only: bool,
+}
+
+/// A host that another one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// The index of the node.
+    pub node: usize,
+    /// Whether its program must have ended with exit code 0; otherwise it must be up.
+    pub ended: bool,
+}
+
+/// How it is found out that a program is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The command of a check, which succeeds with exit code 0.
+    pub command: Words,
+    /// Time from the end of a check to the next one.
+    pub interval: Nanos,
+    /// The longest time that a check may take.
+    pub timeout: Nanos,
+    /// The number of failed checks after which the host is given up.
+    pub retries: u32,
+}
+
+/// Keys of a host with a program.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostKeys {
+    /// Program of the host, in live runs only: a list is executed as it is, a text by `/bin/sh -c`.
+    #[schemars(with = "Option<raw::OneOrMore>")]
+    command: Option<Spanned<raw::OneOrMore>>,
+    /// Directory that is the host's root file system; relative to the scenario's file.
+    #[schemars(with = "Option<String>")]
+    rootfs: Option<raw::Text>,
+    /// Image of a container that is the host.
+    #[schemars(with = "Option<String>")]
+    image: Option<raw::Text>,
+    /// Container engine; by default `docker` if it is installed, otherwise `podman`.
+    #[schemars(with = "Option<EngineName>")]
+    engine: Option<Spanned<EngineName>>,
+    /// Whether writes into `rootfs` or the container fail; otherwise they are gone at the end.
+    #[schemars(with = "Option<bool>")]
+    read_only: Option<Spanned<bool>>,
+    /// Environment variables.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    env: Option<Spanned<BTreeMap<String, String>>>,
+    /// Directories and files of the machine: `host:inside` or `host:inside:ro`.
+    #[schemars(with = "Option<Vec<String>>")]
+    volumes: Option<Spanned<Vec<raw::Text>>>,
+    /// Hosts that must be up before this one starts; with `:ended`, their programs must have ended.
+    #[schemars(with = "Option<Vec<String>>")]
+    after: Option<Spanned<Vec<raw::Text>>>,
+    /// Whether the program has a defined end: the run is over when all such programs have ended.
+    #[schemars(with = "Option<bool>")]
+    ends: Option<Spanned<bool>>,
+    /// When the host is up.
+    #[schemars(with = "Option<HealthKeys>")]
+    health: Option<Spanned<HealthKeys>>,
+}
+
+/// Keys of a health check.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HealthKeys {
+    /// Command that succeeds when the host is up.
+    #[schemars(with = "raw::OneOrMore")]
+    command: Spanned<raw::OneOrMore>,
+    /// Time between two checks; `500ms` by default.
+    #[schemars(with = "Option<String>")]
+    interval: Option<raw::Text>,
+    /// Time after which a check has failed; `2s` by default.
+    #[schemars(with = "Option<String>")]
+    timeout: Option<raw::Text>,
+    /// Failed checks after which the host is given up; 20 by default.
+    #[schemars(with = "Option<u32>")]
+    retries: Option<Spanned<i64>>,
+}
+
+/// A program whose references to other nodes are not resolved yet.
+#[derive(Debug)]
+pub(super) struct Unresolved {
+    program: HostProgram,
+    after: Vec<raw::Text>,
+}
+
+/// Checks the keys of a host; `None` without any, or with errors.
+pub(super) fn host(
+    settings: Spanned<DeValue<'_>>,
+    collector: &mut Collector<'_>,
+) -> Option<Unresolved> {
+    if settings.get_ref().as_table().is_none_or(|table| table.is_empty()) {
+        return None;
+    }
+    let head = collector.first_line(settings.span());
+    let keys: HostKeys = read::item(collector, settings)?;
+    let command = keys.command.as_ref().and_then(|command| words(command, collector));
+    let root = root(&keys, &head, collector);
+    if keys.command.is_none() && keys.image.is_none() {
+        collector.error(
+            Code::MissingValue,
+            &head,
+            "`command` is missing",
+            "a host without a program",
+            "write `command = [\"program\", \"argument\"]`, or `image = \"name\"`",
+        );
+    }
+    let volumes = keys.volumes.iter().flat_map(|volumes| volumes.get_ref());
+    let volumes = volumes.filter_map(|text| volume(text, collector)).collect();
+    if let Some(env) = &keys.env
+        && let Some(name) = env.get_ref().keys().find(|name| !is_variable(name))
+    {
+        let message = format!("`{name}` is no name of an environment variable");
+        collector.error(Code::BadValue, &env.span(), message, "not allowed here", "");
+    }
+    let program = HostProgram {
+        root,
+        command,
+        env: keys.env.map_or_else(BTreeMap::new, Spanned::into_inner),
+        volumes,
+        after: Vec::new(),
+        ends: keys.ends.is_some_and(Spanned::into_inner),
+        health: keys.health.and_then(|keys| health(keys.get_ref(), collector)),
+    };
+    Some(Unresolved { program, after: keys.after.map_or_else(Vec::new, Spanned::into_inner) })
+}
+
+/// The file system that the keys describe.
+fn root(keys: &HostKeys, head: &Span, collector: &mut Collector<'_>) -> Root {
+    let read_only = keys.read_only.as_ref().is_some_and(|flag| *flag.get_ref());
+    for name in [&keys.rootfs, &keys.image].into_iter().flatten() {
+        if name.get_ref().trim().is_empty() || name.get_ref().starts_with('-') {
+            let message = "this names neither a directory nor an image";
+            collector.error(Code::BadValue, &name.span(), message, "not allowed here", "");
+        }
+    }
+    let mut needs = |key: &str, span: Span, what: &str| {
+        let message = format!("`{key}` needs {what}");
+        collector.error(Code::Contradiction, &span, message, "has no effect here", "");
+    };
+    match (&keys.rootfs, &keys.image) {
+        (None, None) => {
+            if let Some(flag) = &keys.read_only {
+                needs("read_only", flag.span(), "`rootfs` or `image`");
+            }
+        }
+        (Some(_), Some(_)) => collector.error(
+            Code::Contradiction,
+            head,
+            "a host has either `rootfs` or `image`",
+            "has both",
+            "remove one of the two",
+        ),
+        _ => {}
+    }
+    if let (None, Some(engine)) = (&keys.image, &keys.engine) {
+        let message = "`engine` needs `image`";
+        collector.error(Code::Contradiction, &engine.span(), message, "has no effect here", "");
+    }
+    match (&keys.image, &keys.rootfs) {
+        (Some(name), _) => Root::Image {
+            name: name.get_ref().clone(),
+            engine: keys.engine.as_ref().map(|engine| *engine.get_ref()),
+            read_only,
+        },
+        (None, Some(path)) => Root::Directory { path: path.get_ref().clone(), read_only },
+        (None, None) => Root::Machine,
+    }
+}
+
+fn words(command: &Spanned<raw::OneOrMore>, collector: &mut Collector<'_>) -> Option<Words> {
+    let words = match command.get_ref() {
+        raw::OneOrMore::One(text) => Words::Shell(text.clone()),
+        raw::OneOrMore::More(list) => Words::List(list.clone()),
+    };
+    let first = command.get_ref().names().first().map_or("", |word| word.trim());
+    let has_nul = command.get_ref().names().iter().any(|word| word.contains('\0'));
+    if first.is_empty() || has_nul {
+        collector.error(
+            Code::BadValue,
+            &command.span(),
+            "this is no command",
+            "expected a program",
+            "for example `[\"iperf3\", \"-s\"]`, or a text for the shell",
+        );
+        return None;
+    }
+    Some(words)
+}
+
+fn volume(text: &raw::Text, collector: &mut Collector<'_>) -> Option<Volume> {
+    let parts: Vec<&str> = text.get_ref().split(':').collect();
+    let (host, inside, read_only) = match parts.as_slice() {
+        [host, inside] => (host, inside, false),
+        [host, inside, "ro"] => (host, inside, true),
+        _ => (&"", &"", false),
+    };
+    let is_plain = inside.starts_with('/')
+        && inside.len() > 1
+        && !inside.split('/').any(|part| part == "..")
+        && !inside.contains(['\0', ',']);
+    if host.is_empty() || host.contains(['\0', ',']) || !is_plain {
+        collector.error(
+            Code::BadValue,
+            &text.span(),
+            format!("`{}` is no volume", text.get_ref()),
+            "expected `host:inside` or `host:inside:ro`",
+            "`inside` is an absolute path below `/`, without `..` and commas: \
+             `volumes = [\"./www:/var/www:ro\"]`",
+        );
+        return None;
+    }
+    Some(Volume { host: (*host).to_owned(), inside: (*inside).to_owned(), read_only })
+}
+
+fn health(keys: &HealthKeys, collector: &mut Collector<'_>) -> Option<Health> {
+    let mut time = |text: &Option<raw::Text>, what, default| match text {
+        Some(text) => collector.time(text, what, Nanos::from_millis(1)),
+        None => Some(default),
+    };
+    let interval = time(&keys.interval, "an interval", DEFAULT_INTERVAL);
+    let timeout = time(&keys.timeout, "a timeout", DEFAULT_TIMEOUT);
+    let retries = collector.number(
+        keys.retries.as_ref(),
+        "a number of retries",
+        DEFAULT_RETRIES,
+        1,
+        MOST_RETRIES,
+    ) as u32;
+    let command = words(&keys.command, collector);
+    Some(Health { command: command?, interval: interval?, timeout: timeout?, retries })
+}
+
+/// Resolves the names of the hosts that programs wait for, and reports cycles.
+pub(super) fn resolve(
+    all: Vec<Option<Unresolved>>,
+    names: &[String],
+    numbers: &BTreeMap<String, usize>,
+    collector: &mut Collector<'_>,
+) -> Vec<Option<Box<HostProgram>>> {
+    let runs: Vec<bool> = all.iter().map(Option::is_some).collect();
+    let mut places = Vec::new();
+    let mut programs: Vec<Option<Box<HostProgram>>> = Vec::new();
+    for unresolved in all {
+        let Some(Unresolved { mut program, after }) = unresolved else {
+            places.push(None);
+            programs.push(None);
+            continue;
+        };
+        places.push(after.first().map(Spanned::span));
+        for text in &after {
+            let (name, ended) = match text.get_ref().split_once(':') {
+                Some((name, "ended")) => (name, true),
+                _ => (text.get_ref().as_str(), false),
+            };
+            let Some(node) = names::node(name, &text.span(), numbers, collector) else { continue };
+            if !runs[node] {
+                let message = format!("`{name}` runs no program");
+                let help = "a host waits for hosts with `command` or `image`";
+                let label = "nothing to wait for";
+                collector.error(Code::Contradiction, &text.span(), message, label, help);
+            }
+            program.after.push(After { node, ended });
+        }
+        programs.push(Some(Box::new(program)));
+    }
+    if let Some(cycle) = cycle(&programs) {
+        let path: Vec<&str> = cycle.iter().map(|&node| names[node].as_str()).collect();
+        let span = cycle.first().and_then(|&node| places[node].clone()).unwrap_or(0..0);
+        let message = format!("these hosts wait for each other: {}", path.join(" → "));
+        let help = "none of them could ever start: remove one of the entries of `after`";
+        collector.error(Code::Contradiction, &span, message, "part of a circle", help);
+    }
+    programs
+}
+
+/// The hosts of a circle of waits, the first one again at its end.
+fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; programs.len()];
+    let after = |node: usize| programs[node].as_ref().map_or(&[][..], |program| &program.after);
+    for start in 0..programs.len() {
+        // The open hosts with the number of their entries that were followed. A stack on the heap:
+        // a file may have a chain of many thousands.
+        let mut path = vec![(start, 0)];
+        if marks[start] != Mark::New {
+            continue;
+        }
+        marks[start] = Mark::Open;
+        while let Some((node, followed)) = path.last_mut() {
+            let Some(next) = after(*node).get(*followed).map(|after| after.node) else {
+                marks[*node] = Mark::Done;
+                path.pop();
+                continue;
+            };
+            *followed += 1;
+            match marks[next] {
+                Mark::Done => {}
+                Mark::New => {
+                    marks[next] = Mark::Open;
+                    path.push((next, 0));
+                }
+                Mark::Open => {
+                    let begin = path.iter().position(|&(node, _)| node == next).unwrap_or(0);
+                    let nodes = path[begin..].iter().map(|&(node, _)| node);
+                    return Some(nodes.chain([next]).collect());
+                }
+            }
+        }
+    }
+    None
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(500);
+const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(2);
+const DEFAULT_RETRIES: i64 = 20;
+/// The most failed checks that may be waited for.
+const MOST_RETRIES: i64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use weir_rules::NoFiles;
+
+    use super::*;
+    use crate::scenario::{Scenario, parse};
+
+    fn text(nodes: &str) -> String {
+        format!("duration = \"1s\"\n{nodes}")
+    }
+
+    fn read(nodes: &str) -> Scenario {
+        let checked = parse(&text(nodes), "lab.toml", &NoFiles);
+        checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
+    }
+
+    fn refused(nodes: &str) -> String {
+        let checked = parse(&text(nodes), "lab.toml", &NoFiles);
+        assert!(checked.scenario.is_none(), "{nodes}");
+        checked.diagnostics.render(false)
+    }
+
+    #[test]
+    fn all_keys_of_a_host_are_read() {
+        let scenario = read(
+            r#"
+            [[node]]
+            name = "db"
+            image = "box"
+            engine = "podman"
+            [[node]]
+            name = "web"
+            rootfs = "root"
+            read_only = true
+            command = "exec serve"
+            env = { PORT = "80" }
+            volumes = ["./www:/var/www:ro"]
+            after = ["db", "job:ended"]
+            health = { command = ["true"], interval = "20ms", timeout = "1s", retries = 3 }
+            [[node]]
+            name = "job"
+            command = ["sleep", "1"]
+            ends = true
+            "#,
+        );
+        let program = |node: usize| scenario.nodes[node].program.as_deref().expect("a program");
+        assert_eq!(
+            program(0).root,
+            Root::Image { name: "box".into(), engine: Some(EngineName::Podman), read_only: false }
+        );
+        let web = program(1);
+        assert_eq!(web.root, Root::Directory { path: "root".into(), read_only: true });
+        assert_eq!(
+            web.command.as_ref().map(Words::to_execute),
+            Some(vec!["/bin/sh".into(), "-c".into(), "exec serve".into()])
+        );
+        assert_eq!(
+            web.volumes,
+            [Volume { host: "./www".into(), inside: "/var/www".into(), read_only: true }]
+        );
+        assert_eq!(web.after, [After { node: 0, ended: false }, After { node: 2, ended: true }]);
+        let health = web.health.as_ref().expect("a check");
+        assert_eq!((health.interval, health.retries), (Nanos::from_millis(20), 3));
+        assert!(program(2).ends && !web.ends);
+    }
+
+    #[test]
+    fn wrong_keys_are_refused_with_their_line() {
+        for (keys, part) in [
+            ("rootfs = \"r\"", "`command` is missing"),
+            ("rootfs = \"r\"\nimage = \"i\"", "either `rootfs` or `image`"),
+            ("command = []", "this is no command"),
+            ("command = [\"\"]", "this is no command"),
+            ("command = \" \"", "this is no command"),
+            ("image = \"--privileged\"", "neither a directory nor an image"),
+            ("command = \"x\"\nengine = \"docker\"", "`engine` needs `image`"),
+            ("command = \"x\"\nread_only = true", "`read_only` needs"),
+            ("command = \"x\"\nvolumes = [\"a:b\"]", "`a:b` is no volume"),
+            ("command = \"x\"\nvolumes = [\"a:/b/../c\"]", "is no volume"),
+            ("command = \"x\"\nvolumes = [\"a:/b:rw:x\"]", "is no volume"),
+            ("command = \"x\"\nenv = { \"A=B\" = \"c\" }", "no name of an environment variable"),
+            ("command = \"x\"\nafter = [\"b\"]", "there is no node `b`"),
+            ("command = \"x\"\nafter = [\"idle\"]", "`idle` runs no program"),
+            ("command = \"x\"\nhealth = { command = \"t\", retries = 0 }", "out of range"),
+            ("command = \"x\"\nhealth = { command = \"t\", interval = \"5\" }", "unit of time"),
+            ("command = \"x\"\nhealth = { interval = \"5s\" }", "`command` is missing"),
+            ("comand = \"x\"", "did you mean `command`?"),
+            ("kind = \"router\"\ncommand = \"x\"", "a router"),
+        ] {
+            let message =
+                refused(&format!("[[node]]\nname = \"idle\"\n[[node]]\nname = \"a\"\n{keys}\n"));
+            assert!(message.contains(part), "{keys}: {message}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_wait_for_each_other_are_refused() {
+        let node = |name: &str, after: &str| {
+            format!("[[node]]\nname = \"{name}\"\ncommand = \"x\"\nafter = [{after}]\n")
+        };
+        let nodes = [node("a", "\"b\""), node("b", "\"c\""), node("c", "\"d\", \"b:ended\"")];
+        let message = refused(&(nodes.concat() + &node("d", "")));
+        assert!(message.contains("wait for each other: b → c → b"), "{message}");
+        assert!(message.contains("lab.toml:9"), "{message}");
+        let message = refused(&node("a", "\"a\""));
+        assert!(message.contains("a → a"), "{message}");
+    }
+
+    #[test]
+    fn long_chains_of_hosts_are_read() {
+        let node = |n: usize| {
+            let after = if n == 0 { String::new() } else { format!("\"n{}\"", n - 1) };
+            format!("[[node]]\nname = \"n{n}\"\ncommand = \"x\"\nafter = [{after}]\n")
+        };
+        let nodes: String = (0..20_000).rev().map(node).collect();
+        assert_eq!(read(&nodes).nodes.len(), 20_000);
+    }
+}
