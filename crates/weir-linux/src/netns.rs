@@ -43,6 +43,22 @@ impl NetNs {
         NetNs { file: descriptor.into() }
     }
 
+    /// The namespace of a process.
+    ///
+    /// # Errors
+    /// The process has ended, or belongs to another user.
+    pub fn of_process(process: u32) -> io::Result<NetNs> {
+        Ok(NetNs { file: File::open(format!("/proc/{process}/ns/net"))? })
+    }
+
+    /// Another descriptor of the same namespace.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn try_clone(&self) -> io::Result<NetNs> {
+        Ok(NetNs { file: self.file.try_clone()? })
+    }
+
     /// Runs `work` on a new thread inside the namespace and returns its result. Sockets made there
     /// belong to the namespace.
     ///

@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{WaitOptions, wait};
+use rustix::thread::UnshareFlags;
 
 use super::mounts;
 use crate::process::{Event, Order, Request, receive, send, timespec};
 use crate::sys::process::{
-    drop_capabilities, read_signal, signal_all, signal_descriptor, signal_process, unblock_signals,
+    drop_capabilities, exit_code, read_signal, signal_all, signal_descriptor, signal_process,
+    unblock_signals, unshare,
 };
 
 /// Runs as init until the program or the main process has ended.
@@ -41,6 +43,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 struct Init {
     socket: UnixStream,
     children: OwnedFd,
+    /// The program; 0 without one.
     program: i32,
     grace: Duration,
 }
@@ -57,8 +60,14 @@ impl Init {
             Ok(fd) => fd,
             Err(error) => return Some(Err(error)),
         };
+        let renamed = order.hostname.as_deref().map_or(Ok(()), rename);
         let warnings = match mounts::set_up(order) {
-            Ok(warnings) => warnings,
+            Ok(mut warnings) => {
+                warnings.extend(renamed.err().map(|error| {
+                    format!("the host name is the machine's: it could not be changed ({error})")
+                }));
+                warnings
+            }
             Err((what, error)) => {
                 tell(&Event::SetupFailed {
                     what,
@@ -68,7 +77,10 @@ impl Init {
             }
         };
         let words: Vec<OsString> = order.command.iter().cloned().map(OsString::from_vec).collect();
-        let (first, rest) = words.split_first()?;
+        let Some((first, rest)) = words.split_first() else {
+            tell(&Event::Started { warnings });
+            return Some(Ok(Init { socket, children, program: 0, grace: Duration::ZERO }));
+        };
         let mut command = Command::new(first);
         command.args(rest).envs(order.environment.iter().map(|(name, value)| (name, value)));
         if order.without_stdin {
@@ -156,22 +168,11 @@ impl Init {
     }
 }
 
-/// The exit code that a shell gives for a status.
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+/// Gives this process's namespaces a host name of their own.
+fn rename(name: &str) -> io::Result<()> {
+    unshare(UnshareFlags::NEWUTS)?;
+    Ok(rustix::system::sethostname(name.as_bytes())?)
 }
 
 /// Interval between checks after SIGKILL, because the kernel needs a moment to end a process.
 const KILL_POLL: Duration = Duration::from_millis(5);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn status_becomes_a_shells_exit_code() {
-        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
-        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
-    }
-}

@@ -13,6 +13,9 @@ mod mounts;
 mod proxy;
 mod relay;
 mod role;
+mod root;
+mod sweeper;
+mod volume;
 
 use std::process::ExitCode;
 
@@ -24,6 +27,7 @@ pub(crate) use janitor::{
 };
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets, first_packet, proxy_order};
 pub(crate) use role::{Role, command};
+pub use sweeper::Sweeper;
 
 /// Runs as a helper process when the first argument selects one; `None` in a process that a user
 /// started.
@@ -53,5 +57,6 @@ pub fn main_if_helper() -> Option<ExitCode> {
         Role::Janitor => janitor::run(socket),
         Role::Proxy => proxy::run(socket),
         Role::Forward => forward::run(socket),
+        Role::Sweeper => sweeper::run(socket),
     })
 }

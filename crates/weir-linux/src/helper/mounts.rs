@@ -9,16 +9,12 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::fs::CWD;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
-    mount_bind, mount_change, move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
 };
 
+use super::volume::{Failure, SCRATCH, Volume, mount_sys};
 use crate::process::{NETNS_FILE, Order};
-
-/// The attempted step, and the kernel's error.
-pub(super) type Failure = (String, io::Error);
 
 /// Sets up the mounts. Returns one sentence for each step that failed and is not essential.
 pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
@@ -28,6 +24,9 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     mount_change("/", flags).map_err(|error| ("detaching the mounts".to_owned(), error.into()))?;
     if let Some(fd) = order.netns {
         return show_netns(fd).map(|()| warnings);
+    }
+    if let Some(root) = &order.root {
+        return super::root::enter(order, root);
     }
     let files = [(&order.hosts, "/etc/hosts"), (&order.resolv, "/etc/resolv.conf")];
     if files.iter().any(|(text, _)| text.is_some()) {
@@ -52,28 +51,11 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
                 "/proc shows the machine's processes, not the namespace's ({error})"
             ));
         }
-        mount_sys(flags);
+        mount_sys("/sys", flags);
     }
+    let volumes = Volume::open_all(&order.volumes)?;
+    volumes.iter().try_for_each(Volume::show)?;
     Ok(warnings)
-}
-
-/// Mounts a `/sys` that shows the namespace's interfaces, and mounts the machine's control groups
-/// inside it.
-fn mount_sys(flags: MountFlags) {
-    let tree = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE;
-    let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
-    // Containers refuse this mount. Then /sys/class/net lists the machine's interfaces; everything
-    // else works.
-    if mount("sysfs", "/sys", "sysfs", flags, None).is_ok()
-        && let Ok(groups) = groups
-    {
-        // Without control groups, programs that look for their limits would assume that there are
-        // none.
-        let _ =
-            move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
-    }
 }
 
 /// Makes the network namespace behind descriptor `fd` available as a file, for programs that take a
@@ -107,6 +89,3 @@ fn replace_file(path: &str, text: &str) -> io::Result<()> {
     fs::set_permissions(&copy, Permissions::from_mode(0o644))?;
     Ok(mount_bind(&copy, path)?)
 }
-
-/// Every system has this directory. No program runs yet, so none misses its content.
-const SCRATCH: &str = "/tmp";

@@ -17,11 +17,14 @@ pub(crate) enum Role {
     Proxy,
     /// Passes connections and datagrams on from the sockets of one network to addresses of another.
     Forward,
+    /// Removes the containers of a lab.
+    Sweeper,
 }
 
 impl Role {
     /// All kinds.
-    pub(super) const ALL: [Self; 4] = [Self::Init, Self::Janitor, Self::Proxy, Self::Forward];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Sweeper];
 
     /// The hidden first argument that selects this helper.
     pub(super) fn word(self) -> &'static str {
@@ -30,6 +33,7 @@ impl Role {
             Self::Janitor => "__weir-janitor",
             Self::Proxy => "__weir-proxy",
             Self::Forward => "__weir-forward",
+            Self::Sweeper => "__weir-sweeper",
         }
     }
 }

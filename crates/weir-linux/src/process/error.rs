@@ -28,6 +28,14 @@ pub enum SpawnError {
         /// Name of the side.
         name: String,
     },
+    /// The namespaces of a host cannot be set up.
+    #[error("cannot set up the host {name}: {source}")]
+    Host {
+        /// The host.
+        name: String,
+        /// The reason.
+        source: io::Error,
+    },
     /// The init process, which holds the program's namespaces, failed.
     #[error("cannot set up the namespaces of {command}: {source}")]
     Namespace {
@@ -46,7 +54,10 @@ impl SpawnError {
         match self {
             SpawnError::NotFound { .. } => 127,
             SpawnError::NotExecutable { .. } => 126,
-            SpawnError::Empty | SpawnError::NoPlace { .. } | SpawnError::Namespace { .. } => 125,
+            SpawnError::Empty
+            | SpawnError::NoPlace { .. }
+            | SpawnError::Host { .. }
+            | SpawnError::Namespace { .. } => 125,
         }
     }
 }

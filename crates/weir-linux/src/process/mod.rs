@@ -9,6 +9,7 @@
 mod confine;
 mod error;
 mod filter;
+mod inside;
 mod protocol;
 mod signals;
 mod terminal;
@@ -28,7 +29,10 @@ use rustix::thread::UnshareFlags;
 pub use confine::{CapabilitySet as Capabilities, ConfineError, Confinement, User, give_up};
 pub use error::SpawnError;
 pub use filter::filter_system_calls;
-pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
+pub(crate) use inside::{Task, TaskSpec, descriptor_of};
+pub(crate) use protocol::{
+    Event, NETNS_FILE, Order, Request, RootOrder, VolumeOrder, receive, send,
+};
 pub use signals::{Signal, Signals, Stopper};
 pub(crate) use terminal::Terminal;
 
@@ -51,6 +55,13 @@ pub(crate) struct ProgramSpec {
     /// Standard input and output, if they differ from those of this process.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) output: Option<OwnedFd>,
+    /// Whether the init process leaves this process's group, so that the terminal's signals do not
+    /// reach it.
+    pub(crate) own_group: bool,
+    /// The file system and host name of namespaces that other processes enter.
+    pub(crate) hostname: Option<String>,
+    pub(crate) root: Option<RootOrder>,
+    pub(crate) volumes: Vec<VolumeOrder>,
 }
 
 impl ProgramSpec {
@@ -67,6 +78,10 @@ impl ProgramSpec {
             quiet: None,
             input: None,
             output: None,
+            own_group: false,
+            hostname: None,
+            root: None,
+            volumes: Vec::new(),
         }
     }
 
@@ -81,6 +96,9 @@ impl ProgramSpec {
             keep_capabilities: self.keep_capabilities,
             netns: self.target,
             grace_ms: u64::try_from(BACKGROUND_GRACE.as_millis()).unwrap_or(u64::MAX),
+            hostname: self.hostname.clone(),
+            root: self.root.clone(),
+            volumes: self.volumes.clone(),
         }
     }
 }
@@ -132,6 +150,9 @@ impl Program {
             if let Some(output) = &spec.output {
                 command.stdout(Stdio::from(output.try_clone()?));
             }
+            if spec.own_group {
+                command.process_group(0);
+            }
             if let Some(errors) = &spec.quiet {
                 command.stderr(Stdio::from(OwnedFd::from(errors.try_clone()?)));
                 command.process_group(0);
@@ -181,6 +202,11 @@ impl Program {
         Some(report)
     }
 
+    /// The number of the init process.
+    pub(crate) fn init(&self) -> u32 {
+        self.init.id()
+    }
+
     /// Whether the init process has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         !matches!(self.init.try_wait(), Ok(None))
@@ -225,8 +251,8 @@ pub(crate) enum Wake {
 
 /// Waits for the first of these: a program's message or end, a signal, the stopper, a point in
 /// time.
-pub(crate) fn wait_any(
-    programs: &[&Program],
+pub(crate) fn wait_any<P: AsFd>(
+    programs: &[&P],
     signals: Option<&Signals>,
     stopper: Option<&Stopper>,
     until: Option<Instant>,

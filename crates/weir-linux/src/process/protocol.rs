@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 /// The first message to the init process: the namespaces to set up and the command to run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The command's words as bytes, because file names need not be UTF-8.
+    /// The command's words as bytes, because file names need not be UTF-8. Without any, the
+    /// namespaces stay until the socket closes, for processes that enter them.
     pub(crate) command: Vec<Vec<u8>>,
     /// Variables to add to the environment.
     pub(crate) environment: Vec<(String, String)>,
@@ -31,6 +32,35 @@ pub(crate) struct Order {
     pub(crate) netns: Option<i32>,
     /// Milliseconds between SIGTERM and SIGKILL for background processes.
     pub(crate) grace_ms: u64,
+    /// The host name; the caller's if `None`.
+    #[serde(default)]
+    pub(crate) hostname: Option<String>,
+    /// The root file system; the caller's if `None`.
+    #[serde(default)]
+    pub(crate) root: Option<RootOrder>,
+    /// Directories and files of the caller that are mounted elsewhere.
+    #[serde(default)]
+    pub(crate) volumes: Vec<VolumeOrder>,
+}
+
+/// A directory that becomes the root file system. It is never written to.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RootOrder {
+    /// The directory's path as bytes.
+    pub(crate) path: Vec<u8>,
+    /// Whether writes fail; otherwise they go to memory.
+    pub(crate) read_only: bool,
+}
+
+/// A directory or file that is mounted elsewhere.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct VolumeOrder {
+    /// The path in the caller's file system, as bytes.
+    pub(crate) from: Vec<u8>,
+    /// The absolute path at which it appears.
+    pub(crate) to: String,
+    /// Whether writes fail.
+    pub(crate) read_only: bool,
 }
 
 /// Later messages to the init process.

@@ -3,8 +3,8 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus};
 
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
@@ -262,4 +262,56 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: the descriptor is open. Only the start of the helper process claims it, once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// The kernel's `MOUNT_ATTR_RDONLY`.
+const MOUNT_ATTR_RDONLY: u64 = 1;
+
+/// Makes a detached mount, and all that is mounted below it, read-only.
+///
+/// # Errors
+/// The kernel's error; `ENOSYS` before Linux 5.12.
+pub fn make_read_only(tree: BorrowedFd<'_>) -> io::Result<()> {
+    /// The kernel's `struct mount_attr`.
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        user_namespace: u64,
+    }
+    let attributes =
+        Attributes { set: MOUNT_ATTR_RDONLY, clear: 0, propagation: 0, user_namespace: 0 };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+    // SAFETY: the path is an empty C string, and `attributes` lives during the call, which reads
+    // as many bytes of it as the last argument says.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const attributes,
+            size_of::<Attributes>(),
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The exit code that a shell gives for a status.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_becomes_a_shells_exit_code() {
+        assert_eq!(exit_code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+    }
 }

@@ -14,6 +14,7 @@
 mod address;
 mod bridge;
 mod error;
+mod inside;
 mod names;
 mod network;
 mod outside;
@@ -31,8 +32,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub use crate::process::SpawnError;
 pub use bridge::bridge;
 pub use error::SetupError;
+pub use inside::{EnterError, run_inside};
 pub use network::{
-    Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, link_local, network,
+    Happened, Hold, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, Shown, Task,
+    link_local, network,
 };
 pub use pair::pair;
 pub use publish::{Protocol, Publish};

@@ -5,16 +5,21 @@
 //! neighbour entries, so that only programs send packets. The loop decides which links a packet
 //! passes between two hosts.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::address::host_mac;
 use super::names;
 use super::place::{
-    Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_netns,
+    Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, quieten, settle,
+    switch_netns,
 };
 use super::run::become_privileged;
 use super::session::GRACE;
@@ -22,7 +27,10 @@ use super::{End, Neighbours, Note, SetupError, SpawnError};
 use crate::netlink::Mac;
 use crate::netns::NetNs;
 use crate::port::AnyPort;
-use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
+use crate::process::{
+    Program, ProgramSpec, Report, RootOrder, Signals, Stopper, TaskSpec, Terminal, VolumeOrder,
+    Wake, descriptor_of, wait_any,
+};
 
 /// The configuration of [`network`].
 #[derive(Clone, Debug)]
@@ -35,6 +43,8 @@ pub struct NetworkSetup {
     pub neighbours: Neighbours,
     /// Largest IP packet of the hosts' interfaces, in bytes (576–65521).
     pub mtu: u32,
+    /// Namespaces that exist already, by the numbers of their hosts. They get an interface.
+    pub namespaces: BTreeMap<usize, Arc<NetNs>>,
 }
 
 /// The configuration of one host.
@@ -87,7 +97,13 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     let mut places = Vec::new();
     let mut ports = Vec::new();
     for (number, host) in (0..last).zip(&setup.hosts) {
-        let netns = quiet_netns()?;
+        let netns = match setup.namespaces.get(&usize::from(number)) {
+            Some(given) => {
+                quieten(given)?;
+                given.try_clone()?
+            }
+            None => quiet_netns()?,
+        };
         let without_ipv6 = || {
             for interface in ["all", "default"].iter().filter(|_| !ipv6 || host.ipv6.is_none()) {
                 best_effort(&format!("ipv6/conf/{interface}/disable_ipv6"), "1");
@@ -119,6 +135,7 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
         programs: Vec::new(),
         ports: Some(ports),
         places,
+        holders: BTreeMap::new(),
         ends,
         notes: Vec::new(),
         started: 0,
@@ -150,9 +167,11 @@ fn end(host: &HostSetup, ipv6: bool) -> End {
 /// every change to the machine.
 #[derive(Debug)]
 pub struct Network {
-    programs: Vec<(ProgramId, Program)>,
+    programs: Vec<(ProgramId, Process)>,
     ports: Option<Vec<AnyPort>>,
     places: Vec<Place>,
+    /// The processes that hold namespaces for commands, by the numbers of their hosts.
+    holders: BTreeMap<usize, Holder>,
     ends: Vec<End>,
     notes: Vec<Note>,
     started: u32,
@@ -176,6 +195,82 @@ pub struct Launch {
     pub input: Option<OwnedFd>,
     /// The program's standard output; this process's own if `None`.
     pub output: Option<OwnedFd>,
+}
+
+/// The namespaces of a host for several commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hold {
+    /// A directory that is the root file system; the machine's if `None`. It is never written to.
+    pub root: Option<PathBuf>,
+    /// Whether writes below `root` fail; otherwise they go to memory.
+    pub read_only: bool,
+    /// Directories and files of the machine that commands see elsewhere.
+    pub volumes: Vec<Shown>,
+}
+
+/// A directory or file of the machine that commands see elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its path on the machine.
+    pub from: PathBuf,
+    /// The absolute path that commands see. Without a root of their own, it exists.
+    pub to: String,
+    /// Whether commands cannot write to it.
+    pub read_only: bool,
+}
+
+/// A command to be started in the namespaces of a [`Hold`], or on the machine.
+#[derive(Debug, Default)]
+pub struct Task {
+    /// The words of the command.
+    pub command: Vec<OsString>,
+    /// Variables that are added to the environment.
+    pub environment: Vec<(String, String)>,
+    /// Where the command writes its output; this process's own if `None`.
+    pub output: Option<OwnedFd>,
+    /// Where the command writes its errors; this process's own if `None`.
+    pub errors: Option<OwnedFd>,
+}
+
+/// A process that holds the namespaces of a host.
+#[derive(Debug)]
+struct Holder {
+    init: Program,
+    descriptor: OwnedFd,
+    has_root: bool,
+}
+
+/// A program with its own namespaces, or a command in those of a host.
+#[derive(Debug)]
+enum Process {
+    Program(Program),
+    Task(crate::process::Task),
+}
+
+impl Process {
+    fn signal(&self, number: i32) {
+        match self {
+            Self::Program(program) => program.signal(number),
+            Self::Task(task) => task.signal(number),
+        }
+    }
+
+    /// The exit code, if it has ended.
+    fn report(&mut self) -> Option<u8> {
+        match self {
+            Self::Program(program) => program.report().map(|Report { code, .. }| code),
+            Self::Task(task) => task.report(),
+        }
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Program(program) => program.as_fd(),
+            Self::Task(task) => task.as_fd(),
+        }
+    }
 }
 
 /// The event that ended a wait.
@@ -239,11 +334,92 @@ impl Network {
         (spec.input, spec.output) = (launch.input, launch.output);
         spec.environment.push(("WEIR_SIDE".into(), self.ends[host].name.clone()));
         let (program, warnings) = Program::start(&spec, Some(&place.netns))?;
+        self.notes.extend(warnings.into_iter().map(Note::new));
+        Ok(self.add(Process::Program(program)))
+    }
+
+    fn add(&mut self, process: Process) -> ProgramId {
         let id = ProgramId(self.started);
         self.started += 1;
+        self.programs.push((id, process));
+        id
+    }
+
+    /// Makes the namespaces of a host in which [`Network::start`] then starts commands. They exist
+    /// until the network is closed.
+    ///
+    /// # Errors
+    /// The namespaces cannot be made, or the root file system cannot be entered.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn hold(&mut self, host: usize, hold: &Hold) -> Result<(), SpawnError> {
+        let place = &self.places[host];
+        let name = self.ends[host].name.clone();
+        let mut spec = ProgramSpec::new(&[]);
+        spec.hosts = Some(place.hosts.clone());
+        spec.resolv = place.resolv.clone();
+        spec.own_proc = true;
+        spec.without_stdin = true;
+        spec.own_group = true;
+        spec.root = hold.root.as_ref().map(|path| RootOrder {
+            path: path.as_os_str().as_bytes().to_vec(),
+            read_only: hold.read_only,
+        });
+        let volume = |shown: &Shown| VolumeOrder {
+            from: shown.from.as_os_str().as_bytes().to_vec(),
+            to: shown.to.clone(),
+            read_only: shown.read_only,
+        };
+        spec.volumes = hold.volumes.iter().map(volume).collect();
+        spec.hostname = Some(name.clone());
+        let failed = |source| SpawnError::Host { name: name.clone(), source };
+        let (init, warnings) =
+            Program::start(&spec, Some(&place.netns)).map_err(|error| match error {
+                SpawnError::Namespace { source, .. } => failed(source),
+                error => error,
+            })?;
+        let descriptor = descriptor_of(init.init()).map_err(failed)?;
         self.notes.extend(warnings.into_iter().map(Note::new));
-        self.programs.push((id, program));
-        Ok(id)
+        self.holders.insert(host, Holder { init, descriptor, has_root: hold.root.is_some() });
+        Ok(())
+    }
+
+    /// The process 1 of a host's namespaces, as this process numbers it; `None` before
+    /// [`Network::hold`].
+    #[must_use]
+    pub fn holder(&self, host: usize) -> Option<u32> {
+        self.holders.get(&host).map(|holder| holder.init.init())
+    }
+
+    /// Starts a command in the namespaces of a host, or on the machine if `host` is `None`. The
+    /// terminal's signals do not reach it, and its standard input is empty.
+    ///
+    /// # Errors
+    /// The command cannot be executed, or the host has no namespaces for commands.
+    pub fn start(&mut self, host: Option<usize>, task: Task) -> Result<ProgramId, SpawnError> {
+        let Task { command, environment, output, errors } = task;
+        let holder = match host {
+            None => None,
+            Some(host) => match self.holders.get(&host) {
+                Some(holder) => Some(holder),
+                None => return Err(SpawnError::NoPlace { name: self.ends[host].name.clone() }),
+            },
+        };
+        let directory = match holder {
+            Some(holder) if !holder.has_root => std::env::current_dir().ok(),
+            _ => None,
+        };
+        let spec =
+            TaskSpec { command, environment, directory, in_foreground: false, output, errors };
+        let init = holder.map(|holder| holder.descriptor.as_fd());
+        let task = crate::process::Task::start(spec, init)?;
+        Ok(self.add(Process::Task(task)))
+    }
+
+    /// Ends a program or command at once.
+    pub fn kill(&mut self, id: ProgramId) {
+        self.programs.retain(|(own, _)| *own != id);
     }
 
     /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called,
@@ -253,7 +429,7 @@ impl Network {
     /// Waiting itself fails.
     pub fn wait(&mut self, signals: &Signals, until: Option<Instant>) -> io::Result<Happened> {
         loop {
-            let programs: Vec<&Program> =
+            let programs: Vec<&Process> =
                 self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, Some(signals), Some(&self.stopper), until)? {
                 Wake::Program(index) => {
@@ -285,7 +461,7 @@ impl Network {
         }
         let deadline = Instant::now() + GRACE;
         while !self.programs.is_empty() && Instant::now() < deadline {
-            let programs: Vec<&Program> =
+            let programs: Vec<&Process> =
                 self.programs.iter().map(|(_, program)| program).collect();
             match wait_any(&programs, None, None, Some(deadline)) {
                 Ok(Wake::Program(index)) => drop(self.reap(index)),
@@ -294,9 +470,9 @@ impl Network {
                 Err(_) => break,
             }
         }
-        for (_, program) in self.programs.drain(..) {
-            program.kill();
-        }
+        // Dropping a process kills it; that of a holder ends all processes in its namespaces.
+        self.programs.clear();
+        self.holders.clear();
         if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
         }
@@ -304,8 +480,7 @@ impl Network {
 
     fn reap(&mut self, index: usize) -> Option<(ProgramId, u8)> {
         let (id, program) = &mut self.programs[index];
-        let Report { code, .. } = program.report()?;
-        let ended = (*id, code);
+        let ended = (*id, program.report()?);
         self.programs.remove(index);
         Some(ended)
     }

@@ -37,6 +37,12 @@ pub(super) struct Attachment<'a> {
 /// and the kernel sends no unrequested packets.
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
+    quieten(&netns)?;
+    Ok(netns)
+}
+
+/// Configures a namespace like those of [`quiet_netns`].
+pub(super) fn quieten(netns: &NetNs) -> Result<(), SetupError> {
     netns.enter(|| {
         silence_kernel("default");
         // Inside a user namespace, the setting accepts only groups that are mapped there.
@@ -47,8 +53,7 @@ pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
         let mut netlink = Netlink::open()?;
         let loopback = netlink.link("lo")?;
         Ok::<_, SetupError>(netlink.set_up(loopback.index)?)
-    })?;
-    Ok(netns)
+    })
 }
 
 /// A new network namespace for the far ends that only ports use. Its kernel sends no packets.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use super::network::Happened;
-use crate::process::{Signals, Stopper, Wake, wait_any};
+use crate::process::{Program, Signals, Stopper, Wake, wait_any};
 
 /// Waits until a signal arrives, `stopper` is used, or the time `until`.
 ///
@@ -12,7 +12,7 @@ use crate::process::{Signals, Stopper, Wake, wait_any};
 /// Waiting itself fails.
 pub fn wait(signals: &Signals, stopper: &Stopper, until: Option<Instant>) -> io::Result<Happened> {
     loop {
-        match wait_any(&[], Some(signals), Some(stopper), until)? {
+        match wait_any::<Program>(&[], Some(signals), Some(stopper), until)? {
             Wake::Signal(signal)
                 if signal.number == libc::SIGUSR1 || signal.number == libc::SIGUSR2 => {}
             Wake::Signal(signal) => return Ok(Happened::Signal(signal.number)),
