@@ -22,7 +22,10 @@ pub use counters::{
     LinkSample, QueueCounters, RuleCounters,
 };
 pub use readings::{Interval, LinkInterval, LinkReading, Readings, TimeCounts};
-pub use session::{ChangeReply, ChangeRequest, SessionKind, SessionLink, SessionView};
+pub use session::{
+    ChangeReply, ChangeRequest, NodeKind, NodeState, SessionKind, SessionLink, SessionNode,
+    SessionView,
+};
 pub use snapshot::{LaneTimes, Lengths, Snapshot, Times};
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,

@@ -34,6 +34,9 @@ pub struct SessionView {
     /// any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
+    /// The hosts of a lab; empty for other sessions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<SessionNode>,
     /// Version of the session's program.
     pub version: String,
 }
@@ -93,6 +96,66 @@ impl SessionView {
     pub fn names_links(&self, word: &str) -> bool {
         word.split(',').any(|name| {
             self.links.iter().any(|link| link.name == name || link.whole.as_deref() == Some(name))
+        })
+    }
+}
+
+/// A host of a lab.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SessionNode {
+    /// The host's name.
+    #[schema(example = "web")]
+    pub name: String,
+    /// What the host is.
+    pub kind: NodeKind,
+    /// Its program, for people; empty without one.
+    #[schema(example = "nginx -g 'daemon off;'")]
+    pub program: String,
+    /// The state of its program. A host without a program is up.
+    pub state: NodeState,
+    /// The program's exit code, after its end.
+    pub exit_code: Option<u8>,
+    /// The process that holds the host's namespaces; absent for a container.
+    pub pid: Option<u32>,
+    /// The container engine: `docker` or `podman`.
+    pub engine: Option<String>,
+    /// The container's name.
+    pub container: Option<String>,
+}
+
+/// What a host of a lab is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// Namespaces with the files of the machine.
+    Host,
+    /// Namespaces with a root file system of their own.
+    Rootfs,
+    /// A container.
+    Container,
+}
+
+/// The state of a host of a lab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeState {
+    /// Its program waits for other hosts.
+    Waiting,
+    /// Its program was started, and is not up yet.
+    Starting,
+    /// Its program is healthy, or has started if it has no health check.
+    Up,
+    /// Its program has ended.
+    Ended,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Waiting => "waiting",
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Ended => "ended",
         })
     }
 }

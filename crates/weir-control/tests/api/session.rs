@@ -255,6 +255,7 @@ impl Session for Recorded {
             rules: false,
             links: links(),
             problems: Vec::new(),
+            nodes: Vec::new(),
             version: "0".into(),
         }
     }

@@ -110,7 +110,12 @@ fn world(seed: u64, percent: f64) -> World {
 /// Runs of 20 seconds with these seeds and a loss of `percent`.
 pub(crate) fn results(seeds: std::ops::Range<u64>, percent: f64) -> Results {
     let runs = seeds.map(|seed| run(seed, percent, None)).collect();
-    Results { source: "sim".into(), scenario: "name = \"demo\"\n".into(), runs }
+    Results {
+        source: "sim".into(),
+        scenario: "name = \"demo\"\n".into(),
+        runs,
+        ..Results::default()
+    }
 }
 
 /// One run, traced if `records` is given.

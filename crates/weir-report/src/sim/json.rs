@@ -18,8 +18,8 @@ use weir_measure::means::{LinkMeans, ReasonMeans};
 use weir_measure::scenario::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, RunSeries};
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 
-use super::Results;
 use super::metrics::{Metric, estimate, merged, metrics_of_flow, metrics_of_link};
+use super::{NodeOutcome, Results};
 
 /// The summary as pretty-printed JSON with a final newline. Equal runs give equal bytes.
 pub fn to_json(results: &Results) -> String {
@@ -258,6 +258,9 @@ struct Run<'a> {
     flows: Vec<RunMetrics<'a>>,
     /// The metrics of the directions of links.
     links: Vec<RunMetrics<'a>>,
+    /// The hosts that ran programs or containers.
+    #[serde(skip_serializing_if = "<[NodeOutcome]>::is_empty")]
+    nodes: &'a [NodeOutcome],
 }
 
 /// The metrics of a flow or link in one run. Each key is a metric's name, which ends in its unit;
@@ -315,7 +318,10 @@ impl<'a> Scenario<'a> {
             source: &results.source,
             warmup_s: first.map_or(Number::default(), |run| seconds(run.warmup_ns)),
             fairness,
-            runs: runs.iter().map(Run::of).collect(),
+            runs: (0..)
+                .zip(runs)
+                .map(|(n, run)| Run::of(run, results.nodes.get(n).map_or(&[], Vec::as_slice)))
+                .collect(),
             batches: first.filter(|_| runs.len() == 1).and_then(Batches::of),
         }
     }
@@ -413,7 +419,7 @@ impl Class {
 }
 
 impl<'a> Run<'a> {
-    fn of(run: &'a Outcome) -> Self {
+    fn of(run: &'a Outcome, nodes: &'a [NodeOutcome]) -> Self {
         let flow = |f: &'a FlowOutcome| RunMetrics {
             name: &f.name,
             metrics: numbers(&metrics_of_flow(run, f)),
@@ -424,7 +430,7 @@ impl<'a> Run<'a> {
         };
         let (flows, links) =
             (run.flows.iter().map(flow).collect(), run.links.iter().map(link).collect());
-        Self { seed: run.seed, events: run.events, flows, links }
+        Self { seed: run.seed, events: run.events, flows, links, nodes }
     }
 }
 

@@ -10,6 +10,7 @@ mod compare;
 mod directory;
 mod json;
 mod metrics;
+mod nodes;
 pub(crate) mod parquet;
 mod tables;
 mod trace;
@@ -20,6 +21,7 @@ pub use compare::{
 };
 pub use directory::{Contents, DirectoryError, write};
 pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};
+pub use nodes::NodeOutcome;
 pub use parquet::{Column, Table, TableError, TableWriter};
 pub use trace::{TraceCapture, TraceTable};
 
@@ -40,4 +42,6 @@ pub struct Results {
     pub scenario: String,
     /// The runs in the order of their seeds; at least one. All have the same flows and links.
     pub runs: Vec<Outcome>,
+    /// The hosts with programs, for each run; empty without such hosts.
+    pub nodes: Vec<Vec<NodeOutcome>>,
 }
