@@ -42,6 +42,7 @@
 pub mod agent;
 pub mod changes;
 pub mod daemon;
+mod lab;
 mod links;
 mod observe;
 mod readings;
@@ -50,6 +51,7 @@ pub mod rules;
 pub mod scenario;
 mod session;
 
+pub use lab::{Board, EngineError, LabError};
 pub use session::attached::{AttachSetup, Attached, FollowEnd};
 pub use session::held::{HeldSite, HoldEnd};
 pub use session::{

@@ -19,6 +19,7 @@ use weir_report::{RunInfo, RunResult, to_json};
 use weir_rules::{Diagnostics, canonical};
 
 use crate::changes::{Changed, Changes, Refusal, known_links};
+use crate::lab::Board;
 use crate::readings::readings;
 use crate::session::Link;
 
@@ -55,6 +56,7 @@ pub struct Reserved {
     name: Name,
     socket: ControlSocket,
     uid: u32,
+    board: Option<Board>,
 }
 
 /// A socket with the thread that answers on it. Dropping it ends the thread and removes the socket.
@@ -89,7 +91,7 @@ impl Reserved {
 
     fn new(name: Name, socket: ControlSocket) -> Self {
         // The number stays the same when the process enters a user namespace of its own.
-        Self { name, socket, uid: rustix::process::geteuid().as_raw() }
+        Self { name, socket, uid: rustix::process::geteuid().as_raw(), board: None }
     }
 
     /// The name of the session.
@@ -98,18 +100,25 @@ impl Reserved {
         &self.name
     }
 
+    /// Shows the hosts of a lab as well.
+    #[must_use]
+    pub fn with_hosts(self, board: Option<Board>) -> Self {
+        Self { board, ..self }
+    }
+
     /// Answers on the socket from now on, on a thread of its own. `stop` ends the session as
     /// SIGTERM does, and returns at once.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
     pub fn serve(
-        self,
+        mut self,
         about: About,
         changes: Changes,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Served> {
-        self.serve_as(|name| Arc::new(Remote { name, about, changes, stop: Box::new(stop) }))
+        let board = self.board.take();
+        self.serve_as(|name| Arc::new(Remote { name, about, changes, board, stop: Box::new(stop) }))
     }
 
     /// Answers on the socket from now on as the session that `make` makes.
@@ -136,6 +145,7 @@ struct Remote {
     name: Name,
     about: About,
     changes: Changes,
+    board: Option<Board>,
     stop: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -152,6 +162,7 @@ impl Session for Remote {
             rules: self.changes.by_rules(),
             links: links.iter().map(shown).collect(),
             problems: Vec::new(),
+            nodes: self.board.as_ref().map(Board::nodes).unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -1,14 +1,16 @@
 //! Refuses the parts of a scenario that only the simulator supports.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_rules::{Code, Diagnostic, Diagnostics, Span};
-use weir_sim::scenario::{NodeKind, Scenario};
+use weir_sim::scenario::{EngineName, HostProgram, NodeKind, Root, Scenario};
 use weir_sim::traffic::TRANSPORT;
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
+use crate::lab::{EngineError, check_image, choose};
 
 /// Returns an error, with a remedy, for each part of a scenario that cannot run live, and a note
 /// for each TCP setting that has no effect. Both refer to places in `text`, the scenario's text,
@@ -34,6 +36,14 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
                 "simulated only",
                 "use `weir sim`, or a router with links that have schedulers",
             );
+        }
+    }
+    for (number, node) in scenario.nodes.iter().enumerate() {
+        if let Some(program) = node.program.as_deref() {
+            for (key, Refused { message, label, help }) in refusals(program, file) {
+                let message = format!("`{}`: {message}", node.name);
+                say(places.key("node", number, key), message, label, &help);
+            }
         }
     }
     let mut ecn = BTreeMap::new();
@@ -95,6 +105,75 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
         }
     }
     diagnostics
+}
+
+/// Why the program of a host cannot run here.
+struct Refused {
+    message: String,
+    label: &'static str,
+    help: String,
+}
+
+/// What the program of a host needs and this machine does not have, by key. Paths are relative to
+/// the directory of `file`.
+fn refusals(program: &HostProgram, file: &str) -> Vec<(&'static str, Refused)> {
+    let directory = Path::new(file).parent().unwrap_or(Path::new(""));
+    let mut refused = Vec::new();
+    match &program.root {
+        Root::Machine => {}
+        Root::Directory { path, .. } => {
+            let path = directory.join(path);
+            if !path.is_dir() {
+                let message = format!("there is no directory {}", path.display());
+                let help = "the path is relative to the directory of the scenario".to_owned();
+                refused.push(("rootfs", Refused { message, label: "does not exist", help }));
+            }
+        }
+        Root::Image { name, engine, .. } => {
+            if let Err(why) = image(name, *engine) {
+                refused.push(("image", why));
+            }
+        }
+    }
+    for volume in &program.volumes {
+        let path = directory.join(&volume.host);
+        if !path.exists() {
+            let message = format!("there is no {} for a volume", path.display());
+            let help = "the path is relative to the directory of the scenario".to_owned();
+            refused.push(("volumes", Refused { message, label: "does not exist", help }));
+        }
+    }
+    refused
+}
+
+/// Checks that a container of an image can be a host.
+fn image(name: &str, engine: Option<EngineName>) -> Result<(), Refused> {
+    if !may_use_containers() {
+        return Err(Refused {
+            message: "containers can be hosts only for root".to_owned(),
+            label: "needs root",
+            help: "use sudo, or `rootfs` and `command`, which need no root".to_owned(),
+        });
+    }
+    let found = choose(engine).and_then(|engine| check_image(engine, name));
+    found.map_err(|error| {
+        let help = match &error {
+            EngineError::NoImage { engine, .. } => {
+                format!("Weir fetches no images: `{engine} pull {name}`, or build it")
+            }
+            EngineError::NotInstalled(_) => "install it, or use `rootfs`".to_owned(),
+            _ => "start the engine; DOCKER_HOST or CONTAINER_HOST names its socket".to_owned(),
+        };
+        Refused { message: error.to_string(), label: "cannot be a container", help }
+    })
+}
+
+/// Whether this process may enter the network of a container: it is root outside of user
+/// namespaces.
+fn may_use_containers() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_outermost = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    rustix::process::geteuid().is_root() && is_outermost
 }
 
 /// Finds the places of a scenario's keys in its text.

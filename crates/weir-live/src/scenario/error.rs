@@ -8,6 +8,7 @@ use weir_linux::topology::SpawnError;
 use weir_rules::Diagnostics;
 use weir_sim::topology::PathError;
 
+use crate::lab::{EngineError, LabError};
 use crate::session::{BuildError, StartError, StopError};
 
 /// Why a live run did not take place or has no results.
@@ -16,6 +17,17 @@ pub enum ScenarioError {
     /// There is no path between the ends of a flow.
     #[error(transparent)]
     Path(#[from] PathError),
+    /// A lab has too many hosts.
+    #[error("{count} hosts are too many for a lab: allowed are up to {most}")]
+    Hosts {
+        /// The number of hosts.
+        count: usize,
+        /// The most hosts.
+        most: usize,
+    },
+    /// The programs or containers of a lab could not be started.
+    #[error(transparent)]
+    Lab(#[from] LabError),
     /// The links of the scenario cannot be built.
     #[error(transparent)]
     Scenario(#[from] weir_sim::build::BuildError),
@@ -103,6 +115,12 @@ pub enum Gone {
     /// A generator.
     #[error("the traffic of a host has ended")]
     Traffic,
+}
+
+impl From<EngineError> for ScenarioError {
+    fn from(error: EngineError) -> Self {
+        Self::Lab(error.into())
+    }
 }
 
 impl From<NoAnswer> for ScenarioError {

@@ -1,6 +1,7 @@
 //! Combines the counters of a live run into results in the simulator's form.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use weir_core::stats::LinkStats;
 use weir_measure::distribution::Distribution;
@@ -36,12 +37,13 @@ pub(super) struct Seen {
     pub(super) events: u64,
 }
 
-/// Computes the outcome of the run.
+/// Computes the outcome of the run, which took the time `end`.
 pub(super) fn outcome(
     scenario: &Scenario,
     seed: u64,
     names: &Names,
     plan: &Plan,
+    end: Duration,
     seen: Seen,
 ) -> Outcome {
     let mut groups: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
@@ -73,6 +75,7 @@ pub(super) fn outcome(
     let (flows, series): (Vec<FlowOutcome>, Vec<_>) = groups.into_iter().unzip();
     let link = |(name, stats)| LinkOutcome::from_stats(name, stats);
     let links = names.links.iter().zip(&seen.ports).map(link).collect();
+    let end_ns = u64::try_from(end.as_nanos()).unwrap_or(u64::MAX);
     let longest = seen.samples.iter().map(Vec::len).max().unwrap_or(0);
     let pad = |mut samples: Vec<FlowPeriod>| {
         samples.resize(longest, FlowPeriod::default());
@@ -82,14 +85,14 @@ pub(super) fn outcome(
         scenario: names.scenario.clone(),
         seed,
         warmup_ns: scenario.warmup.0,
-        end_ns: scenario.duration.0,
+        end_ns,
         events: seen.events,
         fairness: fairness_by_kind(&flows),
         flows,
         links,
         series: RunSeries {
             interval_ns: seen.interval_ns,
-            end_ns: scenario.duration.0,
+            end_ns,
             links: seen.samples,
             flows: series.into_iter().map(pad).collect(),
         },

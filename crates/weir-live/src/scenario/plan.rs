@@ -14,7 +14,8 @@ use weir_rules::classify::{Pass, Place, PlaceInterface};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 use weir_sim::disk::Disk;
-use weir_sim::scenario::{Direction, Scenario};
+use weir_sim::scenario::{Direction, NodeKind, Scenario};
+use weir_sim::topology::Topology;
 use weir_traffic::host::order::{Role, Task, Transfer};
 
 use super::error::ScenarioError;
@@ -58,15 +59,29 @@ impl Plan {
 
 /// Plans a scenario that [`check`](super::check()) accepts.
 ///
+/// With `all_hosts`, the hosts without traffic have a namespace, too, and all hosts between which
+/// there are links reach each other.
+///
 /// # Errors
-/// A flow has no path.
+/// A flow has no path, or there are too many hosts.
 pub(super) fn plan(
     scenario: &Scenario,
     mtu: u32,
     neighbours: Neighbours,
+    all_hosts: bool,
 ) -> Result<Plan, ScenarioError> {
     let flows = flows(scenario)?;
-    let used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
+    let mut used: BTreeSet<usize> = flows.iter().flat_map(|flow| [flow.from, flow.to]).collect();
+    let mut paths = paths(&flows);
+    if all_hosts {
+        used.extend(
+            (0..scenario.nodes.len()).filter(|&n| scenario.nodes[n].kind == NodeKind::Host),
+        );
+        if used.len() > MOST_LAB_HOSTS {
+            return Err(ScenarioError::Hosts { count: used.len(), most: MOST_LAB_HOSTS });
+        }
+        join_all(scenario, &used, &mut paths);
+    }
     let hosts: Vec<usize> = used.into_iter().collect();
     let places: BTreeMap<usize, usize> =
         hosts.iter().enumerate().map(|(port, &node)| (node, port)).collect();
@@ -75,10 +90,14 @@ pub(super) fn plan(
         address: address(node),
         ipv6: Some(ipv6(node)),
     };
-    let setup =
-        NetworkSetup { hosts: hosts.iter().map(host).collect(), prefix: PREFIX, mtu, neighbours };
+    let setup = NetworkSetup {
+        hosts: hosts.iter().map(host).collect(),
+        prefix: PREFIX,
+        mtu,
+        neighbours,
+        namespaces: BTreeMap::new(),
+    };
     let resolves = neighbours == Neighbours::Emulated;
-    let paths = paths(&flows);
     let (mut lanes, mut forwarding) = (Vec::new(), Forwarding::default());
     if resolves {
         forwarding = forwarding.with_resolution();
@@ -120,14 +139,23 @@ pub(super) fn plan(
 }
 
 /// The ports on each path, by the nodes at its ends, for nodes that have flows between them.
-fn paths<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
-    let both = |flow: &'a Flow| {
-        [
-            ((flow.from, flow.to), flow.forward.as_slice()),
-            ((flow.to, flow.from), flow.back.as_slice()),
-        ]
+fn paths(flows: &[Flow]) -> Paths {
+    let both = |flow: &Flow| {
+        [((flow.from, flow.to), flow.forward.clone()), ((flow.to, flow.from), flow.back.clone())]
     };
     flows.iter().flat_map(both).collect()
+}
+
+/// Adds the paths between all hosts that have a path in both directions.
+fn join_all(scenario: &Scenario, hosts: &BTreeSet<usize>, paths: &mut Paths) {
+    let mut topology =
+        Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
+    for (&one, &other) in hosts.iter().flat_map(|a| hosts.range(a + 1..).map(move |b| (a, b))) {
+        if let (Ok(there), Ok(back)) = (topology.path(one, other), topology.path(other, one)) {
+            paths.entry((one, other)).or_insert(there);
+            paths.entry((other, one)).or_insert(back);
+        }
+    }
 }
 
 /// The tasks at both ends of a flow, with their nodes; empty if programs send the packets.
@@ -206,7 +234,7 @@ fn host_name(port: usize) -> String {
 /// links also carry those that resolve addresses.
 fn rules(
     scenario: &Scenario,
-    paths: &BTreeMap<(usize, usize), &[usize]>,
+    paths: &Paths,
     flows: &[Flow],
     ports_of_hosts: Option<&BTreeMap<usize, usize>>,
 ) -> String {
@@ -345,6 +373,11 @@ pub fn links(scenario: &Scenario) -> Vec<Link> {
     scenario.links.iter().flat_map(of).collect()
 }
 
+/// The ports on the path from one node to another.
+type Paths = BTreeMap<(usize, usize), Vec<usize>>;
+
+/// The most hosts of a lab. Each pair of them has a lane in each direction.
+const MOST_LAB_HOSTS: usize = 100;
 /// The only pass: rules examine packets when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
@@ -415,7 +448,7 @@ mod tests {
 
     #[test]
     fn hosts_without_traffic_are_left_out_and_each_flow_has_two_ends() {
-        let plan = plan(&scenario(), 1500, Neighbours::Emulated)
+        let plan = plan(&scenario(), 1500, Neighbours::Emulated, false)
             .unwrap_or_else(|_| panic!("it can be planned"));
         assert_eq!(plan.hosts, [0, 1]);
         assert_eq!(
@@ -442,6 +475,15 @@ mod tests {
             [(0, 1024, send.clone()), (1, 1025, receive.clone()), (2, 1026, receive.clone())]
         );
         assert_eq!(roles(1), [(0, 1024, receive), (1, 1025, send.clone()), (2, 1026, send)]);
+    }
+
+    #[test]
+    fn in_a_lab_all_hosts_reach_each_other_over_the_links() {
+        let plan = plan(&scenario(), 1500, true).unwrap_or_else(|_| panic!("it can be planned"));
+        assert_eq!(plan.hosts, [0, 1, 2]);
+        let names: Vec<&str> = plan.lanes.iter().map(|lane| lane.name.as_str()).collect();
+        assert_eq!(names, ["a>b", "a>idle", "b>a", "b>idle", "idle>a", "idle>b"]);
+        assert!(plan.tasks[2].is_empty());
     }
 
     #[test]

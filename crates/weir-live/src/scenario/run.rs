@@ -1,5 +1,6 @@
 //! A live run: setup, start, samples, end, results.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -9,10 +10,11 @@ use rustix::process::Signal;
 use weir_linux::live::{LiveReport, Realtime};
 use weir_linux::process::Signals;
 use weir_linux::topology::{Happened, Neighbours, Network, Note, ProgramId};
+use weir_report::sim::NodeOutcome;
 use weir_report::{Late, why_late};
 use weir_sim::build::build;
 use weir_sim::measure::{Names, Outcome};
-use weir_sim::scenario::Scenario;
+use weir_sim::scenario::{Root, Scenario};
 use weir_traffic::host::order::{Order, Report, Role};
 
 use super::agents::{Agent, Program, soon};
@@ -23,6 +25,7 @@ use super::kinds::Carrier;
 use super::plan::{Plan, plan};
 use super::sampler::Sampler;
 use super::watch::{Counts, Sign, Watch};
+use crate::lab::{Board, Containers, Ending, Lab, LabResults};
 use crate::session::{
     Control, Emulation, LiveSession, Observation, Prepared, SessionConfig, Tuning,
 };
@@ -44,12 +47,18 @@ pub struct ScenarioSetup {
     pub tuning: Tuning,
     /// The command that runs [`weir_traffic::host::run`] on its standard input and output.
     pub generator: Vec<OsString>,
+    /// The name of the lab, with which the names of its containers begin.
+    pub name: String,
+    /// Whether the hosts stay after the end of the run, until a signal.
+    pub keep: bool,
 }
 
 /// A live run that has its hosts set up.
 #[derive(Debug)]
 pub struct LiveScenario {
     setup: ScenarioSetup,
+    /// The programs on the hosts; `None` if only traffic uses them.
+    lab: Option<Lab>,
     plan: Plan,
     names: Names,
     prepared: Prepared<Network>,
@@ -76,6 +85,14 @@ pub struct ScenarioResults {
     pub printed: Vec<(String, Vec<u8>)>,
     /// Notes on the validity of the results.
     pub notes: Vec<String>,
+    /// The hosts with programs.
+    pub nodes: Vec<NodeOutcome>,
+    /// What these programs printed, by the names of the hosts.
+    pub logs: Vec<(String, Vec<u8>)>,
+    /// The signal that ended the run of a lab early.
+    pub signal: Option<i32>,
+    /// The first exit code other than 0 of a program with a defined end.
+    pub failed: Option<u8>,
 }
 
 /// The caller's part in a live run, by which it follows the run.
@@ -102,7 +119,11 @@ impl LiveScenario {
     /// The scenario or the machine does not allow it. The machine is unchanged after an error.
     pub fn build(setup: ScenarioSetup) -> Result<Self, ScenarioError> {
         let scenario = &setup.scenario;
-        let plan = plan(scenario, setup.mtu, setup.neighbours)?;
+        let is_lab = setup.keep || scenario.is_lab();
+        let mut plan = plan(scenario, setup.mtu, setup.neighbours, is_lab)?;
+        let mut containers = Containers::new(&setup.name);
+        add_networks(scenario, &mut plan, &mut containers)?;
+        let lab = is_lab.then(|| Lab::new(scenario, &plan.hosts, &setup.file, containers));
         let names = build(scenario, scenario.seed)?.names;
         let (watched, signs) = watched(scenario, &plan);
         // Observing frames costs time. The generators count the arrivals of datagrams, so only
@@ -117,7 +138,7 @@ impl LiveScenario {
                 .tuning(setup.tuning)
                 .observation(observation);
         let prepared = LiveSession::build(config)?;
-        Ok(Self { setup, plan, names, prepared, counts, watched })
+        Ok(Self { setup, lab, plan, names, prepared, counts, watched })
     }
 
     /// Limitations of the hosts that the user should know.
@@ -126,30 +147,69 @@ impl LiveScenario {
         self.prepared.notes()
     }
 
+    /// The states of a lab's hosts, which change while it runs.
+    #[must_use]
+    pub fn board(&self) -> Option<Board> {
+        self.lab.as_ref().map(|lab| lab.board().clone())
+    }
+
     /// Executes the run, and undoes every change to the machine.
     ///
     /// # Errors
     /// A process or the links failed before the end.
     pub fn run(self, signals: &Signals, follower: &mut dyn Follower) -> Result<Ran, ScenarioError> {
-        let Self { setup, plan, names, prepared, counts, watched } = self;
+        let Self { setup, mut lab, plan, names, prepared, counts, watched } = self;
         let mut session = prepared.start()?;
         follower.started(session.control());
         let run = Run::new(&setup, &plan, &watched, session.control(), counts);
-        let collected = run.execute(&mut session, signals, follower);
+        let collected = run.execute(&mut session, signals, follower, lab.as_mut());
+        if let (Some(lab), Ok(_)) = (&mut lab, &collected) {
+            lab.stop(&mut session, signals);
+        }
         let stopped = session.stop();
+        // This also removes the containers.
+        let LabResults { nodes, logs, notes: of_lab, failed } =
+            lab.map(Lab::finish).unwrap_or_default();
         let (collected, finished) = (collected?, stopped?);
-        let Collected { mut seen, mut notes, printed } = match collected {
+        let Collected { mut seen, mut notes, printed, signal, end } = match collected {
             Ok(collected) => collected,
             Err(signal) => return Ok(Ran::Signal(signal)),
         };
+        notes.extend(of_lab);
         let report = finished.report();
         seen.drained = report.lanes.iter().map(|lane| lane.counters.backlog_packets == 0).collect();
         seen.events = report.lanes.iter().map(|lane| lane.counters.packets_in).sum();
         notes.extend(warnings(report));
         let scenario = &setup.scenario;
-        let outcome = outcome(scenario, scenario.seed, &names, &plan, seen);
-        Ok(Ran::Complete(Box::new(ScenarioResults { outcome, printed, notes })))
+        let outcome = outcome(scenario, scenario.seed, &names, &plan, end, seen);
+        Ok(Ran::Complete(Box::new(ScenarioResults {
+            outcome,
+            printed,
+            notes,
+            nodes,
+            logs,
+            signal,
+            failed,
+        })))
     }
+}
+
+/// Creates the containers that have the networks of containers, for the hosts of the plan.
+fn add_networks(
+    scenario: &Scenario,
+    plan: &mut Plan,
+    containers: &mut Containers,
+) -> Result<(), ScenarioError> {
+    let hosts = &plan.setup.hosts;
+    let names: Vec<_> = hosts.iter().map(|host| (host.name.clone(), host.address)).collect();
+    for (host, &number) in plan.hosts.iter().enumerate() {
+        let node = &scenario.nodes[number];
+        if let Some(Root::Image { engine, .. }) = node.program.as_ref().map(|p| &p.root) {
+            let namespace = containers.add_network(number, &node.name, *engine, &names)?;
+            plan.setup.namespaces.insert(host, namespace);
+        }
+    }
+    Ok(())
 }
 
 /// Warnings about the live loop that affect the results.
@@ -221,6 +281,10 @@ struct Collected {
     seen: Seen,
     notes: Vec<String>,
     printed: Vec<(String, Vec<u8>)>,
+    /// The signal that ended the run early.
+    signal: Option<i32>,
+    /// The end of the run, after its start.
+    end: Duration,
 }
 
 /// An action at a certain time of the run.
@@ -275,22 +339,55 @@ impl<'a> Run<'a> {
         session: &mut LiveSession<Network>,
         signals: &Signals,
         follower: &mut dyn Follower,
+        mut lab: Option<&mut Lab>,
     ) -> Result<Result<Collected, i32>, ScenarioError> {
+        if let Some(lab) = &mut lab {
+            lab.hold(session)?;
+            match lab.bring_up(session, signals)? {
+                None => {}
+                Some(Ending::Signal(number)) => return Ok(Err(number)),
+                Some(Ending::Links) => return Err(Gone::Links.into()),
+                Some(Ending::Wait(error)) => return Err(ScenarioError::Wait(error)),
+            }
+        }
         let (mut agents, began) = self.begin(session)?;
         follower.begins(began);
+        if let Some(lab) = &mut lab {
+            lab.start_clock();
+        }
         let ids: Vec<ProgramId> = agents.iter().map(|(_, agent)| agent.id()).collect();
         let mut programs: BTreeMap<ProgramId, (usize, Program)> = BTreeMap::new();
         let mut notes = Vec::new();
         let mut steps = self.steps();
+        let planned = steps.iter().filter(|(_, step)| matches!(step, Step::Program(_))).count();
+        // A lab without generators ends with its programs and those of its traffic.
+        let may_end = lab.is_some() && agents.is_empty() && !self.setup.keep;
+        let over = Cell::new(0);
+        let is_over = || may_end && over.get() == planned;
+        let (mut signal, mut end) = (None, Duration::from_nanos(self.order.duration_ns));
         while let Some((at, step)) = steps.pop() {
             let mut ended = |id, code| {
-                if let (Some((flow, _)), true) = (programs.get(&id), code != 0) {
+                let Some((flow, _)) = programs.get(&id) else { return };
+                over.set(over.get() + 1);
+                if code != 0 {
                     let group = &self.plan.flows[*flow].group;
                     notes.push(format!("{group} ended with exit code {code}"));
                 }
             };
-            if let Some(signal) = wait(session, signals, began + at, &ids, &mut ended)? {
-                return Ok(Err(signal));
+            let mut waiting = Waiting { signals, agents: &ids, lab: lab.as_deref_mut() };
+            let until = Some(began + at);
+            let waited = waiting.wait(session, until, &is_over, &mut ended)?;
+            match waited {
+                Waited::Time => {}
+                Waited::Signal(number) if lab.is_none() => return Ok(Err(number)),
+                Waited::Signal(_) | Waited::Over => {
+                    if let Waited::Signal(number) = waited {
+                        signal = Some(number);
+                    }
+                    end = began.elapsed().clamp(Duration::from_nanos(1), end);
+                    self.sampler.close()?;
+                    break;
+                }
             }
             match step {
                 Step::Zero => self.sampler.zero()?,
@@ -314,6 +411,12 @@ impl<'a> Run<'a> {
             watched: self.watched.iter().copied().zip(counts.into_iter().zip(flows)).collect(),
             ..Seen::default()
         };
+        if signal.is_some() && !agents.is_empty() {
+            let what = "the run was ended early: generated traffic is not counted at its hosts";
+            notes.push(what.to_owned());
+            // Their reports come at the end of the scenario's duration.
+            agents.clear();
+        }
         for (host, agent) in agents.drain(..) {
             let report = agent.report()?;
             let name = &self.plan.setup.hosts[host].name;
@@ -323,10 +426,15 @@ impl<'a> Run<'a> {
         // By now the generators have also received the packets that arrived after the end.
         let drops = self.sampler.counts()?.into_iter().map(|count| count.all_drops());
         seen.all_drops = self.watched.iter().copied().zip(drops).collect();
+        if self.setup.keep && signal.is_none() {
+            let mut waiting = Waiting { signals, agents: &[], lab };
+            // The generators end after their reports.
+            waiting.wait(session, None, &|| false, &mut |_, _| {})?;
+        }
         let printed = programs
             .into_values()
             .map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));
-        Ok(Ok(Collected { seen, notes, printed: printed.collect() }))
+        Ok(Ok(Collected { seen, notes, printed: printed.collect(), signal, end }))
     }
 
     /// Starts the generators, waits until all are ready, and sends them the start time. Returns the
@@ -404,22 +512,58 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Waits until a time; returns the number of a signal that ends the run. Calls `ended` for each
-/// program that ends in the meantime.
-fn wait(
-    session: &mut LiveSession<Network>,
-    signals: &Signals,
-    until: Instant,
-    agents: &[ProgramId],
-    ended: &mut dyn FnMut(ProgramId, u8),
-) -> Result<Option<i32>, ScenarioError> {
-    loop {
-        match session.wait_until(signals, Some(until)).map_err(ScenarioError::Wait)? {
-            Happened::Time => return Ok(None),
-            Happened::Signal(number) => return Ok(Some(number)),
-            Happened::Stopped => return Err(Gone::Links.into()),
-            Happened::Ended(id, _) if agents.contains(&id) => return Err(Gone::Traffic.into()),
-            Happened::Ended(id, code) => ended(id, code),
+/// What concerns every wait of a run.
+struct Waiting<'a> {
+    signals: &'a Signals,
+    agents: &'a [ProgramId],
+    lab: Option<&'a mut Lab>,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    /// The time was reached.
+    Time,
+    /// This signal arrived.
+    Signal(i32),
+    /// All programs of the lab that count have ended.
+    Over,
+}
+
+impl Waiting<'_> {
+    /// Waits until a time, a signal, or the end of a lab's programs while `may_end` holds. Drives
+    /// the lab, and calls `ended` for each program that ends in the meantime.
+    fn wait(
+        &mut self,
+        session: &mut LiveSession<Network>,
+        until: Option<Instant>,
+        may_end: &dyn Fn() -> bool,
+        ended: &mut dyn FnMut(ProgramId, u8),
+    ) -> Result<Waited, ScenarioError> {
+        loop {
+            let mut next = until;
+            if let Some(lab) = &mut self.lab {
+                let due = lab.advance(session, Instant::now())?;
+                next = [until, due].into_iter().flatten().min();
+                if may_end() && lab.is_over() {
+                    return Ok(Waited::Over);
+                }
+            }
+            match session.wait_until(self.signals, next).map_err(ScenarioError::Wait)? {
+                Happened::Time if next == until => return Ok(Waited::Time),
+                Happened::Time => {}
+                Happened::Signal(number) => return Ok(Waited::Signal(number)),
+                Happened::Stopped => return Err(Gone::Links.into()),
+                Happened::Ended(id, _) if self.agents.contains(&id) => {
+                    return Err(Gone::Traffic.into());
+                }
+                Happened::Ended(id, code) => {
+                    if let Some(lab) = &mut self.lab {
+                        lab.ended(id, code)?;
+                    }
+                    ended(id, code);
+                }
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ use weir_linux::port::AnyPort;
 use weir_linux::process::Signals;
 use weir_linux::resident::Resident;
 use weir_linux::topology::{
-    End, Happened, Launch, Network, Note, Outcome, ProgramId, Session, Side, SpawnError,
+    End, Happened, Hold, Launch, Network, Note, Outcome, ProgramId, Session, Side, SpawnError, Task,
 };
 use weir_report::pcap::{Interface, LinkType};
 use weir_rules::canonical;
@@ -150,6 +150,36 @@ impl LiveSession<Network> {
     /// There is no such host.
     pub fn launch(&mut self, host: usize, launch: Launch) -> Result<ProgramId, SpawnError> {
         self.place.spawn(host, launch)
+    }
+
+    /// Makes the namespaces of a host for several commands.
+    ///
+    /// # Errors
+    /// The namespaces cannot be made, or the root file system cannot be entered.
+    ///
+    /// # Panics
+    /// There is no such host.
+    pub fn hold(&mut self, host: usize, hold: &Hold) -> Result<(), SpawnError> {
+        self.place.hold(host, hold)
+    }
+
+    /// The process 1 of a host's namespaces; `None` before [`Self::hold`].
+    pub fn holder(&self, host: usize) -> Option<u32> {
+        self.place.holder(host)
+    }
+
+    /// Starts a command in the namespaces that [`Self::hold`] has made, or on the machine if `host`
+    /// is `None`.
+    ///
+    /// # Errors
+    /// The command cannot be executed, or the host has no namespaces for commands.
+    pub fn start_task(&mut self, host: Option<usize>, task: Task) -> Result<ProgramId, SpawnError> {
+        self.place.start(host, task)
+    }
+
+    /// Ends a program or command at once.
+    pub fn kill(&mut self, program: ProgramId) {
+        self.place.kill(program);
     }
 
     /// Waits until a program ends, a signal arrives, the session is stopped, or the time `until`.
