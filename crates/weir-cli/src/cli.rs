@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Change(crate::sessions::ChangeArgs),
     /// Show what the links of a session do now: rates, packets, drops, queueing delays.
     Stats(crate::sessions::StatsArgs),
+    /// Run a command in a host of a lab: a scenario with programs or containers.
+    Exec(crate::sessions::ExecArgs),
     /// End a session, as SIGTERM does.
     Stop(crate::sessions::StopArgs),
     /// Generate the traffic of one host of a live scenario; `weir live` starts this command.

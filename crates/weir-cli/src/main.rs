@@ -113,6 +113,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Ps(args) => sessions::ps(&args),
         Command::Change(args) => sessions::change(&args),
         Command::Stats(args) => sessions::stats(&args),
+        Command::Exec(args) => sessions::exec(args),
         Command::Stop(args) => sessions::stop(&args),
         Command::Traffic => traffic::traffic(),
         Command::Watch(args) => watch::watch(&args),

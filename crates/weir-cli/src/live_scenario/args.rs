@@ -49,6 +49,9 @@ pub(crate) struct LiveArgs {
     pub(crate) arp: crate::args::ArpArg,
     #[command(flatten)]
     pub(crate) plan: crate::args::PlanArgs,
+    /// Leave the hosts up after the end of the run, until ^C or `weir stop`.
+    #[arg(long, conflicts_with = "runs", help_heading = "Control")]
+    pub(crate) keep: bool,
     /// Name for `weir ps`, `weir change` and `weir stop` [default: the scenario's file].
     #[arg(
         long,
@@ -92,4 +95,5 @@ const EXAMPLES: &str = "Examples:
   weir live two-hosts.toml
   weir live busy-line.toml --runs 5
   weir live two-hosts.toml --set duration=10s --out results
-  weir live busy-line.toml --at 10s 'line bw 1Mbit/s' --at 20s reset";
+  weir live busy-line.toml --at 10s 'line bw 1Mbit/s' --at 20s reset
+  weir live lab.toml --keep                 then, elsewhere: weir exec web sh";

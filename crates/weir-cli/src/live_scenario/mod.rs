@@ -34,7 +34,8 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
         cpu: args.cpu,
         ..Tuning::default()
     };
-    let (mut outcomes, mut printed) = (Vec::new(), Vec::new());
+    let mut collected = results::Collected::default();
+    let mut code = ExitCode::SUCCESS;
     for run in 0..u64::from(args.runs) {
         let mut scenario = source.scenario.clone();
         scenario.seed = scenario.seed.saturating_add(run);
@@ -47,6 +48,8 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
             neighbours: neighbours(args.arp),
             tuning,
             generator: vec!["/proc/self/exe".into(), "traffic".into()],
+            name: String::new(),
+            keep: args.keep,
         };
         let results = match once(setup, args, plan.clone(), run == 0)? {
             Ran::Complete(results) => results,
@@ -59,24 +62,48 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
             let place = if several { format!("seed {seed}: ") } else { String::new() };
             say(format_args!("weir: note: {place}{note}\n"));
         }
-        outcomes.push(results.outcome);
+        collected.outcomes.push(results.outcome);
+        collected.nodes.push(results.nodes);
         let named = |name: String| if several { format!("{name}.{seed}") } else { name };
-        printed.extend(results.printed.into_iter().map(|(name, text)| (named(name), text)));
+        let named = |(name, text): (String, Vec<u8>)| (named(name), text);
+        collected.printed.extend(results.printed.into_iter().map(named));
+        collected.logs.extend(results.logs.into_iter().map(named));
+        if let Some(failed) = results.failed {
+            code = ExitCode::from(failed);
+        }
+        if let Some(number) = results.signal.filter(|_| !args.keep) {
+            code = ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX));
+            break;
+        }
     }
-    results::write(args, &source, outcomes, &printed)
+    results::write(args, &source, collected)?;
+    Ok(code)
 }
 
 /// Makes one run. The first run takes the signals after its setup, before any thread starts.
-fn once(setup: ScenarioSetup, args: &LiveArgs, plan: Plan, is_first: bool) -> Result<Ran, Failure> {
+fn once(
+    mut setup: ScenarioSetup,
+    args: &LiveArgs,
+    plan: Plan,
+    is_first: bool,
+) -> Result<Ran, Failure> {
     let (quiet, seed, scenario) = (args.quiet, setup.scenario.seed, setup.scenario.name.clone());
     let stem = args.scenario.file_stem().unwrap_or_default();
     let reserved = remote::reserve(args.name.as_ref(), &Name::of_program(stem), quiet)?;
+    setup.name = match &reserved {
+        Some(reserved) => reserved.name().to_string(),
+        None => format!("weir-{}", std::process::id()),
+    };
     let run = LiveScenario::build(setup).map_err(failure)?;
+    let reserved = reserved.map(|reserved| reserved.with_hosts(run.board()));
     for note in run.notes().iter().filter(|_| is_first) {
         say(format_args!("weir: note: {}\n", note.what));
     }
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
+    if args.keep && !quiet {
+        say(format_args!("weir: the hosts stay up until ^C or `weir stop`\n"));
+    }
     let mut remote = Remote { scenario, seed, quiet, reserved, plan: Some(plan), running: None };
     let mut ran = run.run(&signals, &mut remote).map_err(failure)?;
     let Some((changes, served, plan)) = remote.running else { return Ok(ran) };
@@ -122,6 +149,7 @@ impl Follower for Remote {
 fn failure(error: ScenarioError) -> Failure {
     match error {
         ScenarioError::Program(error) => Failure::new(error.exit_code(), error),
+        ScenarioError::Lab(error) => Failure::new(error.exit_code(), error),
         ScenarioError::Build(error) => crate::live::not_built(&error),
         error => Failure::of_weir(error),
     }

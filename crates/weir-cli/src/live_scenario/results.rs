@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use weir_report::sim::{Contents, Results, to_json};
+use weir_report::format::{count, duration};
+use weir_report::sim::{Contents, NodeOutcome, Results, to_json};
 use weir_report::write_atomic;
 use weir_sim::measure::Outcome;
 
@@ -12,9 +13,22 @@ use super::LiveArgs;
 use super::load::Source;
 use crate::output::{Failure, USAGE, print, say};
 use crate::sim::outcome_tables;
+use crate::table::Table;
 
-/// The output of the user's programs, by the names of their flows.
-pub(super) type Printed = Vec<(String, Vec<u8>)>;
+/// Texts by names.
+type Texts = Vec<(String, Vec<u8>)>;
+
+/// The results of all runs.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    pub(super) outcomes: Vec<Outcome>,
+    /// The hosts with programs, for each run.
+    pub(super) nodes: Vec<Vec<NodeOutcome>>,
+    /// The output of the user's programs, by the names of their flows.
+    pub(super) printed: Texts,
+    /// The output of the hosts' programs, by the names of the hosts.
+    pub(super) logs: Texts,
+}
 
 /// Checks, before the run, that its results can be written.
 pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
@@ -49,15 +63,23 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
 pub(super) fn write(
     args: &LiveArgs,
     source: &Source,
-    runs: Vec<Outcome>,
-    printed: &Printed,
+    collected: Collected,
 ) -> Result<ExitCode, Failure> {
-    let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs };
+    let Collected { outcomes: runs, nodes, printed, logs } = collected;
+    let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs, nodes };
     if let Some(path) = &args.out {
-        directory(path, args.force, &results, printed)?;
-    } else {
-        for (name, text) in printed.iter().filter(|(_, text)| !args.quiet && !text.is_empty()) {
-            say(format_args!("\n{name}:\n{}\n", String::from_utf8_lossy(text).trim_end()));
+        let file = |end: &'static str| {
+            move |(name, text): (String, Vec<u8>)| (format!("{name}.{end}"), text)
+        };
+        let files: Texts =
+            printed.into_iter().map(file("txt")).chain(logs.into_iter().map(file("log"))).collect();
+        directory(path, args.force, &results, &files)?;
+    } else if !args.quiet {
+        for (name, text) in printed.iter().filter(|(_, text)| !text.is_empty()) {
+            show(name, text);
+        }
+        for (name, text) in logs.iter().filter(|(_, text)| !text.is_empty()) {
+            show(name, last_part(text));
         }
     }
     match args.json.as_deref() {
@@ -68,18 +90,59 @@ pub(super) fn write(
     if args.quiet {
         Ok(ExitCode::SUCCESS)
     } else {
-        print(&format!("{}, live\n{}", source.scenario.name, outcome_tables(&results.runs)))
+        print(&format!(
+            "{}, live\n{}{}",
+            source.scenario.name,
+            outcome_tables(&results.runs),
+            hosts(&results)
+        ))
     }
+}
+
+fn show(name: &str, text: &[u8]) {
+    say(format_args!("\n{name}:\n{}\n", String::from_utf8_lossy(text).trim_end()));
+}
+
+/// The last lines of a log, for a terminal; a file has all of it.
+fn last_part(text: &[u8]) -> &[u8] {
+    let from = text.len().saturating_sub(MOST_SHOWN);
+    let cut = &text[from..];
+    match cut.iter().position(|&byte| byte == b'\n') {
+        Some(end) if from > 0 => &cut[end + 1..],
+        _ => cut,
+    }
+}
+
+/// The table of the hosts with programs; empty without any.
+fn hosts(results: &Results) -> String {
+    let mut table = Table::new(["host", "started", "up", "ended", "exit code", "printed"]);
+    let all = results.runs.iter().zip(&results.nodes);
+    let several = results.runs.len() > 1;
+    let mut any = false;
+    for (run, node) in all.flat_map(|(run, nodes)| nodes.iter().map(move |node| (run, node))) {
+        any = true;
+        let at = |time: Option<u64>| time.map_or("-".to_owned(), |ns| duration(ns as f64));
+        let code = match (node.exit_code, node.stopped) {
+            (_, true) => "stopped".to_owned(),
+            (Some(code), false) => code.to_string(),
+            (None, false) => "-".to_owned(),
+        };
+        let name = &node.name;
+        table.add_row(vec![
+            if several { format!("{name}, seed {}", run.seed) } else { name.clone() },
+            at(node.started_ns),
+            at(node.up_ns),
+            at(node.ended_ns),
+            code,
+            format!("{} B", count(node.log_bytes)),
+        ]);
+    }
+    if any { format!("\n{}", table.text()) } else { String::new() }
 }
 
 /// Writes the directory under a temporary name in the same place, and renames it when it is
 /// complete.
-fn directory(
-    path: &Path,
-    replace: bool,
-    results: &Results,
-    printed: &Printed,
-) -> Result<(), Failure> {
+fn directory(path: &Path, replace: bool, results: &Results, files: &Texts) -> Result<(), Failure> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.tmp", std::process::id()));
@@ -90,8 +153,8 @@ fn directory(
     let fill = || {
         fs::create_dir(&beside).map_err(failed)?;
         weir_report::sim::write(&beside, results, Contents::default()).map_err(Failure::of_weir)?;
-        for (name, text) in printed {
-            fs::write(beside.join(format!("{name}.txt")), text).map_err(failed)?;
+        for (name, text) in files {
+            fs::write(beside.join(name), text).map_err(failed)?;
         }
         if replace && path.exists() {
             fs::remove_dir_all(path).map_err(failed)?;
@@ -111,3 +174,6 @@ fn parent(path: &Path) -> PathBuf {
         .filter(|parent| !parent.as_os_str().is_empty())
         .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
+
+/// The most bytes of a log that are shown without --out.
+const MOST_SHOWN: usize = 4096;

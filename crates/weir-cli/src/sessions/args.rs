@@ -53,6 +53,21 @@ pub(crate) struct StatsArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `weir exec`.
+#[derive(Debug, Args)]
+#[command(after_help = EXEC_NOTES)]
+pub(crate) struct ExecArgs {
+    /// The session, as `weir ps` lists it; not needed if only one lab runs. Then the host, then the
+    /// command with its arguments.
+    #[arg(
+        value_name = "[NAME] HOST COMMAND",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<std::ffi::OsString>,
+}
+
 /// Options of `weir stop`.
 #[derive(Debug, Args)]
 #[command(after_help = STOP_NOTES)]
@@ -83,6 +98,13 @@ now` is the rate of
 departures in half a second. With --watch, everything but `inside` is about the last second.
 `queued` is the queueing delay and `late` the lateness; docs/measuring.md explains them. In a
 scenario, packets leave at the end of their paths, which follow below the links.";
+const EXEC_NOTES: &str = "Examples:
+  weir exec web ps                  in the only lab that runs
+  weir exec shop web sh             in the lab shop, on this terminal
+  weir exec client ping -c3 web
+
+The exit code is that of the command. Each lab that runs has hosts: a scenario with programs or
+containers, or any scenario that `weir live --keep` runs. docs/labs.md describes them.";
 const STOP_NOTES: &str =
     "The session ends as after SIGTERM: its program is asked to end, and ends \
 at the latest three

@@ -136,6 +136,7 @@ mod tests {
             rules,
             links: if rules { Vec::new() } else { vec![link("up"), link("down")] },
             problems: Vec::new(),
+            nodes: Vec::new(),
             version: String::new(),
         }
     }

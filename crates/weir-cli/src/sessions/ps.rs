@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use weir_control::api::SessionView;
+use weir_control::api::{NodeKind, SessionView};
 use weir_report::format::elapsed;
 
 use super::args::PsArgs;
@@ -31,7 +31,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         say(format_args!("weir: {}\n", which_run(&[])));
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{}{}", table(&views), problems(&views)))
+    print(&format!("{}{}{}", table(&views), hosts(&views), problems(&views)))
 }
 
 /// What is not shaped, a line each.
@@ -95,6 +95,32 @@ fn table(views: &[SessionView]) -> String {
     table.text()
 }
 
+/// A row for each host of a lab; empty without labs.
+fn hosts(views: &[SessionView]) -> String {
+    let headings = ["NAME", "HOST", "STATE", "EXIT CODE", "WHERE", "PROGRAM"];
+    let mut table = Table::new(headings).left_aligned();
+    let mut any = false;
+    for (view, node) in views.iter().flat_map(|view| view.nodes.iter().map(move |n| (view, n))) {
+        any = true;
+        let place = match (&node.container, node.kind) {
+            (Some(container), _) => {
+                format!("{} {container}", node.engine.as_deref().unwrap_or("container"))
+            }
+            (None, NodeKind::Rootfs) => "its own files".to_owned(),
+            (None, _) => "this machine's files".to_owned(),
+        };
+        table.add_row(vec![
+            view.name.clone(),
+            node.name.clone(),
+            node.state.to_string(),
+            node.exit_code.map_or("-".to_owned(), |code| code.to_string()),
+            place,
+            if node.program.is_empty() { "-".to_owned() } else { shortened(&node.program) },
+        ]);
+    }
+    if any { format!("\n{}", table.text()) } else { String::new() }
+}
+
 fn shortened(program: &str) -> String {
     if program.chars().count() <= MOST_PROGRAM {
         return program.to_owned();
@@ -108,7 +134,7 @@ const MOST_PROGRAM: usize = 32;
 
 #[cfg(test)]
 mod tests {
-    use weir_control::api::{SessionKind, SessionLink};
+    use weir_control::api::{NodeState, SessionKind, SessionLink, SessionNode};
 
     use super::*;
 
@@ -129,6 +155,7 @@ mod tests {
             rules,
             links,
             problems: Vec::new(),
+            nodes: Vec::new(),
             version: String::new(),
         };
         let links = vec![link("up", ""), link("down", "bw 4Mbit/s delay 20ms")];
@@ -139,5 +166,19 @@ mod tests {
         assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
         assert!(lines[2].starts_with("down  bw 4Mbit/s"), "{text}");
         assert!(lines[3].ends_with("-     by rules"), "{text}");
+        assert_eq!(hosts(&[view("b", true, Vec::new())]), "");
+        let node = SessionNode {
+            name: "web".into(),
+            kind: NodeKind::Container,
+            program: "box".into(),
+            state: NodeState::Ended,
+            exit_code: Some(3),
+            pid: None,
+            engine: Some("docker".into()),
+            container: Some("lab-web".into()),
+        };
+        let text = hosts(&[SessionView { nodes: vec![node], ..view("lab", false, Vec::new()) }]);
+        let row = text.lines().last().unwrap_or_default().trim().to_owned();
+        assert_eq!(row, "lab   web   ended  3          docker lab-web  box", "{text}");
     }
 }

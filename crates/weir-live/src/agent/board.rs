@@ -113,6 +113,7 @@ impl Session for Remote {
             rules: false,
             links,
             problems,
+            nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

@@ -50,6 +50,7 @@ impl Session for DaemonSession {
             rules: true,
             links: Vec::new(),
             problems: Vec::new(),
+            nodes: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
