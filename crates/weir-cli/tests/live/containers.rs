@@ -33,7 +33,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// An engine of the test's own. It ends when this is dropped.
-struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     lab: &'a Lab,
     /// The kind of target that the engine's containers are.
     kind: &'static str,
@@ -45,7 +45,7 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn docker(lab: &'a Lab) -> Result<Self, String> {
+    pub(crate) fn docker(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = format!("unix://{}", path("docker.sock"));
         let mut command = Command::new("dockerd");
@@ -110,7 +110,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Runs a shell command in which the word `E` calls this engine.
-    fn call(&self, line: &str) -> Done {
+    pub(crate) fn call(&self, line: &str) -> Done {
         let line = line
             .split(' ')
             .map(|word| if word == "E" { self.command.as_str() } else { word })
@@ -119,7 +119,7 @@ impl<'a> Engine<'a> {
         self.lab.launch(Command::new("sh").args(["-c", &line])).finish()
     }
 
-    fn must(&self, line: &str) -> Done {
+    pub(crate) fn must(&self, line: &str) -> Done {
         let done = self.call(line);
         assert_eq!(done.code, 0, "{line}: {done:?}");
         done
@@ -140,8 +140,13 @@ impl<'a> Engine<'a> {
 
     /// Starts `weir attach` with this engine.
     fn attach(&self, words: &[&str]) -> Running {
+        self.weir(&[&["attach"], words].concat())
+    }
+
+    /// Starts `weir` with this engine.
+    pub(crate) fn weir(&self, words: &[&str]) -> Running {
         let mut command = Command::new(weir());
-        command.arg("attach").args(words).env(self.socket.0, &self.socket.1);
+        command.args(words).env(self.socket.0, &self.socket.1);
         self.lab.launch(&mut command)
     }
 

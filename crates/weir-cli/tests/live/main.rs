@@ -25,6 +25,7 @@ mod faults;
 mod first_packet;
 mod frames;
 mod killed;
+mod labs;
 mod links;
 mod nested;
 mod outputs;
@@ -131,6 +132,7 @@ fn waiting() -> Vec<Trial> {
         owners::tests(),
         containers::tests(),
         killed::tests(),
+        labs::tests(),
         serve::tests(),
         failures::tests(),
         nested::tests(),

@@ -109,8 +109,12 @@ fn simulate(text: &str) -> Value {
         ..Plan::default()
     };
     let outcome = plan.run(&mut world, &names, &mut |_| {});
-    let results =
-        Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
+    let results = Results {
+        source: "sim".to_owned(),
+        scenario: String::new(),
+        runs: vec![outcome],
+        ..Results::default()
+    };
     document(to_json(&results).as_bytes())
 }
 
@@ -394,7 +398,7 @@ fn killed(lab: &Lab) {
 }
 
 /// Whether a process has this mark in its environment.
-fn marked(mark: &str) -> bool {
+pub(crate) fn marked(mark: &str) -> bool {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
     all.into_iter().any(|p| {
         fs::read(p.join("environ"))
