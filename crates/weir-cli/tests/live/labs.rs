@@ -358,7 +358,7 @@ fn containers(lab: &Lab) {
         }
     };
     let left = || {
-        let all = docker.must("E ps -aq; E images -q --filter label=weir.lab").stdout;
+        let all = docker.must("E ps -aq ; E images -q --filter label=weir.lab").stdout;
         all + &output_of("ip -o link | grep -c veth")
     };
     let before = left();
