@@ -9,6 +9,7 @@
 mod check;
 mod collector;
 mod edit;
+mod host_program;
 mod lab;
 mod links;
 mod model;
@@ -22,7 +23,7 @@ mod traffic;
 use weir_rules::{Diagnostics, Files};
 
 pub use edit::{EditError, Edited};
-pub use lab::{After, EngineName, Health, HostProgram, Root, Volume, Words};
+pub use host_program::{After, EngineName, Health, HostProgram, Root, Volume, Words};
 pub use model::{
     Axis, Direction, Link, MANY_PACKETS, MAX_DURATION, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS,
     MAX_RUNS, Measure, Node, NodeKind, Route, Scenario, Traffic,

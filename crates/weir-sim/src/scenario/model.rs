@@ -4,7 +4,7 @@ use weir_core::Nanos;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 use weir_rules::LinkSpec;
 
-use super::lab::HostProgram;
+use super::host_program::HostProgram;
 use crate::switch::SwitchConfig;
 use crate::traffic::{Plan, Spec};
 use crate::units::RateText;

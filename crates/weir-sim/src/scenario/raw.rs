@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::host_program::EngineName;
+
 /// A text and its place.
 pub(super) type Text = Spanned<String>;
 
@@ -252,7 +254,7 @@ pub(super) struct NodeEntry {
     #[serde(flatten)]
     common: Node,
     #[serde(flatten)]
-    host: super::lab::HostKeys,
+    host: HostKeys,
     #[serde(flatten)]
     switch: crate::switch::SwitchConfig,
 }
@@ -265,4 +267,58 @@ pub(super) struct TrafficEntry {
     common: Traffic,
     #[serde(flatten)]
     spec: crate::traffic::Spec,
+}
+
+/// Keys of a host with a program.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HostKeys {
+    /// Program of the host, in live runs only: a list is executed as it is, a text by `/bin/sh -c`.
+    #[schemars(with = "Option<OneOrMore>")]
+    pub(super) command: Option<Spanned<OneOrMore>>,
+    /// Directory that is the host's root file system; relative to the scenario's file.
+    #[schemars(with = "Option<String>")]
+    pub(super) rootfs: Option<Text>,
+    /// Image of a container that is the host.
+    #[schemars(with = "Option<String>")]
+    pub(super) image: Option<Text>,
+    /// Container engine; by default `docker` if it is installed, otherwise `podman`.
+    #[schemars(with = "Option<EngineName>")]
+    pub(super) engine: Option<Spanned<EngineName>>,
+    /// Whether writes into `rootfs` or the container fail; otherwise they are gone at the end.
+    #[schemars(with = "Option<bool>")]
+    pub(super) read_only: Option<Spanned<bool>>,
+    /// Environment variables.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
+    pub(super) env: Option<Spanned<BTreeMap<String, String>>>,
+    /// Directories and files of the machine: `host:inside` or `host:inside:ro`.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) volumes: Option<Spanned<Vec<Text>>>,
+    /// Hosts that must be up before this one starts; with `:ended`, their programs must have ended.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(super) after: Option<Spanned<Vec<Text>>>,
+    /// Whether the program has a defined end: the run is over when all such programs have ended.
+    #[schemars(with = "Option<bool>")]
+    pub(super) ends: Option<Spanned<bool>>,
+    /// When the host is up.
+    #[schemars(with = "Option<HealthKeys>")]
+    pub(super) health: Option<Spanned<HealthKeys>>,
+}
+
+/// Keys of a health check.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HealthKeys {
+    /// Command that succeeds when the host is up.
+    #[schemars(with = "OneOrMore")]
+    pub(super) command: Spanned<OneOrMore>,
+    /// Time between two checks; `500ms` by default.
+    #[schemars(with = "Option<String>")]
+    pub(super) interval: Option<Text>,
+    /// Time after which a check has failed; `2s` by default.
+    #[schemars(with = "Option<String>")]
+    pub(super) timeout: Option<Text>,
+    /// Failed checks after which the host is given up; 20 by default.
+    #[schemars(with = "Option<u32>")]
+    pub(super) retries: Option<Spanned<i64>>,
 }

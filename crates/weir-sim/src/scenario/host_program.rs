@@ -1,0 +1,123 @@
+//! Programs and containers on hosts, as a checked scenario describes them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use weir_core::Nanos;
+
+/// The program of a host, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostProgram {
+    /// The file system in which it runs.
+    pub root: Root,
+    /// The program; `None` for the program of an image.
+    pub command: Option<Words>,
+    /// Variables that are added to its environment.
+    pub env: BTreeMap<String, String>,
+    /// Directories and files of the machine that it sees.
+    pub volumes: Vec<Volume>,
+    /// What it waits for before it starts.
+    pub after: Vec<After>,
+    /// Whether it has a defined end: the run is over when all such programs have ended.
+    pub ends: bool,
+    /// How it is found out that it is up; without this, it is up when it has started.
+    pub health: Option<Health>,
+}
+
+/// The file system of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The machine's own.
+    Machine,
+    /// A directory, as it is written in the file.
+    Directory {
+        /// The directory.
+        path: String,
+        /// Whether writes fail; otherwise they go to memory.
+        read_only: bool,
+    },
+    /// A container of an image.
+    Image {
+        /// The name of the image.
+        name: String,
+        /// The engine; `None` for the one that is there.
+        engine: Option<EngineName>,
+        /// Whether writes fail.
+        read_only: bool,
+    },
+}
+
+/// A container engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// Docker.
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl EngineName {
+    /// The engine's command, which is also its name in files.
+    #[must_use]
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+        }
+    }
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// The program and its arguments; at least one word.
+    List(Vec<String>),
+    /// A text for the shell.
+    Shell(String),
+}
+
+impl Words {
+    /// The words to execute: those of the list, or a shell with the text.
+    #[must_use]
+    pub fn to_execute(&self) -> Vec<String> {
+        match self {
+            Self::List(words) => words.clone(),
+            Self::Shell(text) => vec!["/bin/sh".into(), "-c".into(), text.clone()],
+        }
+    }
+}
+
+/// A directory or file of the machine that a program sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// The path on the machine, as it is written in the file.
+    pub host: String,
+    /// The absolute path inside.
+    pub inside: String,
+    /// Whether the program cannot write to it.
+    pub read_only: bool,
+}
+
+/// A host that another one waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// The index of the node.
+    pub node: usize,
+    /// Whether its program must have ended with exit code 0; otherwise it must be up.
+    pub ended: bool,
+}
+
+/// How it is found out that a program is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The command of a check, which succeeds with exit code 0.
+    pub command: Words,
+    /// Time from the end of a check to the next one.
+    pub interval: Nanos,
+    /// The longest time that a check may take.
+    pub timeout: Nanos,
+    /// The number of failed checks after which the host is given up.
+    pub retries: u32,
+}
