@@ -104,13 +104,15 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
             }
             None => quiet_netns()?,
         };
-        let without_ipv6 = || {
-            for interface in ["all", "default"].iter().filter(|_| !ipv6 || host.ipv6.is_none()) {
-                best_effort(&format!("ipv6/conf/{interface}/disable_ipv6"), "1");
+        // A container engine turns IPv6 off in the namespaces that it makes.
+        let is_off = if ipv6 && host.ipv6.is_some() { "0" } else { "1" };
+        let decide_ipv6 = || {
+            for interface in ["all", "default"] {
+                best_effort(&format!("ipv6/conf/{interface}/disable_ipv6"), is_off);
             }
             Ok::<_, io::Error>(())
         };
-        netns.enter(without_ipv6)?;
+        netns.enter(decide_ipv6)?;
         let prefix = |address: &IpAddr| if address.is_ipv4() { setup.prefix } else { 64 };
         let addresses: Vec<(IpAddr, u8)> =
             host.addresses(ipv6).map(|address| (address, prefix(&address))).collect();
