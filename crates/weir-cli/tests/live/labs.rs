@@ -237,7 +237,7 @@ fn wrong(lab: &Lab) {
         (&format!("{serve}\nvolumes = [\"no:/x\"]"), "", 2, "for a volume"),
         (&format!("{serve}\nvolumes = [\"lab.toml:/no/such\"]"), "", 125, "/no/such"),
         ("command = [\"/no/such/program\"]", "", 127, "web: /no/such/program: there is no such"),
-        ("command = [\"/etc/hostname\"]", "", 126, "cannot be executed"),
+        ("command = [\"/etc/passwd\"]", "", 126, "cannot be executed"),
         (&format!("{serve}\nafter = [\"client\"]"), "", 2, "`client` runs no program"),
         (
             &format!("{serve}\nafter = [\"client\"]"),
