@@ -38,7 +38,8 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn two(web: &str, client: &str) -> String {
     format!(
         "duration = \"30s\"\n[[node]]\nname = \"web\"\n{web}\n[[node]]\nname = \
-         \"client\"\n{client}\n[[link]]\nname = \"access\"\nbetween = [\"web\", \"client\"]\nspec = \
+         \"client\"\n{client}\n[[link]]\nname = \"access\"\n\
+         between = [\"web\", \"client\"]\nspec = \
          \"bw 10Mbit/s delay 20ms\"\n"
     )
 }
@@ -371,7 +372,8 @@ fn containers(lab: &Lab) {
                \"http://127.0.0.1/\"]\ninterval = \"50ms\"\n";
     let wget = "wget -O - http://web/";
     let client = format!(
-        "image = \"box\"\ncommand = [\"/bin/busybox\", \"sh\", \"-c\", \"busybox {wget}; exit 4\"]\n\
+        "image = \"box\"\ncommand = [\"/bin/busybox\", \"sh\", \"-c\", \
+         \"busybox {wget}; exit 4\"]\n\
          after = [\"web\"]\nends = true"
     );
     let file = lab.file("lab.toml", &two(web, &client));

@@ -268,7 +268,7 @@ mod tests {
     use weir_rules::NoFiles;
 
     use super::*;
-    use crate::scenario::{Scenario, parse};
+    use crate::scenario::{EngineName, Scenario, parse};
 
     fn text(nodes: &str) -> String {
         format!("duration = \"1s\"\n{nodes}")
