@@ -1,11 +1,12 @@
 //! The processes that Weir starts from its own executable: the init of a program's namespaces, the
-//! janitor, the proxy, and the forwarder.
+//! janitor, the proxy, the forwarder, and the guard.
 //!
 //! A hidden first argument selects the helper, so that no second file must be installed and found.
 //! Each helper holds one end of a socket; the main process holds the other. When the main process
 //! ends, even by SIGKILL, the helper reads an end of file.
 
 mod forward;
+mod guard;
 mod init;
 mod janitor;
 mod limit;
@@ -20,6 +21,8 @@ mod volume;
 use std::process::ExitCode;
 
 use crate::sys::process::inherited_descriptor;
+
+pub use guard::{Guard, Held};
 
 pub(crate) use forward::{Entrance, Forward, Kind};
 pub(crate) use janitor::{
@@ -58,5 +61,6 @@ pub fn main_if_helper() -> Option<ExitCode> {
         Role::Proxy => proxy::run(socket),
         Role::Forward => forward::run(socket),
         Role::Sweeper => sweeper::run(socket),
+        Role::Guard => guard::run(socket),
     })
 }

@@ -19,12 +19,14 @@ pub(crate) enum Role {
     Forward,
     /// Removes the containers of a lab.
     Sweeper,
+    /// Runs commands when the main process has ended.
+    Guard,
 }
 
 impl Role {
     /// All kinds.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Sweeper];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Sweeper, Self::Guard];
 
     /// The hidden first argument that selects this helper.
     pub(super) fn word(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Role {
             Self::Proxy => "__weir-proxy",
             Self::Forward => "__weir-forward",
             Self::Sweeper => "__weir-sweeper",
+            Self::Guard => "__weir-guard",
         }
     }
 }

@@ -10,6 +10,7 @@ mod confine;
 mod error;
 mod filter;
 mod inside;
+mod job;
 mod protocol;
 mod signals;
 mod terminal;
@@ -30,6 +31,7 @@ pub use confine::{CapabilitySet as Capabilities, ConfineError, Confinement, User
 pub use error::SpawnError;
 pub use filter::filter_system_calls;
 pub(crate) use inside::{Task, TaskSpec, descriptor_of};
+pub use job::{Job, JobEvent};
 pub(crate) use protocol::{
     Event, NETNS_FILE, Order, Request, RootOrder, VolumeOrder, receive, send,
 };
@@ -302,7 +304,8 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
 
 /// The path of the executable file `name` in a directory of PATH, or in one of the directories
 /// where Debian has administration tools.
-pub(crate) fn find_tool(name: &str) -> Option<std::path::PathBuf> {
+#[must_use]
+pub fn find_tool(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
         .map(std::path::PathBuf::from);
