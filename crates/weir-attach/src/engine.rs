@@ -8,6 +8,7 @@ mod kind;
 mod running;
 mod watch;
 
+pub(crate) use api::Api;
 pub use container::{Container, LONGEST_LABEL, Labels, MOST_LABELS};
 pub(crate) use container::{MOST_CONTAINERS, shorten};
 pub use kind::Engine;

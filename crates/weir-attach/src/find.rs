@@ -94,6 +94,22 @@ impl Site {
         })
     }
 
+    /// The network namespace of a process in a container; `None` if it has ended, or is in the
+    /// namespace of this process.
+    pub(crate) fn of_started(name: &str, pid: u32) -> Result<Option<Site>, AttachError> {
+        match of_process(pid) {
+            Ok((netns, anchor, false)) => {
+                let name = name.to_owned();
+                Ok(Some(Site { name, netns, owner: None, on_host: false, group: None, anchor }))
+            }
+            Ok((_, _, true)) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => {
+                Err(AttachError::of(format!("opening the namespace of container {name}"), source))
+            }
+        }
+    }
+
     /// The site's name in results: that of the container, or the target itself.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -19,7 +19,9 @@ mod programs;
 #[cfg(not(feature = "bpf"))]
 #[path = "no_programs.rs"]
 mod programs;
+mod project;
 mod selection;
+mod starting;
 mod target;
 
 pub use attachment::{Attachment, Heartbeat, interfaces, try_out};
@@ -28,5 +30,7 @@ pub use error::AttachError;
 pub use find::Site;
 pub use nri::{Nri, Pod, PodSeen};
 pub use pattern::Pattern;
+pub use project::{Member, Networks, docker_answers, members};
 pub use selection::{Owner, PortRange, Prefix, Selection};
+pub use starting::{Begun, Started, Starting};
 pub use target::Target;

@@ -15,7 +15,10 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     let api = Api::of(engine)?;
     let listed: Vec<Listed> = api.get(LIST)?;
     let mut containers = Vec::new();
-    for item in listed.iter().filter(|item| item.fits(pattern)) {
+    // The engine does not answer requests about a container that is starting. The list shows that it
+    // does not run yet.
+    let runs = |item: &&Listed| item.fits(pattern) && !NOT_RUNNING.contains(&&*item.state);
+    for item in listed.iter().filter(runs) {
         if containers.len() >= MOST_CONTAINERS {
             return Err(AttachError::Engine(format!(
                 "more than {MOST_CONTAINERS} containers match {engine}:{pattern}"
@@ -46,5 +49,7 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     Ok(containers)
 }
 
+/// The states in the list of a container that has no process.
+const NOT_RUNNING: [&str; 3] = ["created", "exited", "dead"];
 /// The most names in an error.
 const MOST_NAMES: usize = 20;

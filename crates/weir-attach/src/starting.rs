@@ -1,0 +1,162 @@
+//! Finds a container that an engine is starting, between the setup of its network and its program.
+//!
+//! While a container starts, the engine's API does not answer requests about it. The runtime has
+//! put a process into the container's control group by then, and the path of the group contains the
+//! identifier of the container, which is known from its creation on. The process executes the
+//! program only after the network is set up, which leaves some tens of milliseconds to stop it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::AttachError;
+use crate::find::Site;
+
+/// A container that may start at any time.
+#[derive(Clone, Debug, Default)]
+pub struct Starting {
+    /// The files that list the processes of the container's control group, by kind of engine and
+    /// version of the groups. At most some of them exist.
+    lists: Vec<PathBuf>,
+}
+
+/// A container that has a network namespace.
+#[derive(Debug)]
+pub struct Started {
+    /// The container.
+    pub site: Site,
+    /// Tells whether its program has begun.
+    pub begun: Begun,
+}
+
+/// Tells whether the program of a container has begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// The first process of the container.
+    pid: u32,
+}
+
+impl Starting {
+    /// The container with this identifier, and this parent of its control group (empty for the
+    /// engine's default).
+    pub(crate) fn new(id: &str, parent: &str) -> Starting {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        Starting { lists: lists(&mounts, id, parent) }
+    }
+
+    /// The container, named `name`, as soon as its namespace has an interface with this name;
+    /// `None` if it does not run, or if its control group is not found.
+    ///
+    /// # Errors
+    /// Its namespace cannot be opened.
+    pub fn find(&self, name: &str, interface: &str) -> Result<Option<Started>, AttachError> {
+        let Some(pid) = self.lists.iter().find_map(|list| first_inside(list)) else {
+            return Ok(None);
+        };
+        if !has_interface(pid, interface) {
+            return Ok(None);
+        }
+        let begun = Begun { pid };
+        Ok(Site::of_started(name, pid)?.map(|site| Started { site, begun }))
+    }
+}
+
+impl Begun {
+    /// The number of the container's first process.
+    #[must_use]
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
+    /// Whether the program has begun. Before that, the process is still one of the
+    /// runtime.
+    #[must_use]
+    pub fn has_begun(self) -> bool {
+        let comm = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        !RUNTIMES.iter().any(|runtime| comm.starts_with(runtime))
+    }
+}
+
+/// The first process of a control group that is in another network namespace than this process.
+fn first_inside(list: &Path) -> Option<u32> {
+    let text = fs::read_to_string(list).ok()?;
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let own = namespace("self");
+    let inside = text.lines().take(MOST_PROCESSES).filter_map(|line| {
+        let pid: u32 = line.trim().parse().ok()?;
+        let theirs = namespace(line.trim())?;
+        (Some(theirs) != own).then_some(pid)
+    });
+    inside.min()
+}
+
+fn has_interface(pid: u32, name: &str) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+    text.lines().any(|line| line.split_once(':').is_some_and(|(own, _)| own.trim() == name))
+}
+
+/// The lists of processes for a container, in the text of `/proc/self/mountinfo`.
+fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
+    let mut lists = Vec::new();
+    let mut has_first = false;
+    for line in mounts.lines() {
+        let Some((fields, kind)) = line.split_once(" - ") else { continue };
+        let is_second = kind.starts_with("cgroup2 ");
+        // The hierarchies of version 1 have the same groups, except the one of systemd.
+        let is_first = !has_first && kind.starts_with("cgroup ") && !kind.contains("name=");
+        let Some(point) = fields.split(' ').nth(4).filter(|_| is_second || is_first) else {
+            continue;
+        };
+        has_first |= is_first;
+        let parents = if parent.is_empty() { vec!["docker", "system.slice"] } else { vec![parent] };
+        for parent in parents {
+            let parent = Path::new(point).join(parent.trim_start_matches('/'));
+            for group in [id.to_owned(), format!("docker-{id}.scope")] {
+                lists.push(parent.join(group).join("cgroup.procs"));
+            }
+        }
+    }
+    lists
+}
+
+/// The starts of the names of processes before they execute the container's program.
+const RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
+/// The most processes of a container that are looked at.
+const MOST_PROCESSES: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_has_a_list_in_each_version_of_the_groups() {
+        let second = "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let first = "32 23 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
+                     33 23 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+                     34 23 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let shown = |mounts: &str, parent| -> Vec<String> {
+            lists(mounts, "ab12", parent).iter().map(|path| path.display().to_string()).collect()
+        };
+        assert!(shown(second, "").contains(&"/sys/fs/cgroup/docker/ab12/cgroup.procs".to_owned()));
+        let scope = "/sys/fs/cgroup/system.slice/docker-ab12.scope/cgroup.procs".to_owned();
+        assert!(shown(second, "").contains(&scope));
+        let both = shown(&(second.to_owned() + first), "/jobs");
+        assert!(both.contains(&"/sys/fs/cgroup/pids/jobs/ab12/cgroup.procs".to_owned()));
+        assert!(both.iter().all(|path| !path.contains("systemd") && !path.contains("cpu")));
+        assert_eq!(both.len(), 4);
+        assert!(shown("", "").is_empty() && shown("x - cgroup2 \n1 - cgroup", "").is_empty());
+    }
+
+    #[test]
+    fn a_container_without_a_group_does_not_run() {
+        let starting = Starting::new("no-such-container", "");
+        assert!(starting.find("web", "eth0").expect("no error").is_none());
+        assert!(Starting::default().find("web", "eth0").expect("no error").is_none());
+    }
+
+    #[test]
+    fn interfaces_of_a_process_are_found_by_their_whole_names() {
+        let pid = std::process::id();
+        assert!(has_interface(pid, "lo"));
+        assert!(!has_interface(pid, "l") && !has_interface(pid, ""));
+    }
+}
