@@ -3,21 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use weir_attach::{AttachError, Attachment, Heartbeat, Selection, Site, Target, interfaces};
+use weir_attach::{
+    AttachError, Attachment, Heartbeat, Selection, Site, Starting, Target, interfaces,
+};
 use weir_core::Nanos;
 use weir_linux::clock;
+use weir_linux::helper::Guard;
 use weir_linux::live::{Gso, LaneConfig};
 use weir_linux::port::{AbsentPort, AnyPort};
-use weir_linux::process::{Signals, Stopper};
-use weir_linux::topology::{self, End, Happened, Note, SetupError};
+use weir_linux::process::Stopper;
+use weir_linux::topology::{End, Note, SetupError};
 use weir_rules::LinkSpec;
 
-use super::LiveSession;
 use super::config::{Emulation, Lanes, Link, NamedLink};
 use super::control::Control;
 use super::surroundings::{Place, Surroundings, private};
@@ -33,6 +33,21 @@ pub struct AttachSetup {
     pub selection: Selection,
 }
 
+/// An interface of a container that has not started yet.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    /// Index of the target that finds the container once it runs.
+    pub target: usize,
+    /// Name of the container.
+    pub container: String,
+    /// Name of the interface.
+    pub interface: String,
+    /// Name in messages and results.
+    pub label: String,
+    /// Finds the container while it starts.
+    pub starting: Starting,
+}
+
 /// Targets that are attached. Dropping this restores their direct traffic.
 #[derive(Debug)]
 pub struct Attached {
@@ -41,12 +56,12 @@ pub struct Attached {
     ports: Vec<AnyPort>,
     ends: Vec<End>,
     notes: Vec<Note>,
-    stopper: Stopper,
-    beats: Beats,
+    pub(super) stopper: Stopper,
+    pub(super) beats: Beats,
 }
 
 /// The heartbeats of all attachments, shared with the thread that sends them.
-type Beats = Arc<Mutex<Vec<Heartbeat>>>;
+pub(super) type Beats = Arc<Mutex<Vec<Heartbeat>>>;
 
 /// One interface of one site of a target.
 #[derive(Debug)]
@@ -65,24 +80,15 @@ struct Slot {
     departures: u32,
     /// The reason why the last attempt failed.
     failure: Option<String>,
-}
-
-/// What ended [`LiveSession::follow`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FollowEnd {
-    /// This process received this signal.
-    Signal(i32),
-    /// The session was stopped, or its loop failed.
-    Stopped,
-    /// The time has passed.
-    Time,
-    /// No target exists any more, and none of them can return.
-    Gone,
+    /// How the container is found while it starts, if the session began before it.
+    awaited: Option<Starting>,
+    /// The number of starts whose first packets may have passed unshaped.
+    late: u32,
 }
 
 impl AttachSetup {
     /// Finds the targets and redirects their packets. All packets pass unshaped until
-    /// [`LiveSession::follow`].
+    /// [`super::LiveSession::follow`].
     ///
     /// # Errors
     /// A target cannot be attached; the traffic of all targets is then as before.
@@ -99,15 +105,7 @@ impl AttachSetup {
             return Err(AttachError::TooMany { count, most: MOST_INTERFACES });
         }
         allow_files(count)?;
-        let mut attached = Attached {
-            slots: Vec::new(),
-            ports: Vec::new(),
-            ends: Vec::new(),
-            notes: Vec::new(),
-            stopper: Stopper::new()?,
-            beats: Beats::default(),
-            setup: self,
-        };
+        let mut attached = Attached::new(self)?;
         for (target, site, names) in found {
             for interface in &names {
                 let label = match names.len() {
@@ -120,9 +118,55 @@ impl AttachSetup {
         attached.share_beats();
         Ok(attached)
     }
+
+    /// Redirects the packets of these interfaces when their containers start, in
+    /// [`super::LiveSession::follow_job`]. The targets need not exist yet.
+    ///
+    /// # Errors
+    /// There are too many interfaces, or too few descriptors.
+    pub fn await_all(self, awaited: Vec<Awaited>) -> Result<Attached, AttachError> {
+        let count = awaited.len();
+        if count > MOST_INTERFACES {
+            return Err(AttachError::TooMany { count, most: MOST_INTERFACES });
+        }
+        allow_files(count)?;
+        let mut attached = Attached::new(self)?;
+        for slot in awaited {
+            for _ in 0..2 {
+                let absent = AbsentPort::new(&slot.interface).map_err(io::Error::from)?;
+                attached.ports.push(AnyPort::Absent(absent));
+            }
+            attached.add_ends(&slot.label, &slot.interface);
+            attached.slots.push(Slot {
+                target: slot.target,
+                site: slot.container,
+                interface: slot.interface,
+                label: slot.label,
+                current: None,
+                missed: 0,
+                departures: 0,
+                failure: None,
+                awaited: Some(slot.starting),
+                late: 0,
+            });
+        }
+        Ok(attached)
+    }
 }
 
 impl Attached {
+    fn new(setup: AttachSetup) -> io::Result<Attached> {
+        Ok(Attached {
+            slots: Vec::new(),
+            ports: Vec::new(),
+            ends: Vec::new(),
+            notes: Vec::new(),
+            stopper: Stopper::new()?,
+            beats: Beats::default(),
+            setup,
+        })
+    }
+
     /// Links for [`super::SessionConfig`], with an `up` and a `down` for each interface. With
     /// several interfaces, the names begin with that of the target.
     #[must_use]
@@ -181,14 +225,7 @@ impl Attached {
     ) -> Result<(), AttachError> {
         let (attachment, ports) = Attachment::open(site, interface, &self.selected(site))?;
         self.ports.extend(ports);
-        for name in [&*label, "network"] {
-            self.ends.push(End {
-                name: name.to_owned(),
-                interface: interface.to_owned(),
-                ipv4: None,
-                ipv6: None,
-            });
-        }
+        self.add_ends(&label, interface);
         self.slots.push(Slot {
             target,
             site: site.name().to_owned(),
@@ -198,8 +235,21 @@ impl Attached {
             missed: 0,
             departures: 0,
             failure: None,
+            awaited: None,
+            late: 0,
         });
         Ok(())
+    }
+
+    fn add_ends(&mut self, label: &str, interface: &str) {
+        for name in [label, "network"] {
+            self.ends.push(End {
+                name: name.to_owned(),
+                interface: interface.to_owned(),
+                ipv4: None,
+                ipv6: None,
+            });
+        }
     }
 
     fn selected(&self, site: &Site) -> Selection {
@@ -208,20 +258,12 @@ impl Attached {
 
     /// Detaches what has vanished, and attaches again what has returned. Returns messages about
     /// both.
-    fn refresh(&mut self, control: &Control) -> Vec<String> {
+    pub(super) fn refresh(&mut self, control: &Control) -> Vec<String> {
         let mut messages = Vec::new();
         let mut found: BTreeMap<usize, Vec<Arc<Site>>> = BTreeMap::new();
         for index in 0..self.slots.len() {
+            messages.extend(self.detach_if_gone(index, control));
             let slot = &mut self.slots[index];
-            if slot.detach_if_gone() {
-                messages.push(format!("{} is gone", slot.label));
-                for port in [2 * index, 2 * index + 1] {
-                    if let Ok(absent) = AbsentPort::new(&slot.interface) {
-                        // The session may have ended, and then needs no port.
-                        let _ = control.replace_port(port, vec![AnyPort::Absent(absent)]);
-                    }
-                }
-            }
             if slot.current.is_some() || !self.setup.targets[slot.target].returns() {
                 continue;
             }
@@ -232,18 +274,92 @@ impl Attached {
             });
             let back = sites.iter().find(|site| site.name() == slot.site);
             let Some(site) = back.cloned() else { continue };
-            messages.extend(self.attach_again(index, &site, control));
+            let Some(attached) = self.attach_again(index, &site, control) else { continue };
+            let slot = &mut self.slots[index];
+            slot.late += u32::from(attached.is_ok() && slot.awaited.is_some());
+            messages.push(match attached {
+                Ok(()) if slot.awaited.is_some() => slot.late_message(),
+                Ok(()) => format!("{} is back and shaped again", slot.label),
+                Err(message) => message,
+            });
         }
         self.share_beats();
         messages
     }
 
+    /// Detaches what has vanished, and attaches containers that are starting, while their first
+    /// processes are stopped: to attach takes longer than the engine needs to begin the program. It
+    /// takes much less time than [`Self::refresh`].
+    pub(super) fn catch(&mut self, control: &Control, guard: &Guard) -> Vec<String> {
+        let mut messages = Vec::new();
+        for index in 0..self.slots.len() {
+            let Some(starting) = self.slots[index].awaited.clone() else { continue };
+            let slot = &self.slots[index];
+            if slot.current.as_ref().is_some_and(|(site, _)| !site.exists()) {
+                messages.extend(self.detach_if_gone(index, control));
+            }
+            let slot = &self.slots[index];
+            // After a failure, `refresh` tries again.
+            if slot.current.is_some() || slot.failure.is_some() {
+                continue;
+            }
+            // A container that cannot be opened now is found by `refresh` later, which reports it.
+            let Ok(Some(started)) = starting.find(&slot.site, &slot.interface) else { continue };
+            // A program that runs already goes on without a pause.
+            let held = (!started.begun.has_begun()).then(|| guard.hold(started.begun.pid()));
+            let site = Arc::new(started.site);
+            let attached = self.attach_again(index, &site, control);
+            self.share_beats();
+            self.beat(control);
+            let has_begun = started.begun.has_begun();
+            drop(held);
+            let Some(attached) = attached else { continue };
+            let slot = &mut self.slots[index];
+            messages.push(match attached {
+                Ok(()) if has_begun => {
+                    slot.late += 1;
+                    slot.late_message()
+                }
+                Ok(()) => format!("{} is shaped from its first packet", slot.label),
+                Err(message) => message,
+            });
+        }
+        messages
+    }
+
+    fn detach_if_gone(&mut self, index: usize, control: &Control) -> Option<String> {
+        let slot = &mut self.slots[index];
+        if !slot.detach_if_gone() {
+            return None;
+        }
+        slot.failure = None;
+        for port in [2 * index, 2 * index + 1] {
+            if let Ok(absent) = AbsentPort::new(&slot.interface) {
+                // The session may have ended, and then needs no port.
+                let _ = control.replace_port(port, vec![AnyPort::Absent(absent)]);
+            }
+        }
+        // The containers of a job come and go.
+        slot.awaited.is_none().then(|| format!("{} is gone", slot.label))
+    }
+
+    /// Lets the redirections be in force, if the loop answers.
+    fn beat(&self, control: &Control) {
+        if control.counters().is_ok() {
+            let until = Nanos(clock::now().0 + ALIVE.0);
+            let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+            beats.iter().for_each(|beat| beat.beat(until));
+        }
+    }
+
+    /// Attaches to an interface that has come back, or appeared. Returns `None` if it does not exist
+    /// yet, or if the reason of the failure is known already.
     fn attach_again(
         &mut self,
         index: usize,
         site: &Arc<Site>,
         control: &Control,
-    ) -> Option<String> {
+    ) -> Option<Result<(), String>> {
         let selection = self.selected(site);
         let slot = &mut self.slots[index];
         match Attachment::open(site, &slot.interface, &selection) {
@@ -254,7 +370,7 @@ impl Attached {
                 }
                 slot.current = Some((Arc::clone(site), attachment));
                 slot.failure = None;
-                Some(format!("{} is back and shaped again", slot.label))
+                Some(Ok(()))
             }
             // An interface appears some time after its namespace.
             Err(AttachError::NoInterface { .. }) => None,
@@ -262,13 +378,13 @@ impl Attached {
                 let text = error.to_string();
                 let is_new = slot.failure.as_ref() != Some(&text);
                 slot.failure = Some(text.clone());
-                is_new.then(|| format!("{} is back but not shaped: {text}", slot.label))
+                is_new.then(|| Err(format!("{} is there but not shaped: {text}", slot.label)))
             }
         }
     }
 
     /// Whether nothing is attached, and no target can return.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.slots
             .iter()
             .all(|slot| slot.current.is_none() && !self.setup.targets[slot.target].returns())
@@ -281,7 +397,7 @@ impl Attached {
     }
 
     /// Lets all packets pass unshaped from now on.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         self.beats
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -291,6 +407,10 @@ impl Attached {
 }
 
 impl Slot {
+    fn late_message(&self) -> String {
+        format!("{} is shaped, but its program had already begun", self.label)
+    }
+
     /// Ends the redirection if the site or one of the interfaces is gone. Returns whether it
     /// has just ended.
     fn detach_if_gone(&mut self) -> bool {
@@ -302,79 +422,6 @@ impl Slot {
         self.departures += 1;
         self.current = None;
         true
-    }
-}
-
-impl LiveSession<Attached> {
-    /// Shapes the targets until a signal arrives, the session is stopped, or the time `until`.
-    /// Targets that vanish are attached again when they return; `report` receives a message about
-    /// each such event. Afterwards all packets pass unshaped, and those inside have arrived, if
-    /// that took less than two seconds.
-    ///
-    /// # Errors
-    /// Waiting itself fails.
-    pub fn follow(
-        &mut self,
-        signals: &Signals,
-        until: Option<Instant>,
-        mut report: impl FnMut(&str),
-    ) -> io::Result<FollowEnd> {
-        let over = AtomicBool::new(false);
-        let (control, beats) = (&self.control, Arc::clone(&self.place.beats));
-        let place = &mut self.place;
-        let ended = std::thread::scope(|scope| {
-            scope.spawn(|| send_beats(control, &beats, &over));
-            let ended = wait(place, control, signals, until, &mut report);
-            over.store(true, Ordering::Relaxed);
-            ended
-        });
-        self.place.release();
-        self.control.drain();
-        ended
-    }
-}
-
-fn wait(
-    place: &mut Attached,
-    control: &Control,
-    signals: &Signals,
-    until: Option<Instant>,
-    report: &mut impl FnMut(&str),
-) -> io::Result<FollowEnd> {
-    let mut pause = LOOK_EVERY;
-    loop {
-        let next = Instant::now() + pause;
-        let deadline = until.map_or(next, |until| until.min(next));
-        match topology::wait(signals, &place.stopper, Some(deadline))? {
-            Happened::Signal(number) => return Ok(FollowEnd::Signal(number)),
-            Happened::Stopped => return Ok(FollowEnd::Stopped),
-            Happened::Time | Happened::Ended(..) => {}
-        }
-        let began = Instant::now();
-        place.refresh(control).iter().for_each(|message| report(message));
-        // Looking at very many targets takes at most a tenth of the time.
-        pause = LOOK_EVERY.max(10 * began.elapsed());
-        if until.is_some_and(|until| until <= Instant::now()) {
-            return Ok(FollowEnd::Time);
-        }
-        if place.is_over() {
-            return Ok(FollowEnd::Gone);
-        }
-    }
-}
-
-/// Keeps the redirections in force for as long as the loop turns.
-fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
-    let mut last = Vec::new();
-    while !over.load(Ordering::Relaxed) {
-        let turns = control.engine().turns();
-        if turns != last {
-            last = turns;
-            let until = Nanos(clock::now().0 + ALIVE.0);
-            let beats = beats.lock().unwrap_or_else(PoisonError::into_inner);
-            beats.iter().for_each(|beat| beat.beat(until));
-        }
-        std::thread::sleep(BEAT_EVERY);
     }
 }
 
@@ -418,6 +465,10 @@ impl Place for Attached {
         &self.notes
     }
 
+    fn comes_and_goes(&self) -> bool {
+        self.slots.iter().any(|slot| slot.awaited.is_some())
+    }
+
     fn close(self) -> Vec<Note> {
         self.release();
         let mut notes = Vec::new();
@@ -432,8 +483,17 @@ impl Place for Attached {
                     slot.label
                 ));
             }
+            if slot.late > 0 {
+                note(format!(
+                    "first packets of {} may have passed unshaped, because Weir found the \
+                     container late",
+                    slot.label
+                ));
+            }
             match (slot.departures, current) {
                 (0, _) => {}
+                // The containers of a job come and go.
+                _ if slot.awaited.is_some() => {}
                 (times, Some(_)) => note(format!(
                     "{} went away and came back {times} times; its packets were not shaped in \
                      between",
@@ -457,11 +517,6 @@ const MOST_INTERFACES: usize = 1000;
 /// namespace, its owner and a netlink socket), and of the rest of the process.
 const FILES_EACH: u64 = 16;
 const FILES: u64 = 128;
-/// How often the session looks whether its targets still exist. A restarted target is shaped again
-/// about this long after its start.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Time between two heartbeats of a loop that works. An idle loop turns every 100 ms.
-const BEAT_EVERY: Duration = Duration::from_millis(50);
 /// How long packets are redirected after a heartbeat. A stopped process cuts its targets off for at
 /// most this long, and one whose loop hangs for the time of a heartbeat longer.
-const ALIVE: Nanos = Nanos::from_millis(550);
+pub(super) const ALIVE: Nanos = Nanos::from_millis(550);

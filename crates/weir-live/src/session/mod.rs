@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod error;
 pub(crate) mod held;
+pub(crate) mod follow;
 mod results;
 mod running;
 mod state;
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_core::{Emulator, Nanos};
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, Live, LiveConfig};
-use weir_linux::port::AnyPort;
+use weir_linux::port::{AnyPort, Fault};
 use weir_linux::process::Signals;
 use weir_linux::resident::Resident;
 use weir_linux::topology::{
@@ -239,10 +240,14 @@ impl<P: Place> LiveSession<P> {
     pub fn stop_within(self, within: Duration) -> Result<Finished, StopError> {
         let Self { running, control, recorder, started, place } = self;
         let report = running.stop(within);
+        let comes_and_goes = place.comes_and_goes();
         let leftovers = place.close();
         let series = control.series();
         let capture = recorder.and_then(Recorder::finish);
-        let report = report?;
+        let mut report = report?;
+        if comes_and_goes {
+            report.events.retain(|event| !matches!(event.fault, Fault::Vanished));
+        }
         let snapshot = results::snapshot(&report, series, &control.state());
         Ok(Finished { report, snapshot, capture, started, leftovers })
     }

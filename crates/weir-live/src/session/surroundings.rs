@@ -37,6 +37,12 @@ pub trait Place: private::Sealed {
     /// Limitations of the surroundings that the user should know.
     fn notes(&self) -> &[Note];
 
+    /// Whether it is usual that interfaces disappear, and no fault.
+    #[doc(hidden)]
+    fn comes_and_goes(&self) -> bool {
+        false
+    }
+
     /// Ends the remaining programs and undoes every change to the machine. Returns a note for each
     /// change that could not be undone.
     #[doc(hidden)]

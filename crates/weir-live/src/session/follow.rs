@@ -1,0 +1,175 @@
+//! Keeps targets behind their links while a session lasts, and follows those that come and go.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_core::Nanos;
+use weir_linux::clock;
+use weir_linux::helper::Guard;
+use weir_linux::process::{Job, JobEvent, Signals};
+use weir_linux::topology::{self, Happened};
+
+use super::LiveSession;
+use super::attached::{ALIVE, Attached, Beats};
+use super::control::Control;
+
+/// What ended [`LiveSession::follow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FollowEnd {
+    /// This process received this signal.
+    Signal(i32),
+    /// The session was stopped, or its loop failed.
+    Stopped,
+    /// The time has passed.
+    Time,
+    /// No target exists any more, and none of them can return.
+    Gone,
+    /// The job has ended.
+    Job {
+        /// Its exit code.
+        code: u8,
+        /// Whether it was asked to end because the time had passed.
+        timed_out: bool,
+    },
+}
+
+impl LiveSession<Attached> {
+    /// Shapes the targets until a signal arrives, the session is stopped, or the time `until`.
+    /// Targets that vanish are attached again when they return; `report` receives a message about
+    /// each such event. Afterwards all packets pass unshaped, and those inside have arrived, if
+    /// that took less than two seconds.
+    ///
+    /// # Errors
+    /// Waiting itself fails.
+    pub fn follow(
+        &mut self,
+        signals: &Signals,
+        until: Option<Instant>,
+        mut report: impl FnMut(&str),
+    ) -> io::Result<FollowEnd> {
+        self.shape_while(|place, control| wait(place, control, signals, until, &mut report))
+    }
+
+    /// Shapes the containers of a job until it ends. Signals that are sent to this process alone are
+    /// forwarded to the job; at the time `until` it is asked to end. If this process is killed,
+    /// `guard` lets a container continue that was just being attached.
+    ///
+    /// # Errors
+    /// Waiting itself fails.
+    pub fn follow_job(
+        &mut self,
+        job: &mut Job,
+        guard: &Guard,
+        signals: &Signals,
+        until: Option<Instant>,
+        mut report: impl FnMut(&str),
+    ) -> io::Result<FollowEnd> {
+        self.shape_while(|place, control| {
+            let catch = |place: &mut Attached| place.catch(control, guard);
+            wait_for_job(place, control, job, catch, signals, until, &mut report)
+        })
+    }
+
+    fn shape_while(
+        &mut self,
+        wait: impl FnOnce(&mut Attached, &Control) -> io::Result<FollowEnd>,
+    ) -> io::Result<FollowEnd> {
+        let over = AtomicBool::new(false);
+        let (control, beats) = (&self.control, Arc::clone(&self.place.beats));
+        let place = &mut self.place;
+        let ended = std::thread::scope(|scope| {
+            scope.spawn(|| send_beats(control, &beats, &over));
+            let ended = wait(place, control);
+            over.store(true, Ordering::Relaxed);
+            ended
+        });
+        self.place.release();
+        self.control.drain();
+        ended
+    }
+}
+
+fn wait(
+    place: &mut Attached,
+    control: &Control,
+    signals: &Signals,
+    until: Option<Instant>,
+    report: &mut impl FnMut(&str),
+) -> io::Result<FollowEnd> {
+    let mut pause = LOOK_EVERY;
+    loop {
+        let next = Instant::now() + pause;
+        let deadline = until.map_or(next, |until| until.min(next));
+        match topology::wait(signals, &place.stopper, Some(deadline))? {
+            Happened::Signal(number) => return Ok(FollowEnd::Signal(number)),
+            Happened::Stopped => return Ok(FollowEnd::Stopped),
+            Happened::Time | Happened::Ended(..) => {}
+        }
+        let began = Instant::now();
+        place.refresh(control).iter().for_each(|message| report(message));
+        // Looking at very many targets takes at most a tenth of the time.
+        pause = LOOK_EVERY.max(10 * began.elapsed());
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(FollowEnd::Time);
+        }
+        if place.is_over() {
+            return Ok(FollowEnd::Gone);
+        }
+    }
+}
+
+fn wait_for_job(
+    place: &mut Attached,
+    control: &Control,
+    job: &mut Job,
+    catch: impl Fn(&mut Attached) -> Vec<String>,
+    signals: &Signals,
+    until: Option<Instant>,
+    report: &mut impl FnMut(&str),
+) -> io::Result<FollowEnd> {
+    let mut timed_out = false;
+    let mut looked = Instant::now();
+    loop {
+        let next = Instant::now() + CATCH_EVERY;
+        match job.wait(signals, Some(&place.stopper), Some(next))? {
+            JobEvent::Ended(code) => return Ok(FollowEnd::Job { code, timed_out }),
+            JobEvent::Stopped => return Ok(FollowEnd::Stopped),
+            JobEvent::Time => {}
+        }
+        catch(place).iter().for_each(|message| report(message));
+        if looked.elapsed() >= LOOK_EVERY {
+            place.refresh(control).iter().for_each(|message| report(message));
+            looked = Instant::now();
+        }
+        if !timed_out && until.is_some_and(|until| until <= Instant::now()) {
+            job.terminate();
+            timed_out = true;
+        }
+    }
+}
+
+/// Keeps the redirections in force for as long as the loop turns.
+fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
+    let mut last = Vec::new();
+    while !over.load(Ordering::Relaxed) {
+        let turns = control.engine().turns();
+        if turns != last {
+            last = turns;
+            let until = Nanos(clock::now().0 + ALIVE.0);
+            let beats = beats.lock().unwrap_or_else(PoisonError::into_inner);
+            beats.iter().for_each(|beat| beat.beat(until));
+        }
+        std::thread::sleep(BEAT_EVERY);
+    }
+}
+
+/// How often the session looks whether its targets still exist. A restarted target is shaped again
+/// about this long after its start.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the session looks whether an awaited container has its network. The container's
+/// program begins some tens of milliseconds later.
+const CATCH_EVERY: Duration = Duration::from_millis(4);
+/// Time between two heartbeats of a loop that works. An idle loop turns every 100 ms.
+const BEAT_EVERY: Duration = Duration::from_millis(50);
