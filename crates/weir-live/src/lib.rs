@@ -7,6 +7,8 @@
 //! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
 //! API of the daemon; [`agent`] shapes the containers that carry labels;
 //! [`scenario`] builds a session for the hosts of a scenario.
+//! API of the daemon; [`compose`] puts the containers of a job behind links; [`scenario`] builds a session for the hosts of a scenario, and
+//! [`convert`] makes scenarios from the descriptions of other tools.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -41,6 +43,8 @@
 
 pub mod agent;
 pub mod changes;
+pub mod compose;
+pub mod convert;
 pub mod daemon;
 mod lab;
 mod links;
@@ -54,6 +58,8 @@ mod session;
 pub use lab::{Board, EngineError, LabError};
 pub use session::attached::{AttachSetup, Attached, FollowEnd};
 pub use session::held::{HeldSite, HoldEnd};
+pub use session::attached::{AttachSetup, Attached, Awaited};
+pub use session::follow::FollowEnd;
 pub use session::{
     BuildError, Capture, ChangeError, Control, Emulation, Ended, Finished, Lanes, Link,
     LiveSession, NamedLink, Observation, OpenPorts, Place, Prepared, SessionConfig, Snapshot,

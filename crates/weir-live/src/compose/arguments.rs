@@ -1,0 +1,124 @@
+//! The arguments of `compose up`, divided among the two commands that Weir runs in its place: one
+//! that creates the containers, and one that starts them.
+
+use std::ffi::{OsStr, OsString};
+
+use super::error::ComposeError;
+
+/// The arguments of the user for `compose up`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpArguments {
+    /// Options that concern the creation of containers; they are for both commands.
+    create: Vec<OsString>,
+    /// All arguments.
+    all: Vec<OsString>,
+    /// The names of services.
+    services: Vec<OsString>,
+}
+
+impl UpArguments {
+    /// Divides arguments.
+    ///
+    /// # Errors
+    /// An option would leave the containers running, or would not start them.
+    pub fn new(words: &[OsString]) -> Result<UpArguments, ComposeError> {
+        let mut arguments = UpArguments { all: words.to_vec(), ..UpArguments::default() };
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            let Some(text) = word.to_str().filter(|text| text.starts_with('-')) else {
+                arguments.services.push(word.clone());
+                continue;
+            };
+            let (name, has_value) = match text.split_once('=') {
+                Some((name, _)) => (name, true),
+                None => (text, false),
+            };
+            if REFUSED.contains(&name) {
+                return Err(ComposeError::Option { option: name.to_owned() });
+            }
+            let value =
+                if has_value || !(CREATE_WITH_VALUE.contains(&name) || VALUE.contains(&name)) {
+                    None
+                } else {
+                    rest.next()
+                };
+            if CREATE.contains(&name) || CREATE_WITH_VALUE.contains(&name) {
+                arguments.create.push(word.clone());
+                arguments.create.extend(value.cloned());
+            }
+        }
+        Ok(arguments)
+    }
+
+    /// The arguments for the command that creates the containers.
+    pub(super) fn for_creation(&self) -> impl Iterator<Item = &OsStr> {
+        let first = std::iter::once(OsStr::new("--no-start"));
+        first.chain(self.create.iter().chain(&self.services).map(OsString::as_os_str))
+    }
+
+    /// The arguments for the command that starts them.
+    pub(super) fn for_start(&self) -> impl Iterator<Item = &OsStr> {
+        self.all.iter().map(OsString::as_os_str)
+    }
+
+    /// The words that can only be names of services.
+    pub fn services(&self) -> &[OsString] {
+        &self.services
+    }
+}
+
+/// Options of the creation of containers.
+const CREATE: [&str; 8] = [
+    "--build",
+    "--no-build",
+    "--quiet-pull",
+    "--quiet-build",
+    "--no-deps",
+    "--remove-orphans",
+    "-y",
+    "--yes",
+];
+/// Such options with a value in the next word.
+const CREATE_WITH_VALUE: [&str; 2] = ["--scale", "--pull"];
+/// Other options with a value in the next word.
+const VALUE: [&str; 6] =
+    ["-t", "--timeout", "--exit-code-from", "--attach", "--no-attach", "--wait-timeout"];
+/// Options with which the command does not wait for the containers, or does not start them.
+const REFUSED: [&str; 7] = ["-d", "--detach", "--no-start", "--wait", "-w", "--watch", "--dry-run"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn divided(words: &[&str]) -> Result<(String, String), ComposeError> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let text = |words: Vec<&OsStr>| words.join(OsStr::new(" ")).into_string().unwrap();
+        let arguments = UpArguments::new(&words)?;
+        Ok((text(arguments.for_creation().collect()), text(arguments.for_start().collect())))
+    }
+
+    #[test]
+    fn the_creation_gets_its_own_options_and_the_services() {
+        let words = ["--scale", "web=3", "--build", "--exit-code-from", "client", "-t", "2", "web"];
+        let (create, start) = divided(&words).unwrap();
+        assert_eq!(create, "--no-start --scale web=3 --build web");
+        assert_eq!(start, words.join(" "));
+        let (create, _) = divided(&["--scale=web=3", "--timeout=5", "db", "--no-color"]).unwrap();
+        assert_eq!(create, "--no-start --scale=web=3 db");
+        assert_eq!(divided(&[]).unwrap(), ("--no-start".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn an_option_without_its_value_is_left_to_compose() {
+        assert_eq!(divided(&["--scale"]).unwrap().0, "--no-start --scale");
+        assert_eq!(divided(&["--exit-code-from"]).unwrap().1, "--exit-code-from");
+    }
+
+    #[test]
+    fn options_that_leave_containers_behind_are_refused() {
+        for word in REFUSED {
+            let error = divided(&["--build", word]).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! A job that a Compose file describes, put behind links.
+//!
+//! Compose creates the containers under a project name of their own. Their names, networks and
+//! control groups are then known, so each has its links before it starts, and is attached between
+//! the setup of its network and its first packet. A guard removes the project at the end, even if
+//! this process is killed.
+
+mod arguments;
+mod containers;
+mod error;
+mod project;
+
+pub use arguments::UpArguments;
+pub use containers::Containers;
+pub use error::ComposeError;
+pub use project::Project;
