@@ -8,11 +8,11 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall clean
+.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall sim-image clean
 
 help: ## list the targets
 	@echo "make TARGET:"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 setup: ## install the Debian packages for building, running and testing
 	@scripts/setup
@@ -79,6 +79,9 @@ install: build ## install the binary, man pages and completions under PREFIX (/u
 
 uninstall: ## remove the files that `make install` put under PREFIX
 	@scripts/install --remove --prefix $(DESTDIR)$(PREFIX)
+
+sim-image: build ## build the container image weir-sim for the QUIC interop runner; needs Docker
+	@packaging/sim/build --weir $(WEIR)
 
 clean: ## remove build products and reports
 	$(CARGO) clean

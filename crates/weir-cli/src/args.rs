@@ -28,6 +28,18 @@ pub(crate) struct RunArgs {
     /// `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
+    /// Run a job that a Compose file describes: each container has an access link of its own. What
+    /// follows `--` are arguments for `compose up`. May be given several times, as `-f` of Compose.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rules", "no_outside", "publish", "mtu", "arp", "backend"],
+        help_heading = "Compose"
+    )]
+    pub(crate) compose: Vec<PathBuf>,
+    /// Shape only the containers of this service; may be given several times.
+    #[arg(long, value_name = "NAME", requires = "compose", help_heading = "Compose")]
+    pub(crate) service: Vec<String>,
     /// A port of this machine that leads to a port of the program over the link, as in
     /// `8080:80`, `127.0.0.1:8080:80`, `5000:53/udp`; may be given several times. Clients connect
     /// to the machine at once, and their data crosses the link; the program sees them as `host`.
@@ -42,8 +54,8 @@ pub(crate) struct RunArgs {
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-    /// The program and its arguments.
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The program and its arguments; with --compose, arguments for `compose up`.
+    #[arg(last = true, required_unless_present = "compose", value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -611,6 +623,7 @@ const RUN_EXAMPLES: &str = "Examples:
   weir run --preset satellite -- bash
   weir run --link 10M/20ms --publish 8080:80 -- ./server
   weir run --rules site.rules -- ./client
+  weir run --compose docker-compose.yml --down 4M/20ms -- --exit-code-from client
 
 The program runs in its own network. It reaches this machine as `host`, and all other networks
 through this machine. Inside another `weir run`, `host` is the outer program's network, and the

@@ -107,16 +107,7 @@ fn shape(
     args: &CommonArgs,
 ) -> Result<ExitCode, Failure> {
     let specs = directions(&Wanted::access(&shape.access))?;
-    if shape.access.is_empty() {
-        let message = "nothing to emulate: give --up, --down, --link or --preset, such as --down \
-                       4M/20ms";
-        return Err(Failure::new(USAGE, message));
-    }
-    if args.workers > 1 {
-        let message = "--workers: one thread serves an attachment, because it uses TAP devices";
-        return Err(Failure::new(USAGE, message));
-    }
-    check_destinations(args)?;
+    check_wanted(&shape.access, args)?;
     let selection = Selection { to: shape.to, ports: shape.port, owner: None };
     let undivided = selection.is_everything() && shape.interface.iter().any(|name| name == "lo");
     let setup = AttachSetup { targets, interfaces: shape.interface, selection };
@@ -125,7 +116,38 @@ fn shape(
     if !args.quiet {
         announce(&attached, limit, undivided);
     }
-    drive(attached, &specs, words, limit, args)
+    let name = Name::of_program(words.first().map_or("attach", String::as_str).as_ref());
+    let scene = Scene { kind: SessionKind::Attach, name, words, specs: &specs, limit, args };
+    drive(attached, scene, None, |session, signals, until| {
+        let ended = session.follow(signals, until, |message| tell(message, args.quiet));
+        let note = match ended.map_err(|error| cannot_wait(&error))? {
+            FollowEnd::Time => Some("ended by --for or --timeout".to_owned()),
+            FollowEnd::Gone => Some("ended with its target".to_owned()),
+            FollowEnd::Signal(_) | FollowEnd::Stopped | FollowEnd::Job { .. } => None,
+        };
+        Ok(End { code: 0, note })
+    })
+}
+
+/// Prints a message about a target, unless the user wants none.
+pub(crate) fn tell(message: &str, quiet: bool) {
+    if !quiet {
+        say(format_args!("weir: {message}\n"));
+    }
+}
+
+/// Checks the options that all attachments share.
+pub(crate) fn check_wanted(access: &AccessArgs, args: &CommonArgs) -> Result<(), Failure> {
+    if access.is_empty() {
+        let message = "nothing to emulate: give --up, --down, --link or --preset, such as --down \
+                       4M/20ms";
+        return Err(Failure::new(USAGE, message));
+    }
+    if args.workers > 1 {
+        let message = "--workers: one thread serves an attachment, because it uses TAP devices";
+        return Err(Failure::new(USAGE, message));
+    }
+    check_destinations(args)
 }
 
 /// A time, also in minutes and hours.
@@ -167,17 +189,36 @@ fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     say(format_args!("weir: {end}; the traffic is then direct again\n"));
 }
 
-fn drive(
+/// A session that shapes what others have started.
+pub(crate) struct Scene<'a> {
+    pub(crate) kind: SessionKind,
+    /// The name of the session if --name gives none.
+    pub(crate) name: Name,
+    /// The targets or the command as words.
+    pub(crate) words: Vec<String>,
+    pub(crate) specs: &'a Directions,
+    pub(crate) limit: Option<Duration>,
+    pub(crate) args: &'a CommonArgs,
+}
+
+/// How a session ended.
+pub(crate) struct End {
+    pub(crate) code: u8,
+    pub(crate) note: Option<String>,
+}
+
+/// Starts the links, shapes until `follow` returns, and writes the results. `follow` receives the
+/// session, the signals, and the time at which the session ends.
+pub(crate) fn drive(
     attached: Attached,
-    specs: &Directions,
-    words: Vec<String>,
-    limit: Option<Duration>,
-    args: &CommonArgs,
+    scene: Scene<'_>,
+    signals: Option<&Signals>,
+    follow: impl FnOnce(&mut LiveSession<Attached>, &Signals, Option<Instant>) -> Result<End, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let emulation = attached.links(&specs.forth, &specs.back);
+    let args = scene.args;
+    let emulation = attached.links(&scene.specs.forth, &scene.specs.back);
     let plan = Plan::read(&args.plan, &emulation)?;
-    let derived = Name::of_program(words.first().map_or("attach", String::as_str).as_ref());
-    let reserved = remote::reserve(args.name.as_ref(), &derived, args.quiet)?;
+    let reserved = remote::reserve(args.name.as_ref(), &scene.name, args.quiet)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });
     let config = SessionConfig::new(attached, emulation)
         .seed(args.seed)
@@ -185,8 +226,8 @@ fn drive(
         .observation(Observation::Series { capture })
         .outlives_ports();
     let prepared = LiveSession::build(config).map_err(|error| not_built(&error))?;
-    let signals = Signals::take()
-        .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
+    let own = signals.is_none().then(take_signals).transpose()?;
+    let signals = signals.or(own.as_ref()).ok_or_else(|| Failure::of_weir("no signals"))?;
     let mut session = prepared.start().map_err(|error| match error {
         StartError::Share(error) => {
             Failure::of_weir(format!("--workers {}: {error}", args.workers))
@@ -195,52 +236,50 @@ fn drive(
     })?;
     let changes = Changes::new(session.control());
     let about = About {
-        kind: SessionKind::Attach,
-        command: words.clone(),
+        kind: scene.kind,
+        command: scene.words.clone(),
         since: wall_time(SystemTime::now()),
         seed: args.seed,
     };
     // Until the results are written: `weir stop` waits for them.
     let _served = remote::serve(reserved, about, &changes, args.quiet);
     let plan = plan.start(&changes);
-    let bar = progress(true, args);
-    let progress = bar.map(|bar| Progress::start(bar, session.control().clone(), limit));
+    let bar = progress(scene.kind == SessionKind::Attach, args);
+    let progress = bar.map(|bar| Progress::start(bar, session.control().clone(), scene.limit));
     let began = Instant::now();
-    let until = limit.and_then(|limit| began.checked_add(limit));
-    let quiet = args.quiet;
-    let ended = session.follow(&signals, until, |message| {
-        if !quiet {
-            say(format_args!("weir: {message}\n"));
-        }
-    });
+    let until = scene.limit.and_then(|limit| began.checked_add(limit));
+    let ended = follow(&mut session, signals, until);
     let lasted = began.elapsed();
     drop(progress);
     let unfinished = plan.and_then(Running::finish);
     let finished = session.stop().map_err(Failure::of_weir)?;
-    let ended = ended.map_err(|error| Failure::of_weir(format!("cannot wait: {error}")))?;
+    let ended = ended?;
     let mut info = RunInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: words,
-        exit_code: Some(0),
+        command: scene.words,
+        exit_code: Some(i32::from(ended.code)),
         started: wall_time(finished.started()),
         duration_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
         seed: args.seed,
         warnings: finished.warnings(),
         ..RunInfo::default()
     };
-    info.notes.extend(changes.notes().into_iter().chain(unfinished));
-    match ended {
-        FollowEnd::Time => info.notes.push("ended by --for or --timeout".to_owned()),
-        FollowEnd::Gone => info.notes.push("ended with its target".to_owned()),
-        FollowEnd::Signal(_) | FollowEnd::Stopped => {}
-    }
+    info.notes.extend(changes.notes().into_iter().chain(unfinished).chain(ended.note));
     let capture_error =
         finished.capture().and_then(|capture| capture.error.as_ref()).map(ToString::to_string);
     write_results(args, &finished.into_result(info))?;
     match capture_error {
         Some(error) => Err(Failure::of_weir(error)),
-        None => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::from(ended.code)),
     }
+}
+
+pub(crate) fn take_signals() -> Result<Signals, Failure> {
+    Signals::take().map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))
+}
+
+pub(crate) fn cannot_wait(error: &std::io::Error) -> Failure {
+    Failure::of_weir(format!("cannot wait: {error}"))
 }
 
 /// The longest session in minutes or hours, in seconds.

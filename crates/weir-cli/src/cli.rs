@@ -63,6 +63,8 @@ pub(crate) enum Command {
     /// Check a link specification, a script of commands or a scenario, and print its canonical
     /// form; needs no privileges.
     Check(CheckArgs),
+    /// Convert another tool's description of a network into a scenario.
+    Convert(crate::convert::ConvertArgs),
     /// Format a script: print each command in canonical form, and keep comments.
     Fmt(FmtArgs),
     /// Measure schedulers in isolation: the cost of a packet, and the service of each flow; needs

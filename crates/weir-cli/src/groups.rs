@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Emulate networks", &["run", "pair", "bridge", "attach", "host", "agent", "live", "serve"]),
     ("See and change links that run", &["ps", "change", "stats", "exec", "stop"]),
     ("Simulate, measure and watch", &["sim", "compare", "rig", "reproduce", "watch"]),
-    ("Check and look up", &["check", "fmt", "doctor", "algorithms", "presets"]),
+    ("Check and look up", &["check", "fmt", "convert", "doctor", "algorithms", "presets"]),
     (
         "Configure a daemon, in the language of ipfw and dnctl",
         &[

@@ -9,6 +9,8 @@ mod args;
 mod attach;
 mod cli;
 mod compare;
+mod compose;
+mod convert;
 mod doctor;
 mod files;
 mod groups;
@@ -103,6 +105,7 @@ fn closest_command(word: &str) -> Option<String> {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
     match cli.command {
+        Command::Run(args) if !args.compose.is_empty() => compose::run(args),
         Command::Run(args) => live::run(args),
         Command::Pair(args) => live::pair(args),
         Command::Bridge(args) => live::bridge(args),
@@ -119,6 +122,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Watch(args) => watch::watch(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Check(args) => spec::check(&args),
+        Command::Convert(args) => convert::convert(&args),
         Command::Fmt(args) => script::fmt(&args),
         Command::Rig(args) => rig::rig(&args),
         Command::Sim(args) => sim::sim(&args),

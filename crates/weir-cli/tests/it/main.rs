@@ -4,6 +4,7 @@ mod architecture;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod compare;
+mod convert;
 mod corpus;
 mod docs;
 mod help;

@@ -103,8 +103,8 @@ impl<'a> Engine<'a> {
         let root = self.lab.path("root").display().to_string();
         let done = self.call(&format!(
             "mkdir -p {root}/bin && cp {busybox} {root}/bin/busybox && ln -s busybox \
-             {root}/bin/sleep && ln -s busybox {root}/bin/ping && tar -C {root} -c . | E import - \
-             box"
+             {root}/bin/sleep && ln -s busybox {root}/bin/ping && ln -s busybox {root}/bin/sh && \
+             ln -s busybox {root}/bin/ip && tar -C {root} -c . | E import - box"
         ));
         if done.code == 0 { Ok(()) } else { Err(done.stderr) }
     }
@@ -116,7 +116,9 @@ impl<'a> Engine<'a> {
             .map(|word| if word == "E" { self.command.as_str() } else { word })
             .collect::<Vec<_>>()
             .join(" ");
-        self.lab.launch(Command::new("sh").args(["-c", &line])).finish()
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]).env(self.socket.0, &self.socket.1);
+        self.lab.launch(&mut command).finish()
     }
 
     pub(crate) fn must(&self, line: &str) -> Done {
@@ -138,6 +140,13 @@ impl<'a> Engine<'a> {
         self.must(&format!("E kill {name} && E rm -f {name}"));
     }
 
+    /// Starts `weir` with this engine.
+    pub(crate) fn weir(&self, words: &[&str]) -> Running {
+        let mut command = Command::new(weir());
+        command.args(words).env(self.socket.0, &self.socket.1);
+        self.lab.launch(&mut command)
+    }
+
     /// Starts `weir attach` with this engine.
     fn attach(&self, words: &[&str]) -> Running {
         self.weir(&[&["attach"], words].concat())
@@ -148,6 +157,7 @@ impl<'a> Engine<'a> {
         let mut command = Command::new(weir());
         command.args(words).env(self.socket.0, &self.socket.1);
         self.lab.launch(&mut command)
+        self.weir(&[&["attach"][..], words].concat())
     }
 
     fn target(&self, name: &str) -> String {

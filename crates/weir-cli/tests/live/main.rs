@@ -17,6 +17,7 @@ mod attach;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod common;
+mod compose;
 mod containers;
 mod control;
 mod ecn;
@@ -42,6 +43,7 @@ mod schema;
 mod serve;
 mod shaping;
 mod silent;
+mod sim_image;
 mod talk;
 mod verbs;
 mod watch;
@@ -131,6 +133,7 @@ fn waiting() -> Vec<Trial> {
         attach::tests(),
         owners::tests(),
         containers::tests(),
+        compose::tests(),
         killed::tests(),
         labs::tests(),
         serve::tests(),
@@ -138,6 +141,7 @@ fn waiting() -> Vec<Trial> {
         nested::tests(),
         publish::tests(),
         silent::tests(),
+        sim_image::tests(),
         faults::tests(),
         outputs::tests(),
         verbs::tests(),
