@@ -193,7 +193,7 @@ mod tests {
         let page = page_of("run");
         for part in [
             "[\\fB\\-\\-up\\fR \\fISPEC\\fR]",
-            "\n\\-\\- \\fICMD\\fR...\n",
+            "\n[\\-\\- \\fICMD\\fR...]\n",
             "[\\fB\\-\\-quiet\\fR]",
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
@@ -206,7 +206,7 @@ mod tests {
         let page = page_of("run");
         let (_, rest) = page.split_once(".SH EXAMPLES\n.PP\n.nf\n  weir run").expect("examples");
         let (examples, text) = rest.split_once(".fi\n").expect("an end");
-        assert_eq!(examples.lines().count(), 5, "{examples}");
+        assert_eq!(examples.lines().count(), 6, "{examples}");
         assert!(text.starts_with(".PP\nThe program runs in its own network."), "{text}");
     }
 

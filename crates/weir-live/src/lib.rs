@@ -5,10 +5,9 @@
 //! pass, and stopped with its results. The library does not print, read a command line or keep
 //! global state; several sessions can run in one process. [`remote`] gives a session its
 //! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
-//! API of the daemon; [`agent`] shapes the containers that carry labels;
-//! [`scenario`] builds a session for the hosts of a scenario.
-//! API of the daemon; [`compose`] puts the containers of a job behind links; [`scenario`] builds a session for the hosts of a scenario, and
-//! [`convert`] makes scenarios from the descriptions of other tools.
+//! API of the daemon; [`agent`] shapes the containers that carry labels, and [`compose`] those of a
+//! job; [`scenario`] builds a session for the hosts of a scenario, and [`convert`] makes scenarios
+//! from the descriptions of other tools.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -56,10 +55,9 @@ pub mod scenario;
 mod session;
 
 pub use lab::{Board, EngineError, LabError};
-pub use session::attached::{AttachSetup, Attached, FollowEnd};
-pub use session::held::{HeldSite, HoldEnd};
 pub use session::attached::{AttachSetup, Attached, Awaited};
 pub use session::follow::FollowEnd;
+pub use session::held::{HeldSite, HoldEnd};
 pub use session::{
     BuildError, Capture, ChangeError, Control, Emulation, Ended, Finished, Lanes, Link,
     LiveSession, NamedLink, Observation, OpenPorts, Place, Prepared, SessionConfig, Snapshot,

@@ -152,14 +152,6 @@ impl<'a> Engine<'a> {
         self.weir(&[&["attach"], words].concat())
     }
 
-    /// Starts `weir` with this engine.
-    pub(crate) fn weir(&self, words: &[&str]) -> Running {
-        let mut command = Command::new(weir());
-        command.args(words).env(self.socket.0, &self.socket.1);
-        self.lab.launch(&mut command)
-        self.weir(&[&["attach"][..], words].concat())
-    }
-
     fn target(&self, name: &str) -> String {
         format!("{}:{name}", self.kind)
     }
