@@ -207,13 +207,15 @@ pub(crate) struct End {
     pub(crate) note: Option<String>,
 }
 
+type Followed = Result<End, Failure>;
+
 /// Starts the links, shapes until `follow` returns, and writes the results. `follow` receives the
 /// session, the signals, and the time at which the session ends.
 pub(crate) fn drive(
     attached: Attached,
     scene: Scene<'_>,
     signals: Option<&Signals>,
-    follow: impl FnOnce(&mut LiveSession<Attached>, &Signals, Option<Instant>) -> Result<End, Failure>,
+    follow: impl FnOnce(&mut LiveSession<Attached>, &Signals, Option<Instant>) -> Followed,
 ) -> Result<ExitCode, Failure> {
     let args = scene.args;
     let emulation = attached.links(&scene.specs.forth, &scene.specs.back);

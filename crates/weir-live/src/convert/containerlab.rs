@@ -315,8 +315,10 @@ mod tests {
 
     #[test]
     fn groups_and_kinds_are_inherited_in_the_order_of_containerlab() {
-        let text = "topology:\n  defaults: {kind: linux, image: d}\n  kinds: {linux: {image: k}}\n  \
-                    groups: {g: {image: g}}\n  nodes:\n    a: {group: g}\n    b: {}\n    c: {image: n}\n";
+        let text = "topology:\n  defaults: {kind: linux, image: d}\n  kinds: \
+                    {linux: {image: k}}\n  \
+                    groups: {g: {image: g}}\n  nodes:\n    a: {group: g}\n    b: {}\n    \
+                    c: {image: n}\n";
         let lab = convert(text).unwrap();
         let images: Vec<&str> = lab.nodes.iter().map(|node| &*node.image).collect();
         assert_eq!(images, ["g", "k", "n"]);

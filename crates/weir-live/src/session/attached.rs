@@ -352,8 +352,8 @@ impl Attached {
         }
     }
 
-    /// Attaches to an interface that has come back, or appeared. Returns `None` if it does not exist
-    /// yet, or if the reason of the failure is known already.
+    /// Attaches to an interface that has come back, or appeared. Returns `None` if it does not
+    /// exist yet, or if the reason of the failure is known already.
     fn attach_again(
         &mut self,
         index: usize,

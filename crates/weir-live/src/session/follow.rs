@@ -52,8 +52,8 @@ impl LiveSession<Attached> {
         self.shape_while(|place, control| wait(place, control, signals, until, &mut report))
     }
 
-    /// Shapes the containers of a job until it ends. Signals that are sent to this process alone are
-    /// forwarded to the job; at the time `until` it is asked to end. If this process is killed,
+    /// Shapes the containers of a job until it ends. Signals that are sent to this process alone
+    /// are forwarded to the job; at the time `until` it is asked to end. If this process is killed,
     /// `guard` lets a container continue that was just being attached.
     ///
     /// # Errors
