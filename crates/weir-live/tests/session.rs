@@ -415,6 +415,8 @@ fn scenario(text: &str) -> ScenarioSetup {
         mtu: 1500,
         neighbours: Neighbours::Static,
         tuning: Tuning::default(),
+        name: String::new(),
+        keep: false,
         generator: vec!["/proc/self/exe".into(), "traffic".into()],
     }
 }

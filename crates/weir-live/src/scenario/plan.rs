@@ -479,7 +479,8 @@ mod tests {
 
     #[test]
     fn in_a_lab_all_hosts_reach_each_other_over_the_links() {
-        let plan = plan(&scenario(), 1500, true).unwrap_or_else(|_| panic!("it can be planned"));
+        let plan = plan(&scenario(), 1500, Neighbours::Static, true)
+            .unwrap_or_else(|_| panic!("it can be planned"));
         assert_eq!(plan.hosts, [0, 1, 2]);
         let names: Vec<&str> = plan.lanes.iter().map(|lane| lane.name.as_str()).collect();
         assert_eq!(names, ["a>b", "a>idle", "b>a", "b>idle", "idle>a", "idle>b"]);
