@@ -258,7 +258,7 @@ fn rules_are_replaced() {
         // A reset leads back to the rules that were in force when the changes began.
         let changes = Changes::new(&control);
         let start = control.rules().expect("the session has rules");
-        let words = "delete 200\nadd 300 deny tcp from any to any\npipe 7 config bw 1Mbit/s\n";
+        let words = "delete 100\nadd 300 deny tcp from any to any\npipe 7 config bw 1Mbit/s\n";
         changes.change(None, words, &NoFiles).expect("the commands are right");
         assert_ne!(control.rules().expect("rules").rules, start.rules);
         changes.reset(None).expect("rules can be reset");
