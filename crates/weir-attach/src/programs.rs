@@ -158,6 +158,10 @@ fn refused_link(errno: Errno, name: &str) -> AttachError {
     if errno == Errno::RANGE {
         return AttachError::Crowded;
     }
+    if errno == Errno::NODEV {
+        let what = format!("attaching the program {name} to an interface that is gone");
+        return AttachError::of(what, errno.into());
+    }
     AttachError::of(format!("attaching the program {name} to an interface"), errno.into())
 }
 
@@ -195,6 +199,6 @@ mod tests {
         let words = |errno| refused_link(errno, "egress").to_string();
         assert!(words(Errno::RANGE).contains("64 programs already"));
         assert!(words(Errno::ACCESS).contains("try sudo"));
-        assert!(words(Errno::NODEV).contains("the program egress"));
+        assert!(words(Errno::NODEV).contains("the program egress to an interface that is gone"));
     }
 }
