@@ -127,9 +127,9 @@ static __always_inline bool has_port(__be16 port)
 }
 
 /*
- * Whether the sending socket is of the selected group. A process in a namespace for control groups
- * does not see the groups above its own root, and thus not the depth of a group. The first packet of
- * the group shows it.
+ * Whether the sending socket is of the selected group. In a namespace for control groups, Weir does
+ * not see the groups above its own root, so it does not know the depth of a group. The program
+ * finds the depth with the first packet of the group.
  */
 static __always_inline bool is_senders_group(struct settings *s, struct __sk_buff *skb)
 {
@@ -173,8 +173,8 @@ static __always_inline u64 ancestor(struct cgroup *group, u64 level)
 }
 
 /*
- * Whether a socket belongs to the selected group or user. There is no helper that tells this of a
- * socket that was looked up.
+ * Whether a socket belongs to the selected group or user. The kernel has no helper function that
+ * tells the owner of a socket that was looked up.
  */
 static __always_inline bool owns(struct settings *s, struct bpf_sock *socket)
 {
@@ -233,7 +233,7 @@ static __always_inline bool is_receivers(struct settings *s, struct __sk_buff *s
 	return found;
 }
 
-/* Whether addresses and ports are selected. `remote` and `port` belong to the other side. */
+/* Whether addresses and ports are selected. `remote` and `port` are those of the other side. */
 static __always_inline bool fits(struct settings *s, struct packet *p, const struct address *remote,
 				 __be16 port, __be16 other)
 {
@@ -299,7 +299,7 @@ int egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (is_up(s, skb, &p))
 		return to_weir(s, skb, s->target_tap);
-	/* Every packet leaves lo once, so the answers are here, too. */
+	/* Every packet on lo passes through this program once, so it also sees the answers. */
 	if (s->flags & LOOPBACK && is_down(s, skb, &p))
 		return to_weir(s, skb, s->network_tap);
 	return TCX_NEXT;
@@ -321,9 +321,9 @@ int ingress(struct __sk_buff *skb)
 }
 
 /*
- * Sends a packet over lo. The kernel accepts a packet from an address of its own only with a route,
- * which this look-up gives it. The link-layer address of lo is not that of the TAP device, so the
- * packet counts as another host's until its type is changed.
+ * Sends a packet over lo. The kernel accepts a packet from one of its own addresses only with a
+ * route, which this redirection looks up. The link-layer address of lo is not that of the TAP
+ * device, so the packet counts as another host's until its type is changed.
  */
 static __always_inline int over_lo(struct settings *s, struct __sk_buff *skb)
 {

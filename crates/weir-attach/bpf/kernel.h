@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The types of the kernel's programming interface that the programs use, and the settings that Weir
- * shares with them. The order of the settings is that of `programs.rs`.
+ * shares with them. `programs.rs` has the settings in the same order.
  */
 #ifndef WEIR_ATTACH_KERNEL_H
 #define WEIR_ATTACH_KERNEL_H

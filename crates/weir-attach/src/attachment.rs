@@ -81,7 +81,7 @@ impl Attachment {
         Heartbeat { settings: Arc::clone(&self.settings) }
     }
 
-    /// Whether the interface and the TAP devices still exist, and the latter are up.
+    /// Whether the interface still exists, and both TAP devices exist and are up.
     pub fn is_intact(&mut self) -> bool {
         // A refused request is no reason to end a redirection that may work.
         let Ok(links) = self.netlink.links() else { return true };
@@ -104,7 +104,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Lets the redirection be in force until this time of the monotonic clock.
+    /// Keeps the redirection in force until this time of the monotonic clock.
     pub fn beat(&self, until: Nanos) {
         self.settings[ALIVE_UNTIL].store(until.0, Relaxed);
     }
@@ -121,12 +121,12 @@ impl Heartbeat {
     }
 }
 
-/// The interfaces of a site to shape: those in `wanted`, or by default all that are up and
-/// carry Ethernet frames; in this process's own namespace, of these only those with a default
-/// route, because the others lead to containers and the like.
+/// The interfaces of a site to shape: those in `wanted`, or, if `wanted` is empty, all interfaces
+/// that are up and carry Ethernet frames. In this process's own namespace, these are only the
+/// interfaces with a default route, because the others lead to containers and the like.
 ///
 /// # Errors
-/// There is no such interface, or none at all.
+/// An interface in `wanted` does not exist, or no interface is suitable.
 pub fn interfaces(site: &Site, wanted: &[String]) -> Result<Vec<String>, AttachError> {
     inside(site.netns(), || {
         let mut netlink = Netlink::open()?;
@@ -168,7 +168,7 @@ pub fn interfaces(site: &Site, wanted: &[String]) -> Result<Vec<String>, AttachE
 /// machine allows it.
 ///
 /// # Errors
-/// The reason why it does not.
+/// The reason why this machine does not allow it.
 pub fn try_out() -> Result<(), AttachError> {
     let site = Site::new_namespace()?;
     Attachment::open(&site, "lo", &Selection::default()).map(drop)
@@ -188,21 +188,22 @@ fn inside<T: Send>(
     })
 }
 
-/// Creates a TAP device beside the interface `link`, without addresses, and switches it on. Returns
-/// its number, too.
+/// Creates a TAP device without addresses, with the MTU of `link`, and switches it on. Also returns
+/// the device's number.
 fn tap(netlink: &mut Netlink, link: &Link, alias: &str) -> Result<(TapPort, u32), AttachError> {
     let mut port = TapPort::create("weir%d")?;
     port.set_unlimited();
     let index = netlink.link(port.name())?.index;
     netlink.describe_link(index, link.mtu.clamp(LEAST_MTU, MOST_MTU), alias)?;
-    // The programs drop what the kernel itself sends on the device, so this is optional.
+    // This is optional, because the programs drop what the kernel itself sends on the device.
     let _ = write_setting(&format!("ipv6/conf/{}/disable_ipv6", port.name()), "1");
     netlink.set_up(index)?;
     Ok((port, index))
 }
 
-/// The process of another Weir that shapes packets of the interface that this one would shape, too.
-/// Of two that begin at the same time, the one with the older TAP device stays.
+/// The process of another Weir that already shapes packets of the interface in a scope that meets
+/// this one. Of two attachments that begin at the same time, the one with the older TAP device
+/// stays.
 fn other_owner(links: &[Link], interface: &str, scope: &str, own: u32) -> Option<u32> {
     links.iter().filter(|link| link.index < own).find_map(|link| {
         let words = link.alias.as_deref()?.strip_prefix(ALIAS)?;

@@ -17,10 +17,10 @@ pub(crate) struct Cgroup {
     pub(crate) owner: Owner,
 }
 
-/// The control group with this path, below the mount point or including it.
+/// The control group with this path, which may begin with the mount point.
 ///
 /// # Errors
-/// There is no such group.
+/// There is no such group, or it is the root of all groups.
 pub(crate) fn at(path: &Path) -> Result<Cgroup, AttachError> {
     let mount = mount()?;
     let below = path.strip_prefix(&mount.point).or_else(|_| path.strip_prefix("/"));
@@ -35,7 +35,7 @@ pub(crate) fn at(path: &Path) -> Result<Cgroup, AttachError> {
     if level == 0 {
         return Err(AttachError::Shared {
             what: "the root of all control groups".into(),
-            advice: "it has every program of the machine; use `weir host`".into(),
+            advice: "it contains every program of the machine; use `weir host`".into(),
         });
     }
     let level = sees_all_groups().then_some(level);
@@ -76,8 +76,8 @@ pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     if path == "/" { Ok(None) } else { at(Path::new(path)).map(Some) }
 }
 
-/// The control group of a container, by its first process, if it is not the root. Where that is an
-/// init system, it has moved itself into a group below the container's.
+/// The control group of a container, found by its first process; `None` if the group is the root. A
+/// first process that is an init system has moved itself into a group below the container's.
 pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     let Some(group) = of_process(pid)? else { return Ok(None) };
     match group.directory.parent() {

@@ -16,8 +16,8 @@ pub enum AttachError {
     Unavailable,
     /// The kernel is too old.
     #[error(
-        "the kernel ({release}) cannot redirect a device's packets with its own links (TCX); \
-         Linux 6.6 or newer can"
+        "the kernel ({release}) cannot attach programs to an interface with BPF links (TCX); Weir \
+         needs Linux 6.6 or newer"
     )]
     Kernel {
         /// The kernel's release.
@@ -53,8 +53,8 @@ pub enum AttachError {
     },
     /// There is no suitable interface.
     #[error(
-        "{target} has no interface that is up and carries Ethernet frames{known}; --interface \
-         names one"
+        "{target} has no interface that is up and carries Ethernet frames{known}; select one with \
+         --interface"
     )]
     NoInterfaces {
         /// The target.
@@ -74,8 +74,8 @@ pub enum AttachError {
     },
     /// Another Weir shapes this interface.
     #[error(
-        "{interface} of {target} is already shaped by {other}; change or end that one (two of them \
-         would act one after the other)"
+        "{interface} of {target} is already shaped by {other}; change or end that attachment (two \
+         attachments would shape the packets one after the other)"
     )]
     Taken {
         /// The target.
@@ -87,8 +87,8 @@ pub enum AttachError {
     },
     /// The interface has as many programs as the kernel allows.
     #[error(
-        "the interface has 64 programs already, the most that the kernel runs on one; end another \
-         attachment, or select the programs of several ones with one target (a group above theirs)"
+        "the interface has 64 programs already, the most that the kernel runs on one interface; \
+         end another attachment, or replace several by one whose target is a group above theirs"
     )]
     Crowded,
     /// There are too many links for one session.
@@ -129,7 +129,7 @@ pub enum AttachError {
     /// A TAP device cannot be created.
     #[error(transparent)]
     Port(#[from] OpenError),
-    /// A thread or a descriptor is missing.
+    /// A thread cannot be started, or a descriptor cannot be opened.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -1,4 +1,4 @@
-//! Finds targets: the network namespaces and the owners of sockets that they stand for.
+//! Finds targets: for each one its network namespaces, and the owner of the sockets to select.
 
 use std::fs::File;
 use std::io;
@@ -28,8 +28,8 @@ pub struct Site {
 /// What shows that a site still exists.
 #[derive(Debug)]
 enum Anchor {
-    /// A file of a namespace, with the namespace to which it leads. The directory of a process is
-    /// held open, so that the number may be used again.
+    /// The file of a namespace, and the identity of that namespace. The open directory belongs to
+    /// one process, even after another process has received its number.
     Namespace { directory: File, name: PathBuf, id: (u64, u64) },
     /// A control group.
     Cgroup(Cgroup),
@@ -51,8 +51,9 @@ impl Site {
         })
     }
 
-    /// The network of a container, whose name the site has. Other than a target, a container in the
-    /// machine's network is refused, because whoever starts it would decide about the machine's.
+    /// The network of a container, as a site with the container's name. Unlike [`Target::find`],
+    /// this refuses a container in the machine's network: otherwise the user who starts the
+    /// container would decide about the machine's traffic.
     ///
     /// # Errors
     /// The container has no network of its own, has ended, or may not be accessed.
@@ -60,11 +61,12 @@ impl Site {
         let found = if container.on_host { None } else { Site::in_container(container)? };
         found.ok_or_else(|| AttachError::Shared {
             what: format!("container {}", container.name),
-            advice: "it uses the machine's; `weir attach` shapes it by its control group".into(),
+            advice: "it uses the machine's network; `weir attach` shapes it by its control group"
+                .into(),
         })
     }
 
-    /// The network of a container; `None` if it is that of this process.
+    /// The network of a container; `None` if the container is in the namespace of this process.
     fn in_container(container: &Container) -> Result<Option<Site>, AttachError> {
         let what = format!("container {}", container.name);
         let (netns, anchor, is_own) =
@@ -94,8 +96,8 @@ impl Site {
         })
     }
 
-    /// The network namespace of a process in a container; `None` if it has ended, or is in the
-    /// namespace of this process.
+    /// The network namespace of a process in a container; `None` if the process has ended, or is in
+    /// the namespace of this process.
     pub(crate) fn of_started(name: &str, pid: u32) -> Result<Option<Site>, AttachError> {
         match of_process(pid) {
             Ok((netns, anchor, false)) => {
@@ -160,7 +162,7 @@ impl Target {
     /// Finds the target. A pattern may have several sites.
     ///
     /// # Errors
-    /// It does not exist, has no network of its own, or may not be accessed.
+    /// The target does not exist, has no network of its own, or may not be accessed.
     pub fn find(&self) -> Result<Vec<Site>, AttachError> {
         let one = match self {
             Target::Container(kind, pattern) => {
@@ -187,8 +189,8 @@ impl Target {
         let group = cgroup::of_container(container.pid)?.ok_or_else(|| AttachError::Shared {
             what: format!("container {}", container.name),
             advice:
-                "it uses the machine's, and has no control group of version 2 either; use `weir \
-                     host` with --port or --to"
+                "it uses the machine's network, and has no control group of version 2 either; use \
+                 `weir host` with --port or --to"
                     .into(),
         })?;
         Ok(Site { name: container.name.clone(), ..self.by_group(group)? })
@@ -208,11 +210,11 @@ impl Target {
         }
         let group = cgroup::of_process(pid)?.ok_or_else(|| AttachError::Shared {
             what: format!("process {pid}"),
-            advice: "it shares the machine's with all programs, and has no control group either; \
-                     use `weir host` with --port or --to, or user:NAME"
+            advice: "it shares the machine's network with all programs, and has no control group \
+                     either; use `weir host` with --port or --to, or user:NAME"
                 .into(),
         })?;
-        // The process may end before the others of its group.
+        // The site ends with the process, even if other processes of the group go on.
         Ok(Site { anchor, ..self.by_group(group)? })
     }
 
@@ -245,7 +247,7 @@ impl Target {
         Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor })
     }
 
-    /// The programs of a group that stands for something else.
+    /// The site of a process or container without a network of its own: its control group.
     fn by_group(&self, group: Cgroup) -> Result<Site, AttachError> {
         Ok(Site { group: Some(group.clone()), ..self.in_group(group)? })
     }

@@ -1,12 +1,14 @@
 //! The Node Resource Interface (NRI) of containerd and CRI-O: a plugin that follows pods.
 //!
-//! The plugin connects to the runtime's socket, registers, and is told about the pods that there
-//! are and about each one that starts or ends. It asks for nothing else and changes nothing: the
-//! runtime calls it between the setup of a pod's network and the start of its first container.
+//! The plugin connects to the runtime's socket and registers. The runtime then lists its pods, and
+//! reports each pod that starts or ends. The plugin asks for nothing else and changes nothing. The
+//! runtime calls it between the setup of a pod's network and the start of the pod's first
+//! container.
 //!
-//! The protocol is protobuf in ttrpc in the frames of a multiplexer ([`frames`]), of which this
-//! needs nine messages. They are read by hand ([`wire`]): a few hundred lines, with a bound for
-//! everything, where the libraries for it bring an asynchronous runtime and generated code.
+//! The protocol is protobuf in ttrpc in the frames of a multiplexer ([`frames`]). The plugin needs
+//! nine of its messages. Weir reads them with code of its own ([`wire`]): a few hundred lines in
+//! which every length is bounded. The libraries for the protocol would bring an asynchronous
+//! runtime and generated code.
 
 mod frames;
 mod wire;
@@ -31,9 +33,9 @@ pub struct Pod {
     pub id: String,
     /// The pod's name, after its namespace and a slash.
     pub name: String,
-    /// Those of its annotations that begin with `weir/`, bounded as the labels of a container.
+    /// The annotations that begin with `weir/`, bounded like the labels of a container.
     pub annotations: Labels,
-    /// Its network namespace; `None` if it uses the machine's.
+    /// Its network namespace; `None` if the pod uses the machine's.
     pub network: Option<PathBuf>,
 }
 
@@ -42,10 +44,11 @@ pub struct Pod {
 pub enum PodSeen {
     /// The runtime with this name and version answers, and every pod was reported.
     Answers(String),
-    /// The runtime does not answer, for this reason. It is asked again and again; what was reported
-    /// remains.
+    /// The runtime does not answer, for this reason. It is asked again and again; the earlier
+    /// reports remain valid.
     Silent(String),
-    /// A pod runs. The runtime waits for the report of a new one before it starts containers.
+    /// A pod runs. If the pod is new, the runtime starts its containers only after this report has
+    /// returned.
     Started {
         /// The pod.
         pod: Pod,
@@ -178,7 +181,7 @@ impl Plugin {
         let answered = wire::method(payload).and_then(|(method, body)| self.call(&method, body));
         match answered {
             Ok(Some(body)) => wire::response(&body),
-            Ok(None) => wire::status(UNIMPLEMENTED, "Weir does not do that"),
+            Ok(None) => wire::status(UNIMPLEMENTED, "Weir does not implement this method"),
             Err(Malformed) => wire::status(INVALID, "Weir does not understand the request"),
         }
     }
@@ -196,7 +199,7 @@ impl Plugin {
             "RunPodSandbox" => self.changed(RUN, body, 1)?,
             "StopPodSandbox" => self.changed(STOP, body, 1)?,
             "RemovePodSandbox" => self.changed(REMOVE, body, 1)?,
-            // Runtimes before NRI 0.11 report all of these in one method.
+            // Runtimes before NRI 0.11 report these three events with one method.
             "StateChange" => {
                 let mut event = 0;
                 for field in Fields::new(body) {
@@ -212,7 +215,7 @@ impl Plugin {
         Ok(Some(reply))
     }
 
-    /// Compares the runtime's pods, which may arrive in several parts, with what was reported.
+    /// Compares the runtime's pods, which may arrive in several parts, with the reported ones.
     fn synchronize(&mut self, body: &[u8], reply: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut more = false;
         for field in Fields::new(body) {
@@ -239,7 +242,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// An event about the pod in this field.
+    /// Handles an event about the pod in the field `number`.
     fn changed(&mut self, event: u64, body: &[u8], number: u32) -> Result<(), Malformed> {
         for field in Fields::new(body) {
             let (field, Value::Bytes(bytes)) = field? else { continue };
@@ -331,9 +334,9 @@ const INVALID: u64 = 3;
 const UNIMPLEMENTED: u64 = 12;
 /// The start of the names of Weir's annotations.
 const PREFIX: &str = "weir/";
-/// How often the thread looks whether it should end.
+/// The interval at which the thread checks whether it should end.
 const TICK: Duration = Duration::from_millis(100);
-/// The pause before a runtime that was lost is connected to again.
+/// The pause before the plugin connects to a lost runtime again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest wait for the runtime's first request.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);

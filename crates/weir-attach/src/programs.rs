@@ -24,7 +24,7 @@ pub(crate) struct Devices {
 /// The attached programs. Dropping this detaches them.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// The order is that of closing: the interface's programs first.
+    /// The descriptors close in this order: those of the interface's programs first.
     _links: Vec<OwnedFd>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Programs {
 /// process.
 ///
 /// # Errors
-/// The kernel is too old, does not permit it, or refuses the programs.
+/// The kernel is too old, does not permit the programs, or refuses them.
 pub(crate) fn attach(
     devices: Devices,
     selection: &Selection,
@@ -63,7 +63,7 @@ pub(crate) fn attach(
     Ok((Programs { _links: links }, settings))
 }
 
-/// Checks whether this kernel has links of this kind.
+/// Checks whether this kernel has TCX links.
 ///
 /// # Errors
 /// [`AttachError::Kernel`] before Linux 6.6.
@@ -165,7 +165,7 @@ fn refused_link(errno: Errno, name: &str) -> AttachError {
     AttachError::of(format!("attaching the program {name} to an interface"), errno.into())
 }
 
-/// The first kernel with links of this kind (TCX).
+/// The first kernel with TCX links.
 const LEAST_KERNEL: (u32, u32) = (6, 6);
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/attach.bpf.o"));
 

@@ -63,7 +63,7 @@ pub fn members(project: &str) -> Result<Vec<Member>, AttachError> {
 /// Whether Docker answers.
 ///
 /// # Errors
-/// The reason why it does not.
+/// The reason why Docker does not answer.
 pub fn docker_answers() -> Result<(), AttachError> {
     Api::of(Engine::Docker)?.get::<IgnoredAny>("/info").map(|_| ())
 }
@@ -106,7 +106,7 @@ struct NetworkSettings {
 }
 
 impl Inspected {
-    /// The member that this container is; `None` for one that a user started with `compose run`.
+    /// This container as a member of the project; `None` if a user started it with `compose run`.
     fn member(self, id: &str) -> Option<Member> {
         let labels = &self.config.labels;
         if labels.get(ONE_OFF).is_some_and(|text| text == "True") {

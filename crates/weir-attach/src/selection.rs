@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct Selection {
     /// Remote addresses; empty for all.
     pub to: Vec<Prefix>,
-    /// Ports, local or remote; on the loopback interface, those of the server. Empty for all.
+    /// Local or remote ports; on the loopback interface, only the server's. Empty for all.
     pub ports: Vec<PortRange>,
     /// The owner of the sockets; `None` for any.
     pub owner: Option<Owner>,

@@ -1,9 +1,10 @@
 //! Finds a container that an engine is starting, between the setup of its network and its program.
 //!
-//! While a container starts, the engine's API does not answer requests about it. The runtime has
-//! put a process into the container's control group by then, and the path of the group contains the
-//! identifier of the container, which is known from its creation on. The process executes the
-//! program only after the network is set up, which leaves some tens of milliseconds to stop it.
+//! While a container starts, the engine's API does not answer requests about it. By then, the
+//! runtime has put a process into the container's control group. The path of the group contains the
+//! container's identifier, which is known since the container was created. The process executes the
+//! container's program only after the setup of the network, so some tens of milliseconds remain in
+//! which Weir can stop the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,11 +44,11 @@ impl Starting {
         Starting { lists: lists(&mounts, id, parent) }
     }
 
-    /// The container, named `name`, as soon as its namespace has an interface with this name;
-    /// `None` if it does not run, or if its control group is not found.
+    /// The container as a site with the name `name`; `None` while the container does not run, has
+    /// no interface with this name, or has no known control group.
     ///
     /// # Errors
-    /// Its namespace cannot be opened.
+    /// The container's namespace cannot be opened.
     pub fn find(&self, name: &str, interface: &str) -> Result<Option<Started>, AttachError> {
         let Some(pid) = self.lists.iter().find_map(|list| first_inside(list)) else {
             return Ok(None);
@@ -67,8 +68,7 @@ impl Begun {
         self.pid
     }
 
-    /// Whether the program has begun. Before that, the process is still one of the
-    /// runtime.
+    /// Whether the program has begun. Until then, the process executes the runtime.
     #[must_use]
     pub fn has_begun(self) -> bool {
         let comm = fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
@@ -101,7 +101,7 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
     for line in mounts.lines() {
         let Some((fields, kind)) = line.split_once(" - ") else { continue };
         let is_second = kind.starts_with("cgroup2 ");
-        // The hierarchies of version 1 have the same groups, except the one of systemd.
+        // The hierarchies of version 1 have the same groups, except that of systemd.
         let is_first = !has_first && kind.starts_with("cgroup ") && !kind.contains("name=");
         let Some(point) = fields.split(' ').nth(4).filter(|_| is_second || is_first) else {
             continue;
@@ -118,7 +118,7 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
     lists
 }
 
-/// The starts of the names of processes before they execute the container's program.
+/// The beginnings of the names that a process has before it executes the container's program.
 const RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 /// The most processes of a container that are looked at.
 const MOST_PROCESSES: usize = 1000;

@@ -28,11 +28,11 @@ pub(crate) struct Api {
 /// Why a request has no answer.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Nobody listens, or this user may not ask.
+    /// No engine listens, or this user may not use its socket.
     Silent(String),
-    /// There is no such thing.
+    /// The engine has no such object.
     Missing(String),
-    /// The engine answers something else, or nothing.
+    /// The engine's answer is an error, is not understood, or does not arrive in time.
     Answer(String),
 }
 

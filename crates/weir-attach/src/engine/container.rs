@@ -20,10 +20,11 @@ pub struct Container {
     pub pid: u32,
     /// Whether it uses the network of the machine.
     pub on_host: bool,
-    /// Those of its labels that begin with `weir.`: at most [`MOST_LABELS`], and of each value at
-    /// most [`LONGEST_LABEL`] bytes and one more, so that a longer one is recognised.
+    /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A longer value than
+    /// [`LONGEST_LABEL`] bytes is cut, but stays longer than that, so that a reader recognises it.
     pub labels: Labels,
-    /// When it was started, in the engine's words. With the process, it tells two runs apart.
+    /// The time of its start, as the engine writes it. Together with `pid`, it distinguishes two
+    /// runs of a container.
     pub(super) started: String,
 }
 
@@ -122,7 +123,7 @@ fn kept(labels: Labels) -> Labels {
     ours.take(MOST_LABELS).map(cut).collect()
 }
 
-/// Cuts a text that is longer than a label may be, so that it is just longer.
+/// Cuts a text that is longer than a label may be. The result is still too long for a label.
 pub(crate) fn shorten(text: &mut String) {
     if text.len() > LONGEST_LABEL {
         let end = (LONGEST_LABEL + 1..).find(|end| text.is_char_boundary(*end));
@@ -149,7 +150,7 @@ const PREFIX: &str = "weir.";
 pub const MOST_LABELS: usize = 16;
 /// The most bytes of a label's value.
 pub const LONGEST_LABEL: usize = 4096;
-/// The most containers that one pattern may match, or that are followed.
+/// The most containers that one pattern may match, or that one watch follows.
 pub(crate) const MOST_CONTAINERS: usize = 1000;
 /// The fewest characters of an identifier that select a container.
 const SHORTEST_ID: usize = 6;

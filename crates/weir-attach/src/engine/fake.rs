@@ -79,7 +79,7 @@ fn path_of(stream: &mut UnixStream) -> String {
     String::from_utf8_lossy(&head).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// Writes a whole answer. The other end may have gone.
+/// Writes a whole answer. The other end may already be closed.
 pub(super) fn reply(stream: &mut UnixStream, body: &str) {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
@@ -91,7 +91,8 @@ pub(super) fn stream(stream: &mut UnixStream) -> UnixStream {
     stream.try_clone().expect("a descriptor")
 }
 
-/// A container in the list and its description. A process 0 is a stopped one.
+/// A container in the list, and its description. The process 0 means that the container has
+/// stopped.
 pub(super) fn container(id: &str, pid: u32, labels: &str) -> (String, String) {
     let state = if pid == 0 { "exited" } else { "running" };
     let listed =

@@ -16,7 +16,7 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     let listed: Vec<Listed> = api.get(LIST)?;
     let mut containers = Vec::new();
     // The engine does not answer requests about a container that is starting. The list shows that
-    // it does not run yet.
+    // such a container does not run yet.
     let runs = |item: &&Listed| item.fits(pattern) && !NOT_RUNNING.contains(&&*item.state);
     for item in listed.iter().filter(runs) {
         if containers.len() >= MOST_CONTAINERS {

@@ -1,9 +1,10 @@
 //! Follows the containers of an engine: which run, which start and which end.
 //!
-//! The engine's events only say which container to look at. What counts is its description, and
-//! the list of all containers, which is read at the start, after a break of the connection, and
-//! now and then. A lost event therefore delays a report and never falsifies it. While the engine
-//! does not answer, containers count as running: they may outlive it.
+//! An event of the engine only tells the watch which container to look at. The watch relies on the
+//! container's description and on the list of all containers. It reads the list at the start, after
+//! a broken connection, and every 30 seconds. A lost event therefore delays a report but never
+//! falsifies it. While the engine does not answer, its containers count as running: they may
+//! outlive the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,8 +29,8 @@ use crate::error::AttachError;
 pub enum Seen {
     /// The engine answers, and every running container was reported.
     Answers,
-    /// The engine does not answer, for this reason. It is asked again and again; what was reported
-    /// remains.
+    /// The engine does not answer, for this reason. It is asked again and again; the earlier
+    /// reports remain valid.
     Silent(String),
     /// A container runs.
     Started(Container),
@@ -108,7 +109,7 @@ struct Follower {
     report: Box<dyn FnMut(Seen) + Send>,
     /// The reported containers that run, by identifier: the process and the time of its start.
     known: BTreeMap<String, (u32, String)>,
-    /// The containers that the engine does not describe.
+    /// The containers that were reported as [`Seen::Unclear`].
     unclear: BTreeSet<String>,
     stop: Arc<AtomicBool>,
 }
@@ -138,7 +139,7 @@ impl Follower {
 
     /// Follows the engine until the connection breaks, or the watch is dropped.
     async fn connected(&mut self) -> Result<(), Fault> {
-        // The stream begins before the list is read, so that nothing happens between the two.
+        // The stream begins before the list is read, so that no event between the two is missed.
         let mut events = Events::new(self.api.events().await?);
         let mut answered = false;
         while !self.stopped() {
@@ -168,7 +169,7 @@ impl Follower {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Compares the engine's list with what was reported.
+    /// Compares the engine's list with the reported containers.
     async fn list(&mut self) -> Result<(), Fault> {
         let listed: Vec<Listed> = self.api.ask(LIST).await?;
         let of_ours = |item: &&Listed| {
@@ -285,9 +286,9 @@ impl Events {
 /// The lines of a stream of events.
 #[derive(Debug, Default)]
 struct Lines {
-    /// The begun line.
+    /// The bytes of an incomplete line.
     line: Vec<u8>,
-    /// Bytes of a line that is too long, which is skipped.
+    /// The number of skipped bytes of a line that is too long.
     skipped: usize,
     /// Whether an event was left out.
     lost: bool,
@@ -299,7 +300,7 @@ impl Lines {
         std::mem::take(&mut self.lost)
     }
 
-    /// Splits data into lines, and adds the containers that they are about.
+    /// Splits data into lines, and adds the containers of their events to `touched`.
     fn take(&mut self, data: &[u8], touched: &mut BTreeSet<String>) -> Result<(), &'static str> {
         for part in data.split_inclusive(|byte| *byte == b'\n') {
             let ends = part.ends_with(b"\n");
@@ -308,7 +309,7 @@ impl Lines {
                 self.line = Vec::new();
                 self.lost = true;
                 if self.skipped > LONGEST_SKIPPED {
-                    return Err("an event of it does not end");
+                    return Err("one of its events does not end");
                 }
             } else {
                 self.line.extend_from_slice(part);
@@ -355,20 +356,21 @@ fn touched_by(line: &[u8]) -> Result<Option<String>, ()> {
 
 /// The states of the engines' lists in which a container has processes.
 const RUNS: &[&str] = &["running", "paused", "restarting", "stopping"];
-/// The actions after which a container may have started or ended. Others, such as health checks,
-/// happen all the time, and while a container starts, its engine does not describe it.
+/// The actions after which a container may have started or ended. Other actions are
+/// ignored: some are frequent, such as health checks, and some occur while a container starts, when
+/// the engine does not describe it.
 const TURNS: &[&str] = &[
     "start", "restart", "unpause", "die", "died", "stop", "cleanup", "destroy", "remove", "rename",
 ];
-/// How often the thread looks whether it should end.
+/// The interval at which the thread checks whether it should end.
 const TICK: Duration = Duration::from_millis(100);
-/// The pause before an engine that was lost is asked again, and its bound: each pause is twice as
-/// long as the one before.
+/// The first and the longest pause before a lost engine is asked again. Each pause is twice as long
+/// as the pause before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A connection that lasted this long was no failed attempt.
+/// A connection that lasted this long does not count as a failed attempt.
 const STEADY: Duration = Duration::from_secs(5);
-/// How often the list is read besides the events.
+/// The interval at which the list is read in addition to the events.
 const LIST_EVERY: Duration = Duration::from_secs(30);
 /// The most bytes of an event. The engine puts all labels of a container into it.
 const LONGEST_LINE: usize = 1 << 20;
@@ -397,7 +399,7 @@ mod tests {
     fn containers_are_followed_from_the_list_and_the_events() {
         let (world, fake) = World::new(&[("aa", 7, OURS), ("bb", 8, "{}"), ("cc", 0, OURS)]);
         let (_watch, seen) = fake.watch();
-        assert!(matches!(next(&seen), Seen::Silent(_)), "nobody listens yet");
+        assert!(matches!(next(&seen), Seen::Silent(_)), "no engine listens yet");
         fake.listen();
         let mut reports: Vec<Seen> = std::iter::repeat_with(|| next(&seen))
             .skip_while(|seen| matches!(seen, Seen::Silent(_)))
@@ -442,7 +444,7 @@ mod tests {
         assert_eq!(next(&seen), Seen::Answers);
     }
 
-    /// The first report about an engine that answers each request so.
+    /// The first report about an engine that answers each request with `answer`.
     fn first_of(
         answer: impl FnMut(&str, &mut std::os::unix::net::UnixStream) + Send + 'static,
     ) -> Seen {
@@ -509,7 +511,7 @@ mod tests {
         assert!(lines.lost() && touched.is_empty());
         lines.take(line.as_bytes(), &mut touched).expect("it is an event");
         assert!(touched.contains(&id) && !lines.lost());
-        // One without an end is not read for ever.
+        // A line without an end is not read for ever.
         let mut endless = std::iter::repeat_with(|| lines.take(&long, &mut touched));
         assert!(
             endless.by_ref().take(1 + LONGEST_SKIPPED / LONGEST_LINE).any(|read| read.is_err())

@@ -1,6 +1,7 @@
-//! The frames of the protocol. A multiplexer joins two connections on one socket: each frame has
-//! the connection's number and a length, 32 bits each. Inside, ttrpc has messages with a length, a
-//! stream, a kind and flags, which may begin and end anywhere in the frames.
+//! The frames of the protocol. A multiplexer joins two connections on one socket: each frame begins
+//! with the connection's number and a length, 32 bits each. The payloads of a connection's frames
+//! form a sequence of ttrpc messages, each with a length, a stream, a kind and flags. A message may
+//! begin and end anywhere in a frame.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -21,7 +22,7 @@ pub(super) enum Connection {
 pub(super) enum Kind {
     Request,
     Response,
-    /// Part of a stream, which the plugin has none of.
+    /// Part of a stream; the plugin uses none.
     Other,
 }
 
@@ -55,14 +56,14 @@ impl fmt::Display for Broken {
 #[derive(Debug)]
 pub(super) struct Trunk {
     stream: UnixStream,
-    /// The begun frame.
+    /// The bytes of an incomplete frame.
     frame: Vec<u8>,
-    /// The begun messages of the connections.
+    /// The bytes of the connections' incomplete messages.
     messages: [Vec<u8>; 2],
 }
 
 impl Trunk {
-    /// Takes a socket, on which a wait for data lasts this long.
+    /// Takes over a socket. A wait for data lasts at most `patience`.
     pub(super) fn new(stream: UnixStream, patience: Duration) -> Result<Self, Broken> {
         stream.set_read_timeout(Some(patience)).map_err(Broken::Io)?;
         stream.set_write_timeout(Some(WRITTEN_WITHIN)).map_err(Broken::Io)?;
@@ -170,7 +171,7 @@ fn is_wait(error: &io::Error) -> bool {
 /// The bytes before a frame's payload, and before that of a message.
 const FRAME_HEADER: usize = 8;
 const MESSAGE_HEADER: usize = 10;
-/// The most bytes of a message, as ttrpc has it.
+/// The most bytes of a message, as ttrpc defines it.
 const LONGEST_MESSAGE: usize = 4 << 20;
 /// The longest wait for the runtime to read.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);

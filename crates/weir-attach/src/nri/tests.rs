@@ -1,4 +1,4 @@
-//! The plugin against a runtime that a test plays, with frames made by hand.
+//! Tests of the plugin against a runtime that the test plays, with frames made by hand.
 
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::AtomicU32;
@@ -142,7 +142,7 @@ fn pods_are_followed_from_the_list_and_the_events() {
     assert_eq!(next(&seen), PodSeen::Ended("e".into()));
     call(&mut trunk, "RemovePodSandbox", &with_pods(1, &[described("d", &[])])).expect("an answer");
     assert_eq!(next(&seen), PodSeen::Ended("d".into()));
-    assert!(call(&mut trunk, "CreateContainer", &[]).is_err(), "Weir does not do that");
+    assert!(call(&mut trunk, "CreateContainer", &[]).is_err(), "Weir has no such method");
     // The runtime restarts; one pod has ended meanwhile.
     drop(trunk);
     assert!(matches!(next(&seen), PodSeen::Silent(_)));

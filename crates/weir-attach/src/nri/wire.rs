@@ -1,6 +1,6 @@
 //! The messages of the protocol: fields of protobuf, and the requests and responses of ttrpc.
 
-/// A message is not what it should be.
+/// A message does not have the expected format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -10,7 +10,7 @@ pub(super) enum Value<'a> {
     Number(u64),
     /// A text, bytes or a message.
     Bytes(&'a [u8]),
-    /// A number of fixed length, which no message here has.
+    /// A number of fixed length. The plugin needs none of these.
     Fixed,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         Ok((number, value))
     }
 
-    /// A number of variable length: seven bits a byte, the lowest first.
+    /// A number of variable length: seven bits per byte, the lowest first.
     fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for (place, byte) in self.rest.iter().enumerate().take(LONGEST_NUMBER) {
