@@ -1,9 +1,10 @@
-//! The agent: containers and pods are shaped as their labels and annotations say.
+//! The agent: it shapes containers and pods as their labels and annotations say.
 //!
-//! [`Watch`] and [`Nri`] report from their own threads what starts and ends. One thread, which
-//! calls [`Agent::run`], reads labels and attaches. Each container then has a session of its own,
-//! with its own live loop, so that a busy one does not delay the others; a keeper thread holds it
-//! until the container ends. One control socket shows and changes all of them.
+//! [`Watch`] and [`Nri`] report from their own threads which containers and pods start and end. One
+//! thread, which calls [`Agent::run`], reads labels and attaches. Each container then has a session
+//! of its own with its own live loop, so that a busy container does not delay the others. A keeper
+//! thread holds the session until the container ends. One control socket shows and changes all
+//! sessions.
 
 mod board;
 mod wish;
@@ -32,11 +33,12 @@ use crate::session::{LiveSession, Observation, SessionConfig, Tuning};
 /// What an agent follows, and how its links run.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// The engines, each with its socket if that is not the usual one.
+    /// The engines, each with its socket if it does not use the usual socket.
     pub engines: Vec<(Engine, Option<PathBuf>)>,
     /// The socket of the Node Resource Interface.
     pub nri: Option<PathBuf>,
-    /// Whether an engine that has never answered is a problem. It is none if it was not asked for.
+    /// Whether the agent reports a problem if an engine has never answered. It does not if the user
+    /// named no engine.
     pub all_required: bool,
     /// How each container's loop uses the machine.
     pub tuning: Tuning,
@@ -47,7 +49,7 @@ pub struct AgentConfig {
 /// Something that happened, for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// An engine or runtime answers, and what it runs was looked at.
+    /// An engine or runtime answers, and the agent has looked at all its containers.
     Answers {
         /// The engine, or `nri`.
         source: &'static str,
@@ -90,7 +92,7 @@ pub struct Who {
     pub name: String,
 }
 
-/// Shapes what carries labels. Dropping it lets all packets pass.
+/// Shapes containers and pods that carry labels. Dropping the agent lets all packets pass.
 pub struct Agent {
     inbox: Receiver<Message>,
     outbox: SyncSender<Message>,
@@ -117,15 +119,15 @@ struct Entry {
     /// The links; `None` if the labels are wrong.
     wish: Option<Wish>,
     held: Option<Held>,
-    /// When to try again, if it is not shaped.
+    /// The time of the next attempt, if the container is not shaped.
     retry: Option<Instant>,
-    /// The pause before that.
+    /// The pause before the next attempt.
     pause: Duration,
-    /// The last reason why it is not shaped.
+    /// The last reason why the container is not shaped.
     reason: Option<String>,
 }
 
-/// Where a container is.
+/// A container or a pod, with what is known about it.
 enum Place {
     Container(Container),
     Pod(Pod),
@@ -142,7 +144,7 @@ struct Held {
 /// What the other threads report.
 enum Message {
     Seen(Engine, Seen),
-    /// The sender is dropped when the pod was looked at.
+    /// The sender is dropped when the agent has looked at the pod.
     Pod(PodSeen, Sender<()>),
     Held(Key, u64, HoldEnd),
 }
@@ -161,7 +163,7 @@ impl Agent {
             let select = |_: &str, labels: &weir_attach::Labels| {
                 labels.keys().any(|name| wish::is_ours(name))
             };
-            // The agent may have ended, and then nobody needs the report.
+            // If the agent has ended, the report is not needed.
             let report = move |seen| drop(outbox.send(Message::Seen(engine, seen)));
             watches.push(Watch::start(engine, socket, select, report)?);
         }
@@ -202,8 +204,8 @@ impl Agent {
             .serve_as(|name| Arc::new(Remote { board, name, about, began, stop: Box::new(stop) }))
     }
 
-    /// Shapes what carries labels until a signal arrives. `report` receives each event. Afterwards
-    /// all packets pass unshaped.
+    /// Shapes containers and pods that carry labels until a signal arrives. `report` receives each
+    /// event. Afterwards all packets pass unshaped.
     ///
     /// # Errors
     /// Signals cannot be read.
@@ -388,20 +390,20 @@ impl Agent {
     /// A session has ended.
     fn let_go(&mut self, key: &Key, run: u64, end: HoldEnd, report: &mut dyn FnMut(&AgentEvent)) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        // One that this thread has ended may have a successor.
+        // A session that this thread has ended may have a successor.
         let Some(held) = entry.held.take_if(|held| held.run == run) else { return };
         self.board.rows().shaped.remove(&entry.name);
         let now = Instant::now();
         match end {
             HoldEnd::Changed => {
-                // What was changed by hand stays.
+                // Changes by hand stay in force.
                 if let Some(now) = current(&held.changes) {
                     entry.wish = Some(now);
                 }
                 self.attach(key, report);
             }
             HoldEnd::Gone => {
-                // Its engine says so soon, or gives it another process.
+                // The engine soon reports the end of the container or its new process.
                 entry.retry = Some(now + entry.pause);
             }
             HoldEnd::Asked | HoldEnd::Failed => {
@@ -411,11 +413,11 @@ impl Agent {
         }
     }
 
-    /// Tries again what was not shaped.
+    /// Tries again to attach to a container whose next attempt is due.
     fn retry(&mut self, report: &mut dyn FnMut(&AgentEvent)) {
         let now = Instant::now();
         let is_due = |(_, entry): &(&Key, &Entry)| entry.retry.is_some_and(|at| at <= now);
-        // One at a time: messages come first.
+        // One container at a time: messages come first.
         let due = self.entries.iter().find(is_due).map(|(key, _)| key.clone());
         if let Some(key) = due {
             self.attach(&key, report);
@@ -427,7 +429,7 @@ impl Agent {
         let held: Vec<Held> =
             self.entries.values_mut().filter_map(|entry| entry.held.take()).collect();
         held.iter().for_each(Held::signal);
-        // The keepers' last messages need room.
+        // The keepers send their last messages to the inbox, which must not be full.
         while held.iter().any(|held| !held.keeper.is_finished()) {
             let _ = self.inbox.recv_timeout(TICK);
         }
@@ -467,19 +469,19 @@ impl Held {
     }
 }
 
-/// Raises the limit of open files as far as it may be. A container takes about 17 descriptors.
+/// Raises the limit of open files to the permitted maximum. A container takes about 17 descriptors.
 fn allow_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Without it, containers beyond the limit are refused with the kernel's reason.
+    // If this fails, containers beyond the limit are refused with the kernel's reason.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Reports a pod. The runtime waits for the answer about a new one, and starts its containers
-/// afterwards, so this waits until the pod is shaped.
+/// Reports a pod. For a new pod, this waits until the pod is shaped, because the runtime starts the
+/// pod's containers when this returns.
 fn report_pod(outbox: &SyncSender<Message>, seen: PodSeen) {
     let is_new = matches!(seen, PodSeen::Started { is_new: true, .. });
     let (looked_at, wait) = channel();
-    // The agent may have ended, and then nobody needs the report.
+    // If the agent has ended, the report is not needed.
     let sent = outbox.send(Message::Pod(seen, looked_at));
     if is_new && sent.is_ok() {
         let _ = wait.recv_timeout(POD_SHAPED_WITHIN);
@@ -497,14 +499,12 @@ fn begin(
         Place::Container(container) => Site::of_container(container),
         Place::Pod(pod) => match &pod.network {
             Some(path) => Site::of_namespace(name, path),
-            None => {
-                return Err("it has no network of its own: it uses the machine's".to_owned());
-            }
+            None => return Err(ON_HOST.to_owned()),
         },
     };
     let site = site.map_err(|error| error.to_string())?;
     if site.is_on_host() {
-        return Err("it has no network of its own: it uses the machine's".to_owned());
+        return Err(ON_HOST.to_owned());
     }
     let held = HeldSite::open(site, name).map_err(|error| error.to_string())?;
     let emulation = held.links(&wish.up, &wish.down);
@@ -517,7 +517,7 @@ fn begin(
     prepared.start().map_err(|error| error.to_string())
 }
 
-/// Holds a session on a thread of its own.
+/// Holds a session on a separate thread.
 fn keep(
     mut session: LiveSession<HeldSite>,
     over: &Arc<AtomicBool>,
@@ -528,13 +528,13 @@ fn keep(
     let over = Arc::clone(over);
     std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
         let end = session.hold(&over);
-        // The packets pass already. What the loop says at its end concerns nobody any more.
+        // The packets already pass unshaped, so an error at the end of the loop no longer matters.
         let _ = session.stop();
         let _ = outbox.send(Message::Held(key, run, end));
     })
 }
 
-/// The links of a session as they are now.
+/// The specifications of a session's links that are now in force.
 fn current(changes: &Changes) -> Option<Wish> {
     let links = changes.links();
     let of = |end: &str| links.iter().find(|link| link.name.ends_with(end));
@@ -560,25 +560,27 @@ fn display(name: &str) -> String {
     if name.is_empty() { "container".to_owned() } else { name }
 }
 
-/// A number for a name (FNV-1a), so that two containers do not lose the same packets.
+/// A number for a name (FNV-1a), so that the links of two containers lose different packets.
 fn hash(name: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
+/// The reason why a container in the machine's network is not shaped.
+const ON_HOST: &str = "it has no network of its own: it uses the machine's network";
 /// The source of pods.
 const NRI: &str = "nri";
 /// The signals that do not end the agent.
 const IGNORED: [i32; 2] = [Signal::USR1.as_raw(), Signal::USR2.as_raw()];
-/// How often the agent looks for signals and for what is due.
+/// The interval at which the agent checks for signals and for attempts that are due.
 const TICK: Duration = Duration::from_millis(50);
-/// The pause before a container is tried again, and its bound: each is twice as long as the one
-/// before.
+/// The first and the longest pause before the next attempt to attach to a container. Each pause is
+/// twice as long as the pause before it.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest wait of a runtime for a new pod, which is shorter than its own patience.
+/// The longest wait for a new pod to be shaped. It is shorter than the runtime's own limit.
 const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);
-/// The most reports that wait; their threads wait, too, beyond that.
+/// The most waiting reports. Beyond this number, the threads that report wait, too.
 const MOST_WAITING: usize = 256;
 /// The most characters of a name.
 const LONGEST_NAME: usize = 64;

@@ -1,14 +1,14 @@
-//! The arguments of `compose up`, divided among the two commands that Weir runs in its place: one
-//! that creates the containers, and one that starts them.
+//! The arguments of `compose up`, divided between the two commands that Weir runs in its place: one
+//! command creates the containers, the other starts them.
 
 use std::ffi::{OsStr, OsString};
 
 use super::error::ComposeError;
 
-/// The arguments of the user for `compose up`.
+/// The user's arguments for `compose up`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpArguments {
-    /// Options that concern the creation of containers; they are for both commands.
+    /// The options that concern the creation of containers. Only these belong to both commands.
     create: Vec<OsString>,
     /// All arguments.
     all: Vec<OsString>,
@@ -20,7 +20,7 @@ impl UpArguments {
     /// Divides arguments.
     ///
     /// # Errors
-    /// An option would leave the containers running, or would not start them.
+    /// With one of the options, `compose up` would leave the containers running, or not start them.
     pub fn new(words: &[OsString]) -> Result<UpArguments, ComposeError> {
         let mut arguments = UpArguments { all: words.to_vec(), ..UpArguments::default() };
         let mut rest = words.iter();
@@ -56,7 +56,7 @@ impl UpArguments {
         first.chain(self.create.iter().chain(&self.services).map(OsString::as_os_str))
     }
 
-    /// The arguments for the command that starts them.
+    /// The arguments for the command that starts the containers.
     pub(super) fn for_start(&self) -> impl Iterator<Item = &OsStr> {
         self.all.iter().map(OsString::as_os_str)
     }
@@ -67,7 +67,7 @@ impl UpArguments {
     }
 }
 
-/// Options of the creation of containers.
+/// Options that concern the creation of containers.
 const CREATE: [&str; 8] = [
     "--build",
     "--no-build",
@@ -78,12 +78,12 @@ const CREATE: [&str; 8] = [
     "-y",
     "--yes",
 ];
-/// Such options with a value in the next word.
+/// Options that concern the creation of containers, with a value in the next word.
 const CREATE_WITH_VALUE: [&str; 2] = ["--scale", "--pull"];
 /// Other options with a value in the next word.
 const VALUE: [&str; 6] =
     ["-t", "--timeout", "--exit-code-from", "--attach", "--no-attach", "--wait-timeout"];
-/// Options with which the command does not wait for the containers, or does not start them.
+/// Options with which `compose up` does not wait for the containers, or does not start them.
 const REFUSED: [&str; 7] = ["-d", "--detach", "--no-start", "--wait", "-w", "--watch", "--dry-run"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The containers of a project that are put behind links, with the names of the links.
+//! The containers of a project that Weir puts behind links, with the names of the links.
 
 use weir_attach::{Engine, Member, Networks, Pattern, Selection, Target, members};
 
@@ -9,16 +9,17 @@ use crate::session::attached::{AttachSetup, Awaited};
 /// The containers of a project that has been created.
 #[derive(Debug)]
 pub struct Containers {
-    /// Puts them behind links when they start.
+    /// Puts the containers behind links when they start.
     pub setup: AttachSetup,
-    /// Their interfaces.
+    /// The interfaces of the containers.
     pub awaited: Vec<Awaited>,
     /// The containers that cannot be shaped, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Project {
-    /// The containers of these services, or of all services. Compose has created them.
+    /// The containers of these services, or of all services if there are none. Compose has already
+    /// created them.
     ///
     /// # Errors
     /// The engine does not answer.

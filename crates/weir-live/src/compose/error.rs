@@ -32,21 +32,21 @@ pub enum ComposeError {
         /// Its message.
         reason: String,
     },
-    /// An option of `compose up` does not fit.
+    /// An option of `compose up` cannot be used for a job.
     #[error(
-        "`compose up {option}` cannot be used: the job runs until `compose up` ends, and is \
-         removed then"
+        "`compose up {option}` cannot be used: the job lasts until `compose up` ends, and is then \
+         removed"
     )]
     Option {
         /// The option.
         option: String,
     },
-    /// There is no such service.
+    /// The file describes no service with this name.
     #[error("there is no service {name}; {known}")]
     NoService {
         /// The name.
         name: String,
-        /// The services that there are.
+        /// The services that exist.
         known: String,
     },
     /// The containers cannot be shaped.

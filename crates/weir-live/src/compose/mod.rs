@@ -1,9 +1,9 @@
 //! A job that a Compose file describes, put behind links.
 //!
-//! Compose creates the containers under a project name of their own. Their names, networks and
-//! control groups are then known, so each has its links before it starts, and is attached between
-//! the setup of its network and its first packet. A guard removes the project at the end, even if
-//! this process is killed.
+//! Compose creates the containers under a project name that no other project has. From then on,
+//! their names, networks and control groups are known. Weir therefore prepares the links before a
+//! container starts, and attaches the container between the setup of its network and its first
+//! packet. A guard removes the project at the end, even if this process is killed.
 
 mod arguments;
 mod containers;

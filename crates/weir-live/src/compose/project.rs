@@ -22,11 +22,11 @@ pub struct Project {
 }
 
 impl Project {
-    /// Checks these files with the installed Compose. The project has a name like `like`, and no
-    /// other project has it.
+    /// Checks these files with the installed Compose. The name of the project begins like `like`,
+    /// and no other project has it.
     ///
     /// # Errors
-    /// See [`ComposeError`]. Nothing has been started.
+    /// See [`ComposeError`]. After an error, nothing has been started.
     pub fn of_files(files: Vec<PathBuf>, like: &str) -> Result<Project, ComposeError> {
         for path in &files {
             let failed = |source| ComposeError::File { path: path.clone(), source };
@@ -93,8 +93,9 @@ impl Project {
         self.command([OsStr::new("up")].into_iter().chain(arguments.for_start()))
     }
 
-    /// Starts the process that removes the project when this process has ended: its containers,
-    /// networks and volumes, and the images that were built without a name of their own.
+    /// Starts the process that removes the project when this process has ended. It removes the
+    /// containers, networks and volumes, and the images that were built without a name of their
+    /// own.
     ///
     /// # Errors
     /// The process cannot be started.
@@ -107,7 +108,7 @@ impl Project {
             .map_err(|source| ComposeError::System { what: "starting a guard".into(), source })
     }
 
-    /// The command of Compose, as users write it.
+    /// The command of Compose, as users type it.
     #[must_use]
     pub fn tool_name(&self) -> String {
         let words: Vec<_> = self.tool.iter().map(|word| word.to_string_lossy()).collect();
@@ -140,8 +141,8 @@ fn tool() -> Option<Vec<OsString>> {
     })
 }
 
-/// A name that no other project has: of this process, with digits of the time, because the number
-/// of a killed process may be used again.
+/// A name that no other project has. It contains the number of this process and digits of the time,
+/// because another process may later have the same number.
 fn unique(like: &str) -> String {
     let plain: String = like
         .to_lowercase()
@@ -154,10 +155,10 @@ fn unique(like: &str) -> String {
     format!("weir-{}-{}-{digits:x}", plain.trim_matches('-'), std::process::id())
 }
 
-/// Seconds that containers have between SIGTERM and SIGKILL when the project is removed. In an
-/// orderly end, `compose up` has stopped them before, with their own time.
+/// Seconds between SIGTERM and SIGKILL for containers when the project is removed. In an orderly
+/// end, `compose up` has already stopped them, with their own grace periods.
 const GRACE: &str = "3";
-/// The longest part of a project's name that the user chooses.
+/// The most characters of a project's name that come from the user.
 const MOST_LIKE: usize = 20;
 /// Removes a project without Compose, for example after its file was deleted.
 const REMOVAL: &str = "\

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_control::api::SessionNode;
 
-/// The hosts with their states. Clones show the same hosts.
+/// The hosts with their states. Clones share the same hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     nodes: Arc<Mutex<Vec<SessionNode>>>,

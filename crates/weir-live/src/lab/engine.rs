@@ -1,10 +1,11 @@
 //! Containers of a lab, through the command of their engine: `docker` or `podman`.
 //!
-//! The network of a host belongs to a small container of its own, which does nothing but exist, as
-//! in a pod of Kubernetes. It has no network of the engine; Weir gives it the interface of the
-//! host. The host's own container then joins it, so that its program finds the network complete
-//! from its first instruction. Everything has the label of the lab, by which the sweeper
-//! ([`weir_linux::helper::Sweeper`]) removes it in the end, even after `kill -9`.
+//! The network of a host belongs to a small separate container, which does nothing but exist, like
+//! the pause container of a pod in Kubernetes. The engine gives this container no network; Weir
+//! gives it the interface of the host. The host's own container then joins this network, so that
+//! its program finds the network complete from its first instruction. Every container and image has
+//! the label of the lab. The sweeper ([`weir_linux::helper::Sweeper`]) removes everything with this
+//! label in the end, even after `kill -9`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -17,7 +18,7 @@ use weir_linux::helper::Sweeper;
 use weir_linux::netns::NetNs;
 use weir_sim::scenario::{EngineName, HostProgram, Root, Words};
 
-/// Why an engine does not do what the lab needs.
+/// Why an engine cannot run the containers of a lab.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The engine's command is not installed.
@@ -38,7 +39,7 @@ pub enum EngineError {
         engine: &'static str,
         /// The image.
         image: String,
-        /// The images that there are.
+        /// The images that exist.
         known: String,
     },
     /// A command of the engine failed.
@@ -59,12 +60,12 @@ pub enum EngineError {
         /// The reason.
         source: io::Error,
     },
-    /// There is no program for the network's containers on this kind of processor.
+    /// On this kind of processor, Weir has no program for the containers of networks.
     #[error("containers can be hosts on x86-64 and aarch64 only")]
     Processor,
 }
 
-/// The engine that a host wants, or the one that is installed.
+/// The engine that a host requests, or the first installed engine.
 pub(crate) fn choose(wanted: Option<EngineName>) -> Result<EngineName, EngineError> {
     let known = [EngineName::Docker, EngineName::Podman];
     let candidates = wanted.map_or(known.to_vec(), |engine| vec![engine]);
@@ -77,7 +78,7 @@ fn is_installed(command: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(command).is_file())
 }
 
-/// Checks that the machine has an image. Images are never fetched.
+/// Checks that the machine has an image. Weir never fetches images.
 pub(crate) fn check_image(engine: EngineName, image: &str) -> Result<(), EngineError> {
     if call(engine, &["image", "inspect", "--format", "{{.Id}}", image]).is_ok() {
         return Ok(());
@@ -112,7 +113,7 @@ fn call_with(engine: EngineName, words: &[&str], input: &[u8]) -> Result<String,
         .spawn()
         .map_err(start)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A command that fails may not read its input; its exit status tells.
+        // A command that fails may leave its input unread; its exit status reports the failure.
         let _ = stdin.write_all(input);
     }
     let done = child.wait_with_output().map_err(start)?;
@@ -159,7 +160,7 @@ pub(crate) struct Container {
 }
 
 impl Containers {
-    /// No containers yet, of a lab with this name.
+    /// The containers of a lab with this name; none exists yet.
     pub(crate) fn new(lab: &str) -> Self {
         Self {
             lab: plain(lab),
@@ -175,8 +176,8 @@ impl Containers {
         self.hosts.get(&node)
     }
 
-    /// Creates the container that has the network of a node, and returns the network's namespace.
-    /// `names` are the names and addresses of all hosts.
+    /// Creates the container that has the network of a node, and returns the namespace of the
+    /// network. `names` are the names and addresses of all hosts.
     pub(crate) fn add_network(
         &mut self,
         node: usize,
@@ -207,7 +208,7 @@ impl Containers {
         Ok(Arc::new(namespace))
     }
 
-    /// The image of the containers that only exist, which is made if necessary.
+    /// The image of the networks' containers. Creates it if necessary.
     fn image(&mut self, engine: EngineName) -> Result<String, EngineError> {
         let name = engine.command();
         if let Some(image) = self.images.get(name) {
@@ -215,7 +216,7 @@ impl Containers {
         }
         let pause = pause().ok_or(EngineError::Processor)?;
         let start = |source| EngineError::Start { what: "the sweeper", source };
-        // It is ready before the first change of the engine.
+        // The sweeper is ready before the first change of the engine.
         let sweeper = match &self.sweeper {
             Some(sweeper) => sweeper,
             None => self.sweeper.insert(Sweeper::start().map_err(start)?),
@@ -231,7 +232,7 @@ impl Containers {
     }
 
     /// The command that runs the container of a node until its program ends. `volumes` are the
-    /// absolute paths on the machine of the program's volumes.
+    /// paths on the machine of the program's volumes; they are absolute.
     pub(crate) fn run(
         &self,
         container: &Container,
@@ -261,7 +262,7 @@ impl Containers {
 }
 
 impl Container {
-    /// The command that runs a command in the container.
+    /// The command that runs `command` in the container.
     pub(crate) fn exec(&self, command: &[String]) -> Vec<String> {
         let mut words =
             vec![self.engine.command().to_owned(), "exec".to_owned(), self.name.clone()];
@@ -278,7 +279,7 @@ impl Container {
     }
 }
 
-/// A name with `-` in place of what an engine does not accept.
+/// A name with `-` in place of each character that an engine does not accept.
 fn plain(name: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
     name.chars().map(keep).collect()
@@ -348,7 +349,7 @@ fn archive(name: &str, content: &[u8]) -> Vec<u8> {
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     let mut archive = header.to_vec();
     archive.extend_from_slice(content);
-    // Two empty blocks are the end.
+    // Two empty blocks end the archive.
     archive.resize(archive.len().div_ceil(BLOCK) * BLOCK + 2 * BLOCK, 0);
     archive
 }
@@ -364,7 +365,7 @@ const BASE: u64 = 0x40_0000;
 const PAGE: u64 = 0x1_0000;
 /// The most images in a message.
 const MOST_SHOWN: usize = 20;
-/// The longest message of an engine that is quoted.
+/// The longest quoted message of an engine.
 const LONGEST_REASON: usize = 400;
 
 #[cfg(test)]

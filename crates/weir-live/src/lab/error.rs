@@ -20,7 +20,7 @@ pub enum LabError {
         /// The reason.
         source: SpawnError,
     },
-    /// There is no thread or pipe for the log of a host.
+    /// The log of a host could not be started: the system has no thread or pipe left.
     #[error("cannot keep what {host} prints: {source}")]
     Log {
         /// The host.
@@ -61,7 +61,7 @@ pub enum LabError {
         /// The last lines that the check printed.
         printed: String,
     },
-    /// A host waits for another one that has ended.
+    /// A host waits for another host, which has already ended.
     #[error("{host} cannot start: {other} has ended with exit code {code}{}", quoted(.printed))]
     Never {
         /// The host that waits.

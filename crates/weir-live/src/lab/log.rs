@@ -1,4 +1,4 @@
-//! What a program prints, bounded in size: the first and the last bytes are kept.
+//! The output of a program, bounded in size: the first and the last bytes are kept.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// The log of a program. Clones are the same log.
+/// The log of a program. Clones share the same log.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     shared: Arc<Shared>,
@@ -28,25 +28,25 @@ struct Kept {
     tail: VecDeque<u8>,
     /// Most bytes of each part.
     part: usize,
-    /// All bytes that were printed.
+    /// The number of bytes that were printed.
     bytes: u64,
     has_ended: bool,
 }
 
-/// A log that has ended, or what there is of it.
+/// The content of a log, complete or as far as it exists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     /// The text, with a line in place of the bytes that were not kept.
     pub(crate) text: Vec<u8>,
-    /// All bytes that were printed.
+    /// The number of bytes that were printed.
     pub(crate) bytes: u64,
-    /// Bytes that were not kept.
+    /// The number of bytes that were not kept.
     pub(crate) cut: u64,
 }
 
 impl Log {
-    /// A log of at most `limit` bytes, and the descriptors to which the program's output and errors
-    /// are to be written.
+    /// A log of at most `limit` bytes, and the descriptors for the program's standard output and
+    /// standard error.
     pub(crate) fn new(limit: usize) -> io::Result<(Self, OwnedFd, OwnedFd)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let errors = theirs.try_clone()?;
@@ -79,7 +79,8 @@ impl Log {
         self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The log. Waits for its end, but not for long: something else may hold the pipe.
+    /// The content. Waits for the end of the log, but only briefly: another process may keep the
+    /// pipe open.
     pub(crate) fn text(&self) -> Text {
         let waited =
             self.shared.ended.wait_timeout_while(self.kept(), PATIENCE, |kept| !kept.has_ended);
@@ -104,7 +105,7 @@ impl Kept {
         self.bytes += bytes.len() as u64;
         let room = (self.part - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
-        // Only the last bytes of a long piece can stay.
+        // Of a long piece, only the last bytes can be kept.
         let rest = &bytes[room..];
         self.tail.extend(&rest[rest.len().saturating_sub(self.part)..]);
         let excess = self.tail.len().saturating_sub(self.part);
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_and_the_last_bytes_are_kept_and_the_cut_is_said() {
+    fn the_first_and_last_bytes_are_kept_and_the_cut_is_reported() {
         let (log, out, errors) = Log::new(20).expect("a pipe");
         let mut out = File::from(out);
         for piece in ["0123456", "789abcdefghijklmnop", "q", "rstuvwxyz"] {

@@ -1,10 +1,10 @@
 //! Labs: the programs and containers on the hosts of a scenario, their order, their health and
 //! their logs.
 //!
-//! A [`Lab`] is a state machine that the thread of the run drives: [`Lab::advance`] starts what can
-//! be started and says when it wants to be called again, and [`Lab::ended`] takes the end of a
-//! command. Everything that a lab starts is a command of the session's [`Network`], in the
-//! namespaces of its host, or, for a container, a command of its engine on the machine.
+//! A [`Lab`] is a state machine that the thread of the run drives. [`Lab::advance`] starts every
+//! program that can start, and returns the time of its next call. [`Lab::ended`] handles the end of
+//! a command. Everything that a lab starts is a command of the session's [`Network`]: in the
+//! namespaces of its host, or, for a container, a command of the engine on the machine.
 
 mod board;
 mod engine;
@@ -36,11 +36,11 @@ pub(crate) struct Lab {
     nodes: Vec<Node>,
     board: Board,
     containers: Containers,
-    /// The directory to which paths are relative.
+    /// The directory to which the paths of volumes are relative.
     directory: PathBuf,
-    /// When the first program started.
+    /// The start of the first program.
     began: Option<Instant>,
-    /// Whether programs with a defined end, and those that wait for them, may start.
+    /// Whether the programs with a defined end may start, and the programs that wait for those.
     clock_runs: bool,
     notes: Vec<String>,
 }
@@ -55,7 +55,7 @@ struct Node {
     container: Option<Container>,
     /// The places in the lab of the nodes in `program.after`.
     after: Vec<usize>,
-    /// Whether it starts when the clock runs.
+    /// Whether the program starts only when the clock runs.
     is_late: bool,
     state: State,
     log: Option<Log>,
@@ -67,7 +67,7 @@ struct Node {
 #[derive(Debug)]
 enum State {
     Waiting,
-    /// The program runs, and it is not known whether it is up.
+    /// The program runs, and its health checks have not succeeded yet.
     Starting {
         id: ProgramId,
         check: Check,
@@ -79,7 +79,7 @@ enum State {
         code: u8,
         stopped: bool,
     },
-    /// The end of the lab ended it, and its exit code is not known.
+    /// The program was ended with the lab, and its exit code is not known.
     Stopped,
 }
 
@@ -87,7 +87,7 @@ enum State {
 #[derive(Debug)]
 struct Check {
     command: Vec<String>,
-    /// Whether it is the check of a container without health check: that its program runs.
+    /// Whether this is the check of a container without a health check: that its program runs.
     is_own: bool,
     interval: Duration,
     timeout: Duration,
@@ -100,7 +100,7 @@ struct Check {
 enum Checking {
     /// The next check begins at this time.
     Next(Instant),
-    /// A check runs, until this time at most.
+    /// A check runs. It fails if it has not ended by this time.
     Running(ProgramId, Instant, Log),
 }
 
@@ -159,12 +159,12 @@ impl Lab {
         }
     }
 
-    /// The states of the hosts, for others.
+    /// The states of the hosts, for the control socket.
     pub(crate) fn board(&self) -> &Board {
         &self.board
     }
 
-    /// Makes the namespaces of all hosts that are no containers.
+    /// Makes the namespaces of all hosts that are not containers.
     pub(crate) fn hold(&self, session: &mut LiveSession<Network>) -> Result<(), LabError> {
         for (host, shown) in self.board.nodes().iter().enumerate() {
             if shown.kind == Kind::Container {
@@ -201,8 +201,8 @@ impl Lab {
         volumes.map(|volume| absolute(self.directory.join(&volume.host))).collect()
     }
 
-    /// Starts all programs that have no defined end and wait for none with one, and waits until
-    /// they are up. Returns the number of a signal that ends the wait.
+    /// Starts all programs that have no defined end and do not wait for such an end, and waits
+    /// until they are up. Returns what ended the wait early, if anything did.
     pub(crate) fn bring_up(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -224,13 +224,13 @@ impl Lab {
         }
     }
 
-    /// Lets the programs with a defined end start, and those that wait for them.
+    /// Lets the programs with a defined end start, and the programs that wait for those.
     pub(crate) fn start_clock(&mut self) {
         self.clock_runs = true;
     }
 
-    /// Starts the programs and checks whose time has come. Returns when it has to be called again
-    /// if nothing ends before.
+    /// Starts every program and check that is due. Returns the time of the next call, unless a
+    /// command ends before.
     pub(crate) fn advance(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -248,7 +248,7 @@ impl Lab {
         Ok(next)
     }
 
-    /// Whether a program waits and has nothing to wait for any more.
+    /// Whether a program has not started and waits for nothing any more.
     fn may_start(&self, at: usize) -> Result<bool, LabError> {
         let node = &self.nodes[at];
         if !matches!(node.state, State::Waiting) || node.is_late && !self.clock_runs {
@@ -319,8 +319,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts the next check of a program, or ends one that takes too long. Returns the time at
-    /// which the next step is due.
+    /// Starts the next check of a program, or ends a check that takes too long. Returns the time of
+    /// the next step.
     fn check(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -358,7 +358,7 @@ impl Lab {
         Ok(Some(until))
     }
 
-    /// Takes the end of a command; has no effect for commands that are not the lab's.
+    /// Handles the end of a command; ignores commands that do not belong to the lab.
     pub(crate) fn ended(&mut self, id: ProgramId, code: u8) -> Result<(), LabError> {
         let now = Instant::now();
         for node in &mut self.nodes {
@@ -423,7 +423,7 @@ impl Lab {
         counting.peek().is_some() && counting.all(|node| matches!(node.state, State::Ended { .. }))
     }
 
-    /// Ends the programs that still run, and gives them a moment for it.
+    /// Ends the programs that still run, with a grace period.
     pub(crate) fn stop(&mut self, session: &mut LiveSession<Network>, signals: &Signals) {
         let running = |node: &Node| match node.state {
             State::Starting { id, .. } | State::Up { id } => Some(id),
@@ -438,7 +438,7 @@ impl Lab {
                     let node = self.nodes.iter_mut().find(|node| running(node) == Some(id));
                     node.into_iter().for_each(|node| node.end(code, true, Instant::now()));
                 }
-                // A second signal, or the time, ends the wait.
+                // A second signal, or the end of the grace period, ends the wait.
                 _ => break,
             }
         }
@@ -488,7 +488,7 @@ impl Lab {
     }
 }
 
-/// Why bringing up a lab was ended.
+/// Why the wait for the hosts ended early.
 #[derive(Debug)]
 pub(crate) enum Ending {
     Signal(i32),
@@ -536,7 +536,7 @@ impl Check {
         }
     }
 
-    /// Counts a failed check; an error after the last one.
+    /// Counts a failed check. The last permitted failure is an error.
     fn fail(&mut self, host: &str, last: &str, now: Instant) -> Result<(), LabError> {
         self.failed += 1;
         let before = std::mem::replace(&mut self.state, Checking::Next(now + self.interval));
@@ -556,8 +556,8 @@ impl Check {
     }
 }
 
-/// For each node, whether it starts only when the clock runs: it has a defined end, waits for
-/// another one's end, or waits for such a node.
+/// For each node, whether its program starts only when the clock runs: it has a defined end, waits
+/// for the end of another program, or waits for such a node.
 fn late(scenario: &Scenario) -> Vec<bool> {
     let mut late: Vec<bool> = scenario
         .nodes
@@ -567,7 +567,7 @@ fn late(scenario: &Scenario) -> Vec<bool> {
             program.is_some_and(|p| p.ends || p.after.iter().any(|after| after.ended))
         })
         .collect();
-    // A file lists few of its nodes after those that they wait for; each round covers one step.
+    // Each round adds the nodes that wait directly for a node found so far.
     loop {
         let waits = |node: usize| {
             let program = scenario.nodes[node].program.as_ref();
@@ -581,7 +581,7 @@ fn late(scenario: &Scenario) -> Vec<bool> {
     }
 }
 
-/// A host as others see it.
+/// A host as the control socket shows it.
 fn shown(scenario: &Scenario, number: usize, containers: &Containers) -> SessionNode {
     let node = &scenario.nodes[number];
     let container = containers.of(number);
@@ -605,7 +605,7 @@ fn shown(scenario: &Scenario, number: usize, containers: &Containers) -> Session
     }
 }
 
-/// A program as words for people.
+/// A program in words for users.
 fn words(program: &HostProgram) -> String {
     let command = match &program.command {
         None => String::new(),
@@ -620,9 +620,9 @@ fn words(program: &HostProgram) -> String {
 
 /// The most bytes of a host's log.
 const LONGEST_LOG: usize = 8 << 20;
-/// The most bytes of what a health check prints.
+/// The most bytes of the output of a health check.
 const LONGEST_CHECK_LOG: usize = 16 << 10;
-/// The checks whether the program of a container runs.
+/// The timing of the checks that the program of a container runs.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
 const OWN_RETRIES: u32 = 600;

@@ -1,5 +1,5 @@
-//! Sessions that shape what is already running: interfaces of existing namespaces, whose packets
-//! are redirected while the session lasts.
+//! Sessions that shape programs which run already: they redirect packets of interfaces of existing
+//! namespaces while the session lasts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,9 +27,9 @@ use super::surroundings::{Place, Surroundings, private};
 pub struct AttachSetup {
     /// The targets.
     pub targets: Vec<Target>,
-    /// The interfaces to shape; empty for those that [`interfaces`] chooses.
+    /// The interfaces to shape; if empty, [`interfaces`] chooses them.
     pub interfaces: Vec<String>,
-    /// The packets to shape. The owner of sockets follows from the target.
+    /// The packets to shape. The target determines the owner of the sockets.
     pub selection: Selection,
 }
 
@@ -74,13 +74,13 @@ struct Slot {
     /// Name in messages and results.
     label: String,
     current: Option<(Arc<Site>, Attachment)>,
-    /// Packets that passed unshaped, of earlier attachments.
+    /// Packets that passed unshaped during earlier attachments.
     missed: u64,
-    /// The number of times that the target went away.
+    /// The number of times that the target vanished.
     departures: u32,
     /// The reason why the last attempt failed.
     failure: Option<String>,
-    /// How the container is found while it starts, if the session began before it.
+    /// Finds the container while it starts, if the session began before the container.
     awaited: Option<Starting>,
     /// The number of starts whose first packets may have passed unshaped.
     late: u32,
@@ -119,8 +119,8 @@ impl AttachSetup {
         Ok(attached)
     }
 
-    /// Redirects the packets of these interfaces when their containers start, in
-    /// [`super::LiveSession::follow_job`]. The targets need not exist yet.
+    /// Waits for the containers of these interfaces: [`super::LiveSession::follow_job`] redirects
+    /// their packets when they start. The targets need not exist yet.
     ///
     /// # Errors
     /// There are too many interfaces, or too few descriptors.
@@ -200,7 +200,7 @@ impl Attached {
         Emulation::Lanes(lanes)
     }
 
-    /// What is shaped, in words: an interface of a target each.
+    /// What is shaped, in words: one text for each interface.
     pub fn descriptions(&self) -> impl Iterator<Item = String> {
         self.slots.iter().map(|slot| {
             let Slot { interface, label, .. } = slot;
@@ -256,8 +256,8 @@ impl Attached {
         Selection { owner: site.owner(), ..self.setup.selection.clone() }
     }
 
-    /// Detaches what has vanished, and attaches again what has returned. Returns messages about
-    /// both.
+    /// Detaches targets that have vanished, and attaches targets that have returned. Returns
+    /// messages about both.
     pub(super) fn refresh(&mut self, control: &Control) -> Vec<String> {
         let mut messages = Vec::new();
         let mut found: BTreeMap<usize, Vec<Arc<Site>>> = BTreeMap::new();
@@ -287,9 +287,10 @@ impl Attached {
         messages
     }
 
-    /// Detaches what has vanished, and attaches containers that are starting, while their first
-    /// processes are stopped: to attach takes longer than the engine needs to begin the program. It
-    /// takes much less time than [`Self::refresh`].
+    /// Detaches containers that have vanished, and attaches containers that are starting. The first
+    /// process of such a container is stopped meanwhile, because attaching takes longer than the
+    /// engine needs to begin the program. This function takes much less time than
+    /// [`Self::refresh`].
     pub(super) fn catch(&mut self, control: &Control, guard: &Guard) -> Vec<String> {
         let mut messages = Vec::new();
         for index in 0..self.slots.len() {
@@ -303,9 +304,9 @@ impl Attached {
             if slot.current.is_some() || slot.failure.is_some() {
                 continue;
             }
-            // A container that cannot be opened now is found by `refresh` later, which reports it.
+            // If a container cannot be opened now, `refresh` finds it later and reports the reason.
             let Ok(Some(started)) = starting.find(&slot.site, &slot.interface) else { continue };
-            // A program that runs already goes on without a pause.
+            // A program that already runs is not stopped.
             let held = (!started.begun.has_begun()).then(|| guard.hold(started.begun.pid()));
             let site = Arc::new(started.site);
             let attached = self.attach_again(index, &site, control);
@@ -335,15 +336,15 @@ impl Attached {
         slot.failure = None;
         for port in [2 * index, 2 * index + 1] {
             if let Ok(absent) = AbsentPort::new(&slot.interface) {
-                // The session may have ended, and then needs no port.
+                // If the session has ended, it needs no port.
                 let _ = control.replace_port(port, vec![AnyPort::Absent(absent)]);
             }
         }
-        // The containers of a job come and go.
+        // The end of a job's container is usual.
         slot.awaited.is_none().then(|| format!("{} is gone", slot.label))
     }
 
-    /// Lets the redirections be in force, if the loop answers.
+    /// Keeps the redirections in force if the loop answers.
     fn beat(&self, control: &Control) {
         if control.counters().is_ok() {
             let until = Nanos(clock::now().0 + ALIVE.0);
@@ -352,8 +353,8 @@ impl Attached {
         }
     }
 
-    /// Attaches to an interface that has come back, or appeared. Returns `None` if it does not
-    /// exist yet, or if the reason of the failure is known already.
+    /// Attaches to an interface that has returned or appeared. Returns `None` if the interface does
+    /// not exist yet, or if the same failure was already reported.
     fn attach_again(
         &mut self,
         index: usize,
@@ -365,7 +366,7 @@ impl Attached {
         match Attachment::open(site, &slot.interface, &selection) {
             Ok((attachment, ports)) => {
                 for (port, with) in (2 * index..).zip(ports) {
-                    // The session may have ended, and then needs no port.
+                    // If the session has ended, it needs no port.
                     let _ = control.replace_port(port, vec![with]);
                 }
                 slot.current = Some((Arc::clone(site), attachment));
@@ -411,8 +412,8 @@ impl Slot {
         format!("{} is shaped, but its program had already begun", self.label)
     }
 
-    /// Ends the redirection if the site or one of the interfaces is gone. Returns whether it
-    /// has just ended.
+    /// Ends the redirection if the site, the interface or a TAP device is gone. Returns whether
+    /// this call has ended it.
     fn detach_if_gone(&mut self) -> bool {
         let Some((site, attachment)) = &mut self.current else { return false };
         if site.exists() && attachment.is_intact() {
@@ -485,14 +486,14 @@ impl Place for Attached {
             }
             if slot.late > 0 {
                 note(format!(
-                    "first packets of {} may have passed unshaped, because Weir found the \
+                    "the first packets of {} may have passed unshaped, because Weir found the \
                      container late",
                     slot.label
                 ));
             }
             match (slot.departures, current) {
                 (0, _) => {}
-                // The containers of a job come and go.
+                // The end of a job's container is usual.
                 _ if slot.awaited.is_some() => {}
                 (times, Some(_)) => note(format!(
                     "{} went away and came back {times} times; its packets were not shaped in \
@@ -511,12 +512,14 @@ impl Place for Attached {
 
 impl private::Sealed for Attached {}
 
-/// The most interfaces of one session. Each needs two links of the engine, and some descriptors.
+/// The most interfaces of one session. Each interface needs two links of the engine, and some
+/// descriptors.
 const MOST_INTERFACES: usize = 1000;
-/// The open files of an attached interface (six programs, two TAP devices with three each, the
-/// namespace, its owner and a netlink socket), and of the rest of the process.
+/// The open files for each attached interface (six programs, two TAP devices with three files each,
+/// the namespace, its owner and a netlink socket), and for the rest of the process.
 const FILES_EACH: u64 = 16;
 const FILES: u64 = 128;
-/// How long packets are redirected after a heartbeat. A stopped process cuts its targets off for at
-/// most this long, and one whose loop hangs for the time of a heartbeat longer.
+/// How long packets are redirected after a heartbeat. If this process is stopped, its targets are
+/// cut off for at most this long. If only the loop hangs, they are cut off for one heartbeat's
+/// interval longer.
 pub(super) const ALIVE: Nanos = Nanos::from_millis(550);

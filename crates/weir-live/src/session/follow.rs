@@ -1,4 +1,5 @@
-//! Keeps targets behind their links while a session lasts, and follows those that come and go.
+//! Keeps targets behind their links while a session lasts, and follows targets that vanish and
+//! return.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,9 +38,9 @@ pub enum FollowEnd {
 
 impl LiveSession<Attached> {
     /// Shapes the targets until a signal arrives, the session is stopped, or the time `until`.
-    /// Targets that vanish are attached again when they return; `report` receives a message about
-    /// each such event. Afterwards all packets pass unshaped, and those inside have arrived, if
-    /// that took less than two seconds.
+    /// A target that vanishes is attached again when it returns; `report` receives a message about
+    /// each such event. When this function returns, all packets pass unshaped, and the packets
+    /// inside have arrived unless that takes longer than two seconds.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -52,9 +53,9 @@ impl LiveSession<Attached> {
         self.shape_while(|place, control| wait(place, control, signals, until, &mut report))
     }
 
-    /// Shapes the containers of a job until it ends. Signals that are sent to this process alone
-    /// are forwarded to the job; at the time `until` it is asked to end. If this process is killed,
-    /// `guard` lets a container continue that was just being attached.
+    /// Shapes the containers of a job until the job ends. Signals that are sent to this process
+    /// alone are forwarded to the job; at the time `until` the job is asked to end. If this process
+    /// is killed while it attaches a container, `guard` lets that container continue.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -109,7 +110,7 @@ fn wait(
         }
         let began = Instant::now();
         place.refresh(control).iter().for_each(|message| report(message));
-        // Looking at very many targets takes at most a tenth of the time.
+        // Even with very many targets, the checks take at most a tenth of the time.
         pause = LOOK_EVERY.max(10 * began.elapsed());
         if until.is_some_and(|until| until <= Instant::now()) {
             return Ok(FollowEnd::Time);
@@ -150,7 +151,7 @@ fn wait_for_job(
     }
 }
 
-/// Keeps the redirections in force for as long as the loop turns.
+/// Keeps the redirections in force while the loop answers.
 fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
     let mut last = Vec::new();
     while !over.load(Ordering::Relaxed) {
@@ -165,11 +166,11 @@ fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
     }
 }
 
-/// How often the session looks whether its targets still exist. A restarted target is shaped again
-/// about this long after its start.
+/// The interval at which the session checks whether its targets still exist. A restarted target is
+/// shaped again about this long after its start.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the session looks whether an awaited container has its network. The container's
-/// program begins some tens of milliseconds later.
+/// The interval at which the session checks whether an awaited container has its network. The
+/// container's program begins some tens of milliseconds after that.
 const CATCH_EVERY: Duration = Duration::from_millis(4);
-/// Time between two heartbeats of a loop that works. An idle loop turns every 100 ms.
+/// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms.
 const BEAT_EVERY: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! Sessions that shape one site which was found already: its interfaces, while they exist. The
-//! agent has one for each container.
+//! Sessions that shape one site which the caller has found: its interfaces, while they exist. The
+//! agent has one such session for each container.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub struct HeldSite {
 /// What ended [`LiveSession::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// The caller.
+    /// The caller asked for the end.
     Asked,
     /// The site does not exist any more.
     Gone,
@@ -43,8 +43,8 @@ pub enum HoldEnd {
 }
 
 impl HeldSite {
-    /// Redirects the packets of all interfaces of a site that are up and carry Ethernet frames.
-    /// They pass unshaped until [`LiveSession::hold`].
+    /// Redirects the packets of all interfaces of a site that are up and carry Ethernet frames. The
+    /// packets pass unshaped until [`LiveSession::hold`].
     ///
     /// # Errors
     /// The site cannot be attached; its traffic is then as before.
@@ -82,7 +82,7 @@ impl HeldSite {
     }
 
     /// Links with the names `NAME.up` and `NAME.down`, or `NAME/INTERFACE.up` and so on if the site
-    /// has several interfaces. `NAME` is both directions.
+    /// has several interfaces. `NAME` stands for both directions.
     #[must_use]
     pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
         let mut lanes = Lanes::default();
@@ -119,7 +119,7 @@ impl HeldSite {
         self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().stop());
     }
 
-    /// What has become of the site, if anything. With `closely`, new interfaces are noticed, too.
+    /// Why the session has to end, if it has. Only with `closely`, this notices new interfaces.
     fn look(&mut self, closely: bool) -> Option<HoldEnd> {
         if !self.site.exists() {
             return Some(HoldEnd::Gone);
@@ -136,9 +136,9 @@ impl HeldSite {
 
 impl LiveSession<HeldSite> {
     /// Shapes the site until `over` is set, the site vanishes, its interfaces change, or the loop
-    /// fails. Unparking the thread lets it notice `over` at once. Afterwards all packets pass
-    /// unshaped; where the site still exists, those inside have arrived, if that took less than two
-    /// seconds.
+    /// fails. Unparking the thread lets it notice `over` at once. When this function returns, all
+    /// packets pass unshaped. If the site still exists, the packets inside have arrived unless that
+    /// takes longer than two seconds.
     pub fn hold(&mut self, over: &AtomicBool) -> HoldEnd {
         let mut looked = Instant::now();
         let mut looks = 0u32;
@@ -149,7 +149,7 @@ impl LiveSession<HeldSite> {
             if self.has_ended() {
                 break HoldEnd::Failed;
             }
-            // Only if the loop answers: otherwise packets pass unshaped soon.
+            // Without a heartbeat packets soon pass unshaped, so a loop that hangs does no harm.
             if self.control.counters().is_ok() {
                 self.place.beat();
             }
@@ -203,12 +203,12 @@ impl Place for HeldSite {
 
 impl private::Sealed for HeldSite {}
 
-/// The most interfaces of a site. A container that may create interfaces cannot exhaust the
-/// machine.
+/// The most interfaces of a site. The bound keeps a container that may create interfaces from
+/// exhausting the machine.
 const MOST_INTERFACES: usize = 16;
-/// How often the thread looks whether the site still exists.
+/// The interval at which the thread checks whether the site still exists.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Every how many such looks new interfaces are noticed.
+/// Every how many checks the thread also looks for new interfaces.
 const CLOSELY_EVERY: u32 = 4;
 /// Time between two heartbeats.
 const BEAT_EVERY: Duration = Duration::from_millis(100);
