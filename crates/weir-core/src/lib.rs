@@ -1,8 +1,8 @@
 //! Weir's engine: it passes packets from the classifier's actions through queues, schedulers, AQMs
 //! and links to departures.
 //!
-//! The engine is sans-IO: it has no clock, no threads and no files. The driver passes the time
-//! ([`Emulator::submit`], [`Emulator::poll`]) and queries the time of the next event
+//! The engine is sans-IO: it has no clock, no threads and no files. The driver tells it the current
+//! time ([`Emulator::submit`], [`Emulator::poll`]) and queries the time of the next event
 //! ([`Emulator::next_event`]). Live traffic, simulation and the scheduler rig are different drivers
 //! of the same code.
 #![no_std]
