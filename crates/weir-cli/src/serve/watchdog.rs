@@ -1,7 +1,7 @@
 //! The thread that checks the workers and tells the service manager that the daemon is alive.
 //!
-//! The thread takes no lock and asks no other thread, so it also reports when all of them wait for
-//! a worker that hangs.
+//! The thread takes no lock and waits for no other thread. It can therefore report a worker that
+//! hangs even if all other threads wait for that worker.
 
 use std::io;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use weir_live::daemon::{CHECKS, Watchdog};
 
 use crate::output::say;
 
-/// Stops the checks when it is dropped. The service manager still gets its reports, because the end
-/// of the daemon takes a moment.
+/// Stops the checks when it is dropped. The thread continues to notify the service manager, because
+/// the daemon takes a moment to end.
 pub(super) struct Checks {
     ending: Arc<AtomicBool>,
 }
@@ -42,7 +42,7 @@ fn run(engine: Option<&LiveHandle>, pause: Duration, ending: &AtomicBool) {
             hanging.clear();
         }
         if hanging.is_empty() {
-            // Without a supervisor there is nothing to notify.
+            // Without a service manager there is nothing to notify.
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
         if hanging != reported {
@@ -72,7 +72,8 @@ impl Drop for Checks {
 /// The period of the checks if the service manager requests no reports. The checks then only print
 /// messages.
 const USUAL_PERIOD: Duration = Duration::from_secs(10);
-/// Number of pauses in a period. A worker that hangs is noticed after half a period.
+/// Number of pauses in a period. A worker that hangs is reported after [`CHECKS`] checks, which
+/// take about half a period.
 const PAUSES: u32 = 2 * CHECKS;
 /// The shortest pause between two checks: [`Watchdog::check`] requires 200 ms.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
