@@ -1,20 +1,23 @@
-//! Table 4.2 of the publication, and the parameters that were chosen with it.
+//! The results in table 4.2 of [`PIFO_SWITCH`], and the parameters of the testbed that were
+//! calibrated with that table.
 
 use weir_report::finding::Provenance;
 
 use super::bed::Statistics;
 use crate::sources::PIFO_SWITCH;
 
-/// The table with which link rates, batch and reading error were chosen.
+/// The parameters that were chosen so that the testbed reproduces the table, and the published
+/// results that played no part in the choice.
 pub(super) const CALIBRATED: Provenance = Provenance::Calibrated {
     document: PIFO_SWITCH,
     place: "table 4.2",
-    chosen: "link rates 5, 10, 15, 14 and 13 Mbit/s, batches of 47 packets at the interface, a \
-             reading error of 10 us on average",
+    chosen: "link rates 5, 10, 15, 14 and 13 Mbit/s, batches of 47 packets at the interface, \
+             switches that measure a wait 10 us too long on average",
     unused: "section 4.4.1.2 (the single path) and figure 4.18 (queues that fill up)",
 };
 
-/// Distributions of the time between packets, each with its published results: FIFO+, FIFO.
+/// The published results for each distribution of the time between packets, first with FIFO+ and
+/// then with FIFO.
 pub(super) const PUBLISHED: [(&str, Statistics, Statistics); 3] = [
     (
         "constant",
