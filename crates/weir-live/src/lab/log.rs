@@ -26,14 +26,14 @@ struct Shared {
 struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// Most bytes of each part.
+    /// Maximum number of bytes in `head`, and in `tail`.
     part: usize,
     /// The number of bytes that were printed.
     bytes: u64,
     has_ended: bool,
 }
 
-/// The content of a log, complete or as far as it exists.
+/// The content of a log at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     /// The text, with a line in place of the bytes that were not kept.
@@ -126,8 +126,9 @@ impl Kept {
 const BUFFER: usize = 64 << 10;
 /// The longest wait for the end of a log.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The lines, and the characters of a line, in a message.
+/// Maximum number of lines that a message quotes.
 const LINES: usize = 5;
+/// Maximum number of characters that a message quotes from a line.
 const LONGEST_LINE: usize = 300;
 
 #[cfg(test)]
