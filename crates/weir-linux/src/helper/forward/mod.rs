@@ -1,16 +1,20 @@
-//! The process that passes connections and datagrams on: from sockets of the machine to a server
-//! behind the link (published ports), and from the link's end to the machine's loopback resolver.
+//! The process that forwards connections and datagrams. It serves published ports, which lead from
+//! the machine to a server behind the link. It also serves the machine's end of the link, where
+//! queries of the program are forwarded to the machine's loopback resolver.
 //!
 //! The process runs in the network namespace from which the destinations are reached. The sockets
-//! that accept clients may belong to another namespace. The main process opens them, so a port that
-//! is in use is an error before any program starts. Each connection is two: the kernel terminates
-//! the client's, and the kernel of this process's namespace sends over the link, with its
-//! congestion control.
+//! that accept clients may belong to another namespace. The main process opens these sockets, so a
+//! port that is in use is an error before any program starts.
 //!
-//! Limits: [`LIMIT`](super::limit::LIMIT) connections and as many clients of datagrams, or fewer if
-//! the descriptor limit is lower. Beyond it a connection is reset, and a new client of datagrams
-//! replaces the one that has been silent the longest. A client of datagrams that is silent for a
-//! minute is forgotten.
+//! A forwarded connection consists of two TCP connections. One leads from the client to this
+//! process. The other leads from this process to the destination; it belongs to the namespace of
+//! this process and uses the congestion control of that namespace.
+//!
+//! The process forwards at most [`LIMIT`](super::limit::LIMIT) connections, and serves at most as
+//! many clients that send datagrams. Both limits are smaller if the process may open fewer
+//! descriptors. Above the limit, the process resets new connections, and a new client that sends
+//! datagrams replaces the client that has been silent the longest. The process forgets a client
+//! that neither sends nor receives datagrams for a minute.
 
 mod datagrams;
 mod entrance;
@@ -185,7 +189,7 @@ impl Forwarder {
         Ok(false)
     }
 
-    /// Takes clients of the entrance with this token.
+    /// Accepts clients of the entrance with this token, or forwards their datagrams.
     fn enter(&mut self, token: u64, now: Instant) {
         let index = usize::try_from(token - FIRST_ENTRANCE).unwrap_or(usize::MAX);
         let Some(Some(entrance)) = self.entrances.get(index) else { return };
@@ -195,7 +199,8 @@ impl Forwarder {
         }
     }
 
-    /// Takes no further connection. Sockets for datagrams stay, because answers are sent there.
+    /// Stops accepting clients. The sockets for datagrams stay open, because answers leave through
+    /// them.
     fn close_entrances(&mut self) -> io::Result<()> {
         self.poll.forget(&self.lifeline)?;
         for entrance in &mut self.entrances {
@@ -211,7 +216,7 @@ impl Forwarder {
 
 /// The longest time for which the forwarder passes data on after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// A silence of this length shows that no more data follows after the end of the session.
+/// Length of a silence after which, once the session has ended, no more data is expected.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval between two checks for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -226,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// Steps of the loop until a condition holds; many steps are a failure.
+    /// Runs steps of the loop until a condition holds. Panics if it does not hold after 500 steps.
     fn until(forwarder: &mut Forwarder, mut holds: impl FnMut(&Forwarder) -> bool) {
         for _ in 0..500 {
             if holds(forwarder) {
@@ -234,7 +239,7 @@ mod tests {
             }
             assert!(forwarder.step(Some(Duration::from_millis(10))).is_ok_and(|over| !over));
         }
-        panic!("the forwarder did not get there");
+        panic!("the condition does not hold after 500 steps");
     }
 
     /// A forwarder with one entrance at a loopback address, and the main process's socket.
