@@ -1,6 +1,8 @@
-//! The cost of an event with more flows and more ports: `sim_scale [events]` runs UDP of 10 to
-//! 10,000 flows, each over three of 10 to 1,000 ports that are about two thirds busy, and prints
-//! the processor time per event.
+//! Measures how the cost of an event depends on the number of flows and ports.
+//!
+//! `sim_scale [EVENTS]` runs networks with 10 to 10,000 UDP flows and 10 to 1,000 ports, and prints
+//! the processor time per event. Each flow passes three ports, and each port is busy for about
+//! two thirds of the time.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -57,7 +59,7 @@ fn run(flows: u32, ports: u32, events: u64) {
     );
 }
 
-/// Processor time of this process in seconds, which excludes that of other processes.
+/// Processor time in seconds that this process has used.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

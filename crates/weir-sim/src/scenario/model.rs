@@ -97,7 +97,7 @@ pub struct Direction {
 /// A route of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Numbers of all nodes from source to destination.
+    /// Indices of all nodes from source to destination.
     pub nodes: Vec<usize>,
 }
 
@@ -143,7 +143,7 @@ pub struct Traffic {
     pub class: u16,
     /// Name of the group for the statistics. By default, each flow has its own group.
     pub group: Option<String>,
-    /// The settings of the kind, as written in the file.
+    /// The kind of traffic and its settings, as the file gives them.
     pub spec: Spec,
     /// The checked settings, ready to be installed in worlds.
     pub plan: Plan,
@@ -164,7 +164,8 @@ impl Traffic {
             .saturating_mul(u64::from(self.count))
     }
 
-    /// Approximate number of packets of all flows of the entry, if it follows from a rate.
+    /// Approximate number of packets that all flows of the entry send within `duration`; 0 if the
+    /// kind of traffic has no rate.
     pub fn expected_packets(&self, duration: Nanos) -> u64 {
         let (rate, size) = match &self.spec {
             Spec::Cbr(spec) => (spec.rate, spec.size),
@@ -181,7 +182,8 @@ impl Traffic {
 
 /// Maximum number of nodes.
 pub const MAX_NODES: usize = 60_000;
-/// Maximum number of ports, two for each link, and of queues in front of schedulers.
+/// Maximum number of ports, where each link has two. The queues of all schedulers and switches
+/// together have the same maximum.
 pub const MAX_PORTS: usize = 60_000;
 /// Maximum number of flows.
 pub const MAX_FLOWS: u64 = 1_000_000;
