@@ -105,8 +105,12 @@ class Arm:
             stop(server)
 
     def start(self, argv: list[str]) -> subprocess.Popen:
-        log = open(self.tmp / "words", "ab")
+        log = open(self.tmp / "log", "ab")
         return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def end_of_log(self) -> str:
+        """The last characters that the started programs printed."""
+        return (self.tmp / "log").read_text()[-400:]
 
     def results(self) -> dict:
         found = {}
@@ -117,7 +121,7 @@ class Arm:
                 pass
             path.unlink()
         if not found:
-            raise RuntimeError(f"{self.name}: no result; {(self.tmp / 'words').read_text()[-400:]}")
+            raise RuntimeError(f"{self.name}: no result; {self.end_of_log()}")
         return found
 
 
@@ -178,7 +182,7 @@ class WeirBridge(Bridge):
         deadline = time.monotonic() + 10
         while subprocess.run(["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"], capture_output=True, check=False).returncode:
             if time.monotonic() > deadline or self.background[-1].poll() is not None:
-                raise Unavailable(f"{self.name} did not start: {(self.tmp / 'words').read_text()[-300:]}")
+                raise Unavailable(f"{self.name} did not start: {self.end_of_log()}")
 
 
     def cpu_seconds(self) -> float:
@@ -241,7 +245,7 @@ class WeirPair(Arm):
             process.wait(LIMIT)
             found = self.results()
             if set(found) <= {"weir"} and not own:
-                raise RuntimeError(f"weir pair: no result; {(self.tmp / 'words').read_text()[-400:]}")
+                raise RuntimeError(f"weir pair: no result; {self.end_of_log()}")
             return found
         finally:
             stop(process)
