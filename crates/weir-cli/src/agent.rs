@@ -37,10 +37,11 @@ pub(crate) struct AgentArgs {
     /// /var/run/nri/nri.sock].
     #[arg(long, value_name = "SOCKET", num_args = 0..=1, help_heading = "Engines")]
     nri: Option<Option<PathBuf>>,
-    /// Print the events as JSON on standard output, one a line; `weir schema agent` describes them.
+    /// Print the events as JSON on standard output, one per line; `weir schema agent` describes
+    /// them.
     #[arg(long)]
     json: bool,
-    /// Do not print the events for people.
+    /// Do not print the events as text.
     #[arg(short, long)]
     quiet: bool,
     /// The name in `weir ps` [default: agent].
@@ -73,7 +74,7 @@ pub(crate) struct AgentArgs {
     no_realtime: bool,
 }
 
-/// Follows engines until a signal arrives.
+/// Shapes containers and pods until a signal arrives.
 pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
@@ -87,7 +88,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
         seed: args.seed,
     };
     let mut agent = Agent::start(config).map_err(Failure::of_weir)?;
-    // The signal has the effect that it has from anyone else.
+    // A stop through the control socket has the same effect as a signal from another process.
     let stop = || {
         let _ = kill_process(getpid(), Signal::TERM);
     };
@@ -95,7 +96,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let _served = served.map_err(|error| {
         Failure::of_weir(format!("the control socket cannot be served: {error}"))
     })?;
-    // Outside systemd, nobody listens.
+    // Outside systemd there is no receiver, and the message has no effect.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let mut unwritten = None;
     let ended = agent.run(&signals, |event| {
@@ -112,7 +113,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
     unwritten.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The engines that the options name, or Docker and Podman.
+/// The engines that the options name; Docker and Podman if they name none.
 fn config(args: &AgentArgs) -> AgentConfig {
     let named = [(Engine::Docker, &args.docker), (Engine::Podman, &args.podman)];
     let mut engines: Vec<(Engine, Option<PathBuf>)> =
@@ -135,13 +136,13 @@ fn config(args: &AgentArgs) -> AgentConfig {
     }
 }
 
-/// What an agent follows, as words.
+/// What an agent follows, in words.
 fn followed(config: &AgentConfig) -> Vec<String> {
     let engines = config.engines.iter().map(|(engine, _)| engine.to_string());
     engines.chain(config.nri.iter().map(|_| "nri".to_owned())).collect()
 }
 
-/// An event for people.
+/// An event in words.
 fn words(event: &AgentEvent) -> String {
     let named = |who: &Who| format!("{} ({})", who.name, who.source);
     match event {
@@ -231,7 +232,7 @@ fn line(event: &AgentEvent) -> String {
             _ => None,
         },
     };
-    // Texts and lists of texts can always be written.
+    // Texts and lists of texts can always be written as JSON.
     format!("{}\n", serde_json::to_string(&line).unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! `weir attach` and `weir host`: shape what is already running, and write the results.
+//! `weir attach` and `weir host`: shape programs that run already, and write the results.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
@@ -28,7 +28,7 @@ use crate::spec::{Directions, Wanted, directions};
 #[command(after_help = ATTACH_EXAMPLES)]
 pub(crate) struct AttachArgs {
     /// What to shape: `docker:NAME`, `podman:NAME`, `pid:N`, `netns:NAME`, `cgroup:PATH`,
-    /// `unit:NAME` or `user:NAME`. Names of containers may be `re:` and a regular expression.
+    /// `unit:NAME` or `user:NAME`. The name of a container may be `re:` and a regular expression.
     #[arg(value_name = "TARGET", required = true)]
     pub(crate) targets: Vec<Target>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct HostArgs {
     /// Shape only programs in this control group or below it.
     #[arg(long, value_name = "PATH", help_heading = "Selection")]
     pub(crate) cgroup: Option<std::path::PathBuf>,
-    /// Undo everything after this time, so that nobody locks himself out.
+    /// Undo everything after this time, so that you cannot lock yourself out.
     #[arg(
         long = "for",
         value_name = "TIME",
@@ -129,7 +129,7 @@ fn shape(
     })
 }
 
-/// Prints a message about a target, unless the user wants none.
+/// Prints a message about a target, unless the user wants no messages.
 pub(crate) fn tell(message: &str, quiet: bool) {
     if !quiet {
         say(format_args!("weir: {message}\n"));
@@ -150,7 +150,7 @@ pub(crate) fn check_wanted(access: &AccessArgs, args: &CommonArgs) -> Result<(),
     check_destinations(args)
 }
 
-/// A time, also in minutes and hours.
+/// A time, also in minutes or hours.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
@@ -173,7 +173,7 @@ fn refused(error: AttachError) -> Failure {
     }
 }
 
-/// Prints what is shaped, and when that ends.
+/// Prints what is shaped, and when the session ends.
 fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     for what in attached.descriptions() {
         say(format_args!("weir: shaping {what}\n"));
@@ -189,12 +189,12 @@ fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     say(format_args!("weir: {end}; the traffic is then direct again\n"));
 }
 
-/// A session that shapes what others have started.
+/// A session that shapes containers and programs which Weir has not started.
 pub(crate) struct Scene<'a> {
     pub(crate) kind: SessionKind,
     /// The name of the session if --name gives none.
     pub(crate) name: Name,
-    /// The targets or the command as words.
+    /// The targets, or the command, in words.
     pub(crate) words: Vec<String>,
     pub(crate) specs: &'a Directions,
     pub(crate) limit: Option<Duration>,
@@ -243,7 +243,7 @@ pub(crate) fn drive(
         since: wall_time(SystemTime::now()),
         seed: args.seed,
     };
-    // Until the results are written: `weir stop` waits for them.
+    // The socket answers until the results are written, because `weir stop` waits for them.
     let _served = remote::serve(reserved, about, &changes, args.quiet);
     let plan = plan.start(&changes);
     let bar = progress(scene.kind == SessionKind::Attach, args);

@@ -35,7 +35,9 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let signals = take_signals()?;
     let guard = project.guard(!quiet).map_err(refused)?;
     if let Some(code) = created(&project.creation(&up), &signals)? {
-        say("weir: compose could not create the containers; nothing of the job remains\n");
+        say(
+            "weir: compose could not create the containers; Weir removes what remains of the job\n",
+        );
         return Ok(ExitCode::from(code));
     }
     let Containers { setup, awaited, left_out } =
@@ -83,7 +85,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Creates the containers. Returns the exit code if that failed.
+/// Creates the containers. Returns the exit code of the command if it failed.
 fn created(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failure> {
     let mut job =
         Job::start(command, GRACE).map_err(|error| Failure::new(error.exit_code(), error))?;
@@ -96,9 +98,9 @@ fn created(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failur
     }
 }
 
-/// Refuses words for `compose up` that look like a program.
+/// Refuses arguments for `compose up` that look like a program.
 fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
-    // Services of a profile that is not active are not listed, but may be named.
+    // Compose does not list the services of an inactive profile, but accepts their names.
     let is_known = |word: &OsString| {
         let name = word.to_string_lossy();
         project.services().iter().any(|service| *service == *name)
@@ -114,7 +116,7 @@ fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
             Err(Failure::new(
                 USAGE,
                 format!(
-                    "--compose runs the job of the file and no other command: what follows `--` \
+                    "--compose runs the job of the file and no other command: the words after `--` \
                      are arguments for `compose up`, and {words}"
                 ),
             ))
@@ -123,7 +125,8 @@ fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
     }
 }
 
-/// The name of a session for a file: that of its directory, if the file has one of the usual names.
+/// The name of a session for a file: the name of its directory if the file has a usual name,
+/// otherwise the name of the file.
 fn name_of(files: &[PathBuf]) -> Name {
     let Some(first) = files.first() else { return Name::of_program("compose".as_ref()) };
     let stem = first.file_stem().unwrap_or_default();
@@ -154,7 +157,7 @@ fn refused(error: ComposeError) -> Failure {
 
 /// How long `compose up` has to stop its containers. Each of them has ten seconds by default.
 const GRACE: Duration = Duration::from_secs(30);
-/// The usual names of files.
+/// The usual names of Compose files.
 const USUAL: [&str; 2] = ["docker-compose", "compose"];
 
 #[cfg(test)]

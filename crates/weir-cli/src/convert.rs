@@ -15,10 +15,10 @@ use crate::output::{Failure, USAGE, check_files, print};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ConvertArgs {
-    /// The tool.
+    /// The tool that wrote the file.
     #[arg(value_enum, value_name = "TOOL")]
     pub(crate) from: Tool,
-    /// Its file; `-` for standard input.
+    /// The file; `-` for standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Write the scenario into this file instead of printing it.
@@ -31,8 +31,8 @@ pub(crate) struct ConvertArgs {
 pub(crate) enum Tool {
     /// Containerlab: a topology, NAME.clab.yml.
     Containerlab,
-    /// Mininet: a file of MiniEdit, NAME.mn, or a script in Python, of which calls of addHost,
-    /// addSwitch and addLink with literal arguments are read; it is not executed.
+    /// Mininet: a file of MiniEdit, NAME.mn, or a script in Python. Weir does not execute the
+    /// script; it reads the calls of addHost, addSwitch and addLink with literal arguments.
     Mininet,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The text of a file, as far as a description may be long, and one byte more.
+/// The text of a file. A file that is too long is cut one byte after the permitted length.
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = Vec::new();
     let most = LARGEST as u64 + 1;
@@ -71,7 +71,7 @@ fn read(path: &Path) -> std::io::Result<String> {
         File::open(path)?.take(most).read_to_end(&mut text)?;
     }
     if text.len() > LARGEST {
-        // A character may be cut; the size alone decides.
+        // The cut may split a character; only the size matters here.
         return Ok(String::from_utf8_lossy(&text).into_owned());
     }
     String::from_utf8(text).map_err(|_| std::io::ErrorKind::InvalidData.into())

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use weir_linux::topology::{Protocol, Publish};
 
-/// Parses `[ADDRESS:]PORT:PORT[/tcp|/udp]`, as containers have it; an IPv6 address is in brackets.
+/// Parses `[ADDRESS:]PORT:PORT[/tcp|/udp]`, the form that container engines use. An IPv6 address is
+/// in brackets.
 pub(crate) fn parse(text: &str) -> Result<Publish, String> {
     let (ports, protocol) = match text.rsplit_once('/') {
         None | Some((_, "tcp")) => (text.trim_end_matches("/tcp"), Protocol::Tcp),

@@ -103,7 +103,7 @@ fn show(name: &str, text: &[u8]) {
     say(format_args!("\n{name}:\n{}\n", String::from_utf8_lossy(text).trim_end()));
 }
 
-/// The last lines of a log, for a terminal; a file has all of it.
+/// The last lines of a log, for a terminal; the directory of `--out` has the whole log.
 fn last_part(text: &[u8]) -> &[u8] {
     let from = text.len().saturating_sub(MOST_SHOWN);
     let cut = &text[from..];

@@ -1,4 +1,4 @@
-//! Options of the commands about links that run.
+//! Options of the commands about running links.
 
 use clap::Args;
 
@@ -6,11 +6,11 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = PS_NOTES)]
 pub(crate) struct PsArgs {
-    /// Print JSON.
+    /// Print the sessions as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print only names, one in each line: those of the sessions, or those of the links of session
-    /// NAME.
+    /// Print only names, one per line: those of the sessions, or, with NAME, those of the
+    /// session's links.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with = "json")]
     pub(crate) names: Option<Option<String>>,
 }
@@ -44,11 +44,11 @@ pub(crate) struct StatsArgs {
     /// The session, as `weir ps` lists it; not needed if only one runs.
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Print every second what happened in it, until the session ends.
+    /// Print every second what happened in that second, until the session ends.
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// Print the results so far as JSON, as `weir run --json` writes them at the end; with --watch,
-    /// the statistics of each second, a document in each line.
+    /// the statistics of each second, one document per line.
     #[arg(long)]
     pub(crate) json: bool,
 }

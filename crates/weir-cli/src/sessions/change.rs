@@ -12,7 +12,7 @@ use super::find::{Asked, SERVE, failure, session, sockets, which_run};
 use crate::files::Recorded;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Changes what the words name, and prints what is now in force.
+/// Changes the links or rules that the words name, and prints what is now in force.
 pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     let (name, rest) = named(&args.words);
     let Asked { mut client, view } = session(name)?;
@@ -27,7 +27,7 @@ pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     show(args, &reply)
 }
 
-/// Splits the name of a session off. The first word is a name if a session has it, and if words
+/// Splits off the name of a session. The first word is a name if a session has it and more words
 /// follow.
 fn named(words: &[String]) -> (Option<&str>, &[String]) {
     match words {
@@ -40,8 +40,8 @@ fn named(words: &[String]) -> (Option<&str>, &[String]) {
     }
 }
 
-/// Splits the name of a link off, and joins the words. Refuses what is neither a link nor a word of
-/// the language, because it is probably a misspelt name.
+/// Splits off the name of a link, and joins the other words. Refuses a first word that is neither a
+/// link nor a word of the language, because it is probably a misspelt name.
 fn of_link<'a>(
     view: &SessionView,
     words: &'a [String],
@@ -79,11 +79,11 @@ fn begins_change(word: &str) -> bool {
     word == "reset" || is_short_form || keyword::lookup(word).is_some()
 }
 
-/// The request, with the contents of the files that the words name: the session has another current
-/// directory.
+/// The request, with the contents of the files that the words name. The command reads them, because
+/// the session has another current directory.
 fn request(view: &SessionView, words: String) -> ChangeRequest {
     let files = Recorded::new(Disk);
-    // The session checks the words; here they only tell which files are needed.
+    // The session checks the words. Parsing them here only finds the names of files.
     if view.rules {
         script::parse(&words, "the command", &files);
     } else {

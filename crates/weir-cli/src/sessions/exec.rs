@@ -35,7 +35,8 @@ pub(crate) fn exec(args: ExecArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Becomes the engine's command that runs a command in a container. Returns only if that fails.
+/// Replaces this process with the engine's command that runs `command` in a container. Returns only
+/// if this fails.
 fn in_container(node: &SessionNode, container: &str, command: &[OsString]) -> Failure {
     if node.state == NodeState::Waiting || node.state == NodeState::Ended {
         return Failure::of_weir(format!(
@@ -53,7 +54,7 @@ fn in_container(node: &SessionNode, container: &str, command: &[OsString]) -> Fa
     Failure::of_weir(format!("cannot start {engine}: {error}"))
 }
 
-/// The host that the words name, and the command after it.
+/// The host that the words name, and the command that follows.
 fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
     let found = sockets();
     let (first, second) = (words.first(), words.get(1));
@@ -65,7 +66,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
         if let Some(node) = second.and_then(|word| node_of(&view, word)) {
             return Ok((node, rest(words, 2)?));
         }
-        // The word may also be a host of the only lab.
+        // The word may also name a host of the only lab.
         if node_of(&view, first.map_or(OsStr::new(""), OsString::as_os_str)).is_none() {
             return Err(Failure::new(USAGE, no_host(&view, second.map(OsString::as_os_str))));
         }

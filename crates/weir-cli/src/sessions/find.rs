@@ -35,7 +35,7 @@ pub(super) fn daemon() -> Option<Result<Asked, Failure>> {
         Ok(Asked { client, view })
     });
     match asked {
-        // Only root and the daemon's user may see it, and earlier versions have no session.
+        // Only root and the daemon's user may see the daemon, and earlier versions have no session.
         Err(
             ClientError::NotAllowed { .. }
             | ClientError::NoDaemon { .. }
@@ -45,8 +45,8 @@ pub(super) fn daemon() -> Option<Result<Asked, Failure>> {
     }
 }
 
-/// The session with this name; without a name, the only one that runs. The daemon is only meant by
-/// its name.
+/// The session with this name; without a name, the only running session. The daemon counts only if
+/// it is named.
 pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
     let found = sockets();
     let is_session = |name: &str| found.iter().any(|found| found.name.as_str() == name);
@@ -84,7 +84,7 @@ pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
     Ok(Asked { client, view })
 }
 
-/// The sessions that run, as words.
+/// The running sessions, in words.
 pub(super) fn which_run(found: &[Found]) -> String {
     let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
     match names.as_slice() {
@@ -96,7 +96,7 @@ pub(super) fn which_run(found: &[Found]) -> String {
     }
 }
 
-/// Why a session did not do what it was asked for.
+/// Why a session did not do what the command asked for.
 pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
     match error {
         ClientError::Refused { status: 404 | 409, message } => Failure::new(USAGE, message),
@@ -118,13 +118,13 @@ pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
             Failure::of_weir(format!("the connection to session {name} failed: {message}"))
         }
         ClientError::Answer(why) => Failure::of_weir(format!(
-            "session {name} and this command do not understand each other ({why}); are both of \
+            "session {name} and this command do not understand each other ({why}); do both have \
              the same version?"
         )),
     }
 }
 
-/// The longest wait for an answer. The links themselves are given five seconds.
+/// The longest wait for an answer. A session waits at most five seconds for its links.
 const WITHIN: Duration = Duration::from_secs(8);
 /// The name of the daemon, which [`SessionView::name`] has, too.
 pub(super) const SERVE: &str = "serve";

@@ -1,5 +1,5 @@
-//! `weir ps`, `weir change`, `weir stats`, `weir exec` and `weir stop`: commands about links that
-//! run. Each asks the control socket of a session.
+//! `weir ps`, `weir change`, `weir stats`, `weir exec` and `weir stop`: commands about running
+//! links. Each command asks the control socket of a session.
 
 mod args;
 mod change;

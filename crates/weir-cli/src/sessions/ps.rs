@@ -11,7 +11,7 @@ use super::find::{Asked, ask, daemon, session, sockets, which_run};
 use crate::output::{Failure, print, say};
 use crate::table::Table;
 
-/// Lists the sessions that run, and removes the sockets of those that were killed.
+/// Lists the running sessions, and removes the sockets of sessions that were killed.
 pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     if let Some(of) = &args.names {
         return names(of.as_deref());
@@ -20,7 +20,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     for asked in sockets().iter().map(ask).chain(daemon()) {
         match asked {
             Ok(Asked { view, .. }) => views.push(view),
-            // It may have ended meanwhile; one that does not answer is worth a message.
+            // A session may end at any moment. If one does not answer, the user sees why.
             Err(failure) => say(format_args!("weir: {failure}\n")),
         }
     }
@@ -34,7 +34,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     print(&format!("{}{}{}", table(&views), hosts(&views), problems(&views)))
 }
 
-/// What is not shaped, a line each.
+/// The containers that are not shaped, one per line.
 fn problems(views: &[SessionView]) -> String {
     let of = |view: &SessionView| -> String {
         view.problems.iter().map(|problem| format!("{}: {problem}\n", view.name)).collect()
@@ -43,7 +43,7 @@ fn problems(views: &[SessionView]) -> String {
     if lines.is_empty() { lines } else { format!("\nNot shaped:\n{lines}") }
 }
 
-/// Prints the names of all sessions, or those of the links of one, each in a line.
+/// Prints the names of all sessions, or of one session's links, one per line.
 fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     let mut names: Vec<String> = match of {
         Some(name) => {
@@ -63,7 +63,7 @@ fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     print(&names.into_iter().map(|name| name + "\n").collect::<String>())
 }
 
-/// A row for each link; the first one of a session begins with the session.
+/// A row for each link. The first row of a session begins with the session.
 fn table(views: &[SessionView]) -> String {
     let headings = ["NAME", "KIND", "PID", "RUNNING", "PROGRAM", "LINK", "SPECIFICATION"];
     let mut table = Table::new(headings).left_aligned();

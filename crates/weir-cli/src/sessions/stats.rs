@@ -37,7 +37,7 @@ pub(crate) fn stats(args: &StatsArgs) -> Result<ExitCode, Failure> {
     output.show(&table(&now, &before, &view.name)).map(|_| ExitCode::SUCCESS)
 }
 
-/// Prints what happened in each second: as a table, or as a document in a line.
+/// Prints what happened in each second, as a table or as a document in one line.
 fn watch(client: &mut SessionClient, name: &str, json: bool) -> Result<ExitCode, Failure> {
     let mut output = Output::new(!json);
     let mut before: Option<Readings> = None;
@@ -56,13 +56,13 @@ fn watch(client: &mut SessionClient, name: &str, json: bool) -> Result<ExitCode,
             }
         }
         before = Some(now);
-        // After a stop of this command, the next interval begins now.
+        // If this command was stopped meanwhile, the next interval begins now.
         due = (due + SECOND).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 }
 
-/// A document in a line.
+/// A document in one line.
 fn line(interval: &Interval) -> String {
     let text = Document::new(Kind::Interval, interval).to_json();
     // A string in JSON contains no line break, so the lines can simply be joined.
@@ -173,10 +173,10 @@ fn width() -> usize {
     size.map_or(100, |size| size.ws_col.into())
 }
 
-/// Standard output, on which a terminal shows each text in place of the one before.
+/// Standard output. On a terminal, each text replaces the text before it.
 struct Output {
     replaces: bool,
-    /// Lines of the text that is shown.
+    /// The number of lines of the shown text.
     shown: usize,
 }
 
@@ -191,7 +191,7 @@ impl Output {
         if self.replaces && self.shown > 0 {
             bytes.push_str(&format!("\x1b[{}A\r\x1b[J", self.shown));
         }
-        // Names in the text may be from anyone.
+        // Another user may have chosen the names in the text, so control characters are replaced.
         bytes.push_str(&printable_lines(text, false));
         self.shown = text.lines().count();
         let mut stdout = std::io::stdout().lock();

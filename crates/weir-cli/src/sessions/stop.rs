@@ -9,7 +9,7 @@ use super::args::StopArgs;
 use super::find::{Asked, failure, session};
 use crate::output::Failure;
 
-/// Asks a session to end, and waits until it has.
+/// Asks a session to end, and waits for its end.
 pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let Asked { mut client, view } = session(args.name.as_deref())?;
     client.stop().map_err(|error| failure(&view.name, &error))?;
