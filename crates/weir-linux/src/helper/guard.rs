@@ -1,7 +1,7 @@
 //! A process that runs commands when the main process has ended, even if it was killed.
 //!
-//! The guard is in a terminal session of its own and ignores signals. It receives its commands
-//! before the main process starts what they undo, and keeps them in memory.
+//! The guard runs in a separate terminal session and ignores signals. It receives its commands
+//! before the main process starts what the commands undo, and keeps them in memory.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -17,31 +17,32 @@ use super::role::{Role, command, ignore_signals};
 use crate::process::{receive, send};
 use crate::sys::process::signal_process;
 
-/// What a guard does when the main process has ended.
+/// The commands that a guard runs when the main process has ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Duty {
     /// The words of the command that undoes everything.
     undo: Vec<Vec<u8>>,
-    /// The words of another command with the same effect, for the case that the first one fails.
+    /// The words of another command with the same effect, which runs if the first command fails.
     otherwise: Vec<Vec<u8>>,
-    /// Whether the first command prints its messages after an orderly end.
+    /// Whether the messages of the first command appear after an orderly end.
     shown: bool,
 }
 
 /// A message to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// From now on, this is to be done at the end.
+    /// The guard performs this duty at the end.
     Entrust(Duty),
-    /// This process is stopped until further notice.
+    /// The main process stops the process with this number until [`Message::Release`].
     Hold(i32),
-    /// It continues.
+    /// The stopped process continues.
     Release,
-    /// The main process is at its orderly end: nothing that it started is under way any more.
+    /// The main process ends in an orderly manner: none of its commands is still running.
     Finish,
 }
 
-/// A guard, as the main process sees it. Dropping this makes it do its duty as after a kill.
+/// A guard, as the main process sees it. Dropping it makes the guard perform its duty as after a
+/// kill.
 #[derive(Debug)]
 pub struct Guard {
     child: Child,
@@ -50,9 +51,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard that runs `undo` when this process has ended, and `otherwise` if that fails.
-    /// Call it before anything is started that they undo. The messages of `undo` appear on standard
-    /// error after an orderly end if `shown`.
+    /// Starts a guard that runs `undo` when this process has ended, and `otherwise` if `undo`
+    /// fails. Call this before starting anything that the commands undo. If `shown`, the messages
+    /// of `undo` appear on standard error after an orderly end.
     ///
     /// # Errors
     /// The process cannot be started.
@@ -71,10 +72,10 @@ impl Guard {
         Ok(Guard { child, lifeline: Some(lifeline) })
     }
 
-    /// Stops a process, which continues when the result is dropped, or when this process is killed.
+    /// Stops a process. It continues when the result is dropped or when this process is killed.
     ///
     /// # Errors
-    /// The guard has been killed. The process has not been stopped then.
+    /// The guard has been killed. The process is not stopped in this case.
     pub fn hold(&self, pid: u32) -> io::Result<Held<'_>> {
         let pid = i32::try_from(pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let lifeline = self.lifeline.as_ref().ok_or(io::ErrorKind::NotConnected)?;
@@ -83,10 +84,10 @@ impl Guard {
         Ok(Held { lifeline, pid })
     }
 
-    /// Makes the guard do its duty now, and waits for its end. Returns whether it succeeded.
+    /// Makes the guard perform its duty now, and waits for its end. Returns whether it succeeded.
     pub fn finish(mut self) -> bool {
         if let Some(lifeline) = &self.lifeline {
-            // If the guard has been killed, its status shows it.
+            // If the guard has been killed, its exit status shows it.
             let _ = send(lifeline, &Message::Finish);
         }
         drop(self.lifeline.take());
@@ -102,7 +103,7 @@ impl Drop for Guard {
     }
 }
 
-/// A process that is stopped until this is dropped.
+/// A process that is stopped until this value is dropped.
 #[derive(Debug)]
 pub struct Held<'a> {
     lifeline: &'a UnixStream,
@@ -112,7 +113,7 @@ pub struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         signal_process(self.pid, libc::SIGCONT);
-        // Without the guard nothing else would let the process continue.
+        // If the guard has been killed, only this can let the process continue.
         let _ = send(self.lifeline, &Message::Release);
     }
 }
@@ -148,7 +149,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if is_orderly && execute(&duty.undo, duty.shown) {
         return ExitCode::SUCCESS;
     }
-    // What the main process had begun may still be under way, and then be there only now.
+    // A request of a killed main process may take effect only after the first attempt, so the
+    // commands run again after a pause.
     let mut done = undone(&duty);
     if !is_orderly {
         std::thread::sleep(SETTLES);
@@ -157,7 +159,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the commands without messages: nobody may be there to read them.
+/// Runs the commands without messages: there may be no reader.
 fn undone(duty: &Duty) -> bool {
     execute(&duty.undo, false) || execute(&duty.otherwise, false)
 }
@@ -191,9 +193,9 @@ fn execute(words: &[Vec<u8>], shown: bool) -> bool {
     false
 }
 
-/// How long a request may take effect after the process that made it has been killed.
+/// The longest time after which a request of a killed process takes effect.
 const SETTLES: Duration = Duration::from_secs(1);
-/// How long a command may take.
+/// The longest time that a command may take.
 const LONGEST: Duration = Duration::from_secs(120);
-/// How often the guard looks whether a command has ended.
+/// The interval at which the guard checks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

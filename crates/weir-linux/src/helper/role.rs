@@ -15,7 +15,7 @@ pub(crate) enum Role {
     Janitor,
     /// Carries TCP connections between a link and the machine's network.
     Proxy,
-    /// Passes connections and datagrams on from the sockets of one network to addresses of another.
+    /// Forwards connections and datagrams from the sockets of one network to addresses of another.
     Forward,
     /// Removes the containers of a lab.
     Sweeper,
@@ -24,7 +24,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// All kinds.
+    /// All roles.
     pub(super) const ALL: [Self; 6] =
         [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Sweeper, Self::Guard];
 

@@ -1,10 +1,9 @@
-//! A root file system of a program's own, made of a directory, and directories of the machine that
-//! appear in it.
+//! A root file system for one program, made of a directory, and of further directories of the
+//! machine that appear in it.
 //!
 //! The root is an overlay of up to four layers: what the program writes, in memory; Weir's files
-//! (`/etc/hosts`); the directory; and empty directories at which file systems are mounted. The
-//! directory itself is never written to. All mounts belong to the program's mount namespace and end
-//! with it.
+//! (`/etc/hosts`); the directory; and empty directories as mount points. The program never writes
+//! to the directory itself. All mounts belong to the program's mount namespace and end with it.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, Permissions};
@@ -46,7 +45,7 @@ pub(super) fn enter(order: &Order, root: &RootOrder) -> Result<Vec<String>, Fail
     mount("weir", &new_root, "overlay", MountFlags::empty(), Some(options.as_c_str()))
         .map_err(|error| (format!("making an overlay of {}", path.display()), error.into()))?;
     let mut warnings = Vec::new();
-    // A user namespace permits a new /proc only while the machine's own one is still there.
+    // A user namespace permits a new /proc only while the machine's /proc is still visible.
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     if let Err(error) = mount("proc", new_root.join("proc"), "proc", flags, None) {
         warnings.push(format!("there is no /proc in {}: {error}", path.display()));
@@ -92,14 +91,15 @@ fn layers(order: &Order, volumes: &[Volume<'_>]) -> io::Result<PathBuf> {
     Ok(scratch.join("root"))
 }
 
-/// The options of the overlay. The descriptor's link names the directory, whatever its name is.
+/// The options of the overlay. A link of the descriptor names the directory, so that its name may
+/// contain any character.
 fn options(lower: &OwnedFd, read_only: bool) -> String {
     let number = lower.as_raw_fd();
     let mut options = format!("lowerdir={SCRATCH}/above:/proc/self/fd/{number}:{SCRATCH}/below");
     if !read_only {
         options += &format!(",upperdir={SCRATCH}/upper,workdir={SCRATCH}/work");
     }
-    // Only root may use the attributes in which an overlay usually keeps its notes.
+    // Only root may use the attributes in which an overlay usually keeps its metadata.
     if is_in_user_namespace() {
         options += ",userxattr";
     }

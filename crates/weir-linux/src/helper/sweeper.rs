@@ -26,9 +26,9 @@ pub struct Sweeper {
 /// A message to the sweeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Message {
-    /// Remove what has this label from this engine.
+    /// Remove the containers and images with this label from this engine.
     Remove { engine: String, label: String },
-    /// No command of the engine is under way any more.
+    /// No command of the engine is still running.
     Settled,
 }
 
@@ -47,7 +47,7 @@ impl Sweeper {
         Ok(Self { child, lifeline: Some(lifeline) })
     }
 
-    /// Lets the sweeper remove the containers and images with this label (`key=value`) in the end.
+    /// Makes the sweeper remove the containers and images with this label (`key=value`) at the end.
     /// `engine` is the engine's command.
     ///
     /// # Errors
@@ -61,11 +61,11 @@ impl Sweeper {
 impl Drop for Sweeper {
     fn drop(&mut self) {
         if let Some(lifeline) = self.lifeline.take() {
-            // If the sweeper has ended, there is nobody left to tell.
+            // If the sweeper has ended, the message has no receiver.
             let _ = send(&lifeline, &Message::Settled);
         }
         let deadline = Instant::now() + LONGEST_SWEEP;
-        // An engine that hangs must not keep this process from ending.
+        // An engine that does not answer must not keep this process from ending.
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -75,7 +75,7 @@ impl Drop for Sweeper {
 /// Runs as the sweeper: waits until the main process has ended, then removes its containers.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
-    // Both are optional, as for the janitor.
+    // Both calls are optional, as in the janitor.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-sweeper");
     let mut socket = UnixStream::from(socket);
@@ -89,7 +89,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
             Message::Settled => settled = true,
         }
     }
-    // A killed main process may have left commands that the engine still executes.
+    // After the main process was killed, the engine may still execute its commands.
     let rounds = if settled { 1 } else { ROUNDS };
     for round in 0..rounds {
         if round > 0 {
@@ -114,13 +114,14 @@ fn sweep(engine: &str, label: &str) {
         let text = String::from_utf8_lossy(&listed.stdout);
         let found: Vec<&str> = text.split_whitespace().collect();
         if !found.is_empty() {
-            // The next round, or the user, sees what could not be removed.
+            // If the removal fails, the next round repeats it, and otherwise the user finds the
+            // rest.
             let _ = Command::new(engine).args(remove).args(&found).output();
         }
     }
 }
 
-/// The sweeps after the main process was killed.
+/// The number of sweeps after the main process was killed.
 const ROUNDS: u32 = 4;
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
 /// The longest wait for the containers' removal at the end of a lab.

@@ -1,4 +1,4 @@
-//! Mounts that appear elsewhere: directories and files of the machine, and `/sys`.
+//! Mounts of directories and files of the machine at other places, and of `/sys`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use crate::sys::process::make_read_only;
 /// The attempted step, and the kernel's error.
 pub(super) type Failure = (String, io::Error);
 
-/// A directory or file of the machine that is to appear elsewhere.
+/// A directory or file of the machine that will appear at another place.
 pub(super) struct Volume<'a> {
     order: &'a VolumeOrder,
     tree: OwnedFd,
@@ -40,7 +40,7 @@ impl<'a> Volume<'a> {
         Ok(Self { order, tree, is_directory })
     }
 
-    /// Mounts it at its place, which exists.
+    /// Mounts the volume at its place, which exists already.
     pub(super) fn show(&self) -> Result<(), Failure> {
         show_tree(&self.tree, &self.order.to).map_err(|error| {
             let from = String::from_utf8_lossy(&self.order.from);
@@ -48,7 +48,7 @@ impl<'a> Volume<'a> {
         })
     }
 
-    /// Creates an empty place for it below a directory.
+    /// Creates an empty place for the volume below a directory.
     pub(super) fn make_place(&self, below: &Path) -> io::Result<()> {
         let place = below.join(self.order.to.trim_start_matches('/'));
         if self.is_directory {
@@ -90,5 +90,5 @@ pub(super) fn show_tree(tree: &impl AsFd, at: &str) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Every system has this directory. No program runs yet, so none misses its content.
+/// Every system has this directory. No program runs yet, so no program misses its content.
 pub(super) const SCRATCH: &str = "/tmp";

@@ -1,5 +1,5 @@
-//! The clients of the forwarder that send datagrams. Each has a socket of its own towards its
-//! destination, so that answers find their client.
+//! The clients of the forwarder that send datagrams. Each client has its own socket towards its
+//! destination, so that answers can be assigned to the client.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,7 +34,7 @@ struct Client {
 }
 
 impl Datagrams {
-    /// No clients yet, and never more than `limit`.
+    /// No clients yet. There are never more than `limit`.
     pub(super) fn new(limit: usize) -> Datagrams {
         let (clients, numbers) = (HashMap::new(), HashMap::new());
         Datagrams { clients, numbers, buffer: vec![0; LARGEST], limit, swept: None }
@@ -51,7 +51,7 @@ impl Datagrams {
         self.limit = limit;
     }
 
-    /// Passes datagrams of clients on, at most [`BATCH`] at a time.
+    /// Forwards datagrams of clients, at most [`BATCH`] at a time.
     pub(super) fn take(
         &mut self,
         index: usize,
@@ -72,8 +72,8 @@ impl Datagrams {
             let Some(number) = self.client(index, from, entrance, poll, now) else { continue };
             if let Some(client) = self.clients.get_mut(&number) {
                 client.last = now;
-                // A datagram may be lost, as on every path. A refusal of an earlier one arrives as
-                // an event.
+                // A datagram may be lost, as on every path. If an earlier datagram was refused, an
+                // event reports it.
                 let _ = rustix::net::send(
                     &client.socket,
                     &self.buffer[..length.min(LARGEST)],
@@ -110,7 +110,7 @@ impl Datagrams {
         Some(number)
     }
 
-    /// Passes answers on to their client, at most [`BATCH`] at a time.
+    /// Forwards answers to their client, at most [`BATCH`] at a time.
     pub(super) fn answer(
         &mut self,
         number: u64,
@@ -146,7 +146,7 @@ impl Datagrams {
         }
     }
 
-    /// Forgets clients that have been silent for long.
+    /// Forgets clients that have been silent for too long.
     pub(super) fn forget_silent(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP) {
             return;

@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
 
-/// A socket that accepts clients, and where they are passed on to.
+/// A socket that accepts clients, with the destinations of their data.
 #[derive(Debug)]
 pub(crate) struct Entrance {
     /// A listening TCP socket or a bound UDP socket. It does not block.
     pub(crate) socket: OwnedFd,
     /// Whether clients send a stream or datagrams.
     pub(crate) kind: Kind,
-    /// The destination. If it refuses, the next one is tried.
+    /// The destinations. If one refuses, the forwarder tries the next one.
     pub(crate) targets: Vec<SocketAddr>,
     /// The only permitted client; `None` permits all.
     pub(crate) only: Option<IpAddr>,

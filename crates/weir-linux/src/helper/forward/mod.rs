@@ -93,7 +93,7 @@ impl Forward {
 }
 
 impl Drop for Forward {
-    /// Gives the forwarder a moment to pass pending data on, and waits for it to end.
+    /// Gives the forwarder a moment to forward pending data, and waits for it to end.
     fn drop(&mut self) {
         drop(self.lifeline.take());
         let _ = self.child.wait();
@@ -214,7 +214,7 @@ impl Forwarder {
     }
 }
 
-/// The longest time for which the forwarder passes data on after the end of the session.
+/// The longest time for which the forwarder forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// Length of a silence after which, once the session has ended, no more data is expected.
 const QUIET: Duration = Duration::from_millis(20);

@@ -42,7 +42,7 @@ impl Poll {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(number), flags)?)
     }
 
-    /// Waits for this socket no longer.
+    /// Stops waiting for this socket.
     pub(super) fn forget(&self, socket: &OwnedFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)
     }

@@ -32,7 +32,7 @@ struct Pending {
 }
 
 impl Streams {
-    /// No connections yet, and never more than `limit`.
+    /// No connections yet. There are never more than `limit`.
     pub(super) fn new(limit: usize) -> Streams {
         Streams {
             pending: HashMap::new(),
