@@ -1,9 +1,10 @@
 //! Frame storage: the bytes behind the `u32` handles that the engine carries.
 //!
-//! A handle names a frame and, for an offload train that was cut into wire packets, one segment of
-//! it: 20 bits of slot, 12 bits of segment. The segments of a train and the copies of a duplicate
-//! share one frame, which lives until its last reference is released. Buffers come in three sizes
-//! and are recycled, most recently used first, so that a busy loop stays in the cache.
+//! A handle consists of 20 bits for a slot and 12 bits for a segment. The slot names a frame. If
+//! the frame is an offload train that was cut into wire packets, the segment names one of these
+//! packets. The segments of a train and the copies of a duplicate share one frame, which lives
+//! until its last reference is released. Buffers come in three sizes and are recycled, most
+//! recently used first, so that a busy loop stays in the cache.
 //!
 //! **Invariant:** the stored frames, the records of frames and packets, and the free buffers
 //! together never hold more bytes than the budget. A frame that would exceed the budget is refused.
@@ -18,7 +19,7 @@ use crate::journey::Journey;
 pub const HEADROOM: usize = 16;
 /// Bytes of a small buffer, which holds a frame of up to `SMALL - HEADROOM` bytes.
 pub const SMALL: usize = 2048;
-/// The most segments of a train that handles can distinguish.
+/// Maximum number of segments of a train: handles cannot distinguish more.
 pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 
 /// A piece of memory for one frame.
@@ -43,7 +44,7 @@ pub struct BufferPool {
     free: [Vec<Buffer>; SIZES.len()],
     /// Bytes of the unused buffers.
     bytes: usize,
-    /// The most bytes of unused buffers.
+    /// Maximum number of bytes of unused buffers.
     limit: usize,
 }
 
@@ -160,7 +161,7 @@ pub struct Arena {
 struct Slot {
     frame: Option<Frame>,
     references: u32,
-    /// Bytes that the frame takes of the budget.
+    /// Number of bytes of the budget that the frame takes.
     cost: usize,
 }
 
@@ -171,8 +172,8 @@ impl Arena {
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool }
     }
 
-    /// Bytes of the budget that a frame with a buffer of `bytes` bytes and `references` packets
-    /// takes.
+    /// Number of bytes of the budget that a frame takes, given a buffer of `bytes` bytes and
+    /// `references` packets.
     pub const fn cost(bytes: usize, references: u32) -> usize {
         bytes + size_of::<Slot>() + references as usize * PACKET
     }
@@ -225,7 +226,8 @@ impl Arena {
         Some(frame)
     }
 
-    /// Sets the bytes that stored frames take. The free buffers may take the rest.
+    /// Sets the number of bytes of the budget that stored frames take. The free buffers may take
+    /// the rest.
     #[inline]
     fn hold(&mut self, bytes: usize) {
         self.held = bytes;
@@ -266,7 +268,7 @@ impl Arena {
         }
     }
 
-    /// Bytes that stored frames take of the budget.
+    /// Number of bytes of the budget that the stored frames take.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -289,8 +291,8 @@ pub fn unpack(handle: u32) -> (u32, u16) {
 /// Bytes of a packet's records: its journey among the rules, and its descriptor in the engine with
 /// its places in queues and in the queue of the port.
 const PACKET: usize = size_of::<Journey>() + DESCRIPTORS;
-/// Bytes of a packet's descriptors, of which only one is in use at a time. The vectors that hold
-/// descriptors may be half empty.
+/// Bytes of a packet's descriptors. Only one descriptor of a packet is in use at a time, but the
+/// vectors that hold descriptors may be half empty.
 const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);

@@ -2,7 +2,7 @@
 //! arrive. The rest is free pieces of the allocator between frames, which are too small for the
 //! next frames.
 //!
-//! The test measures its own process, so it is the only test of this program.
+//! The test measures its own process, so this program contains no other test.
 
 use weir_linux::arena::{Arena, Frame};
 use weir_wire::VnetHeader;
@@ -64,5 +64,5 @@ fn resident() -> usize {
 
 /// The budget, in bytes.
 const BUDGET: usize = 32 << 20;
-/// One in this many frames of a burst stays inside during the next burst.
+/// Of this many frames of a burst, one stays inside during the next burst.
 const SCATTERED: usize = 32;

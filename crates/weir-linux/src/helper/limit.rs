@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the descriptor limit as far as possible. Returns the number of connections, with two
-/// descriptors each, that it permits beside `reserved` descriptors for other purposes.
+/// descriptors each, that it permits in addition to `reserved` descriptors for other purposes.
 pub(super) fn raise_descriptor_limit(reserved: usize) -> usize {
     let wanted = (2 * LIMIT + reserved) as u64;
     let now = getrlimit(Resource::Nofile);
@@ -23,7 +23,7 @@ fn connections(descriptors: u64, reserved: usize) -> usize {
     (descriptors.saturating_sub(reserved) / 2).clamp(1, LIMIT)
 }
 
-/// The most concurrent connections, including those that are not established yet.
+/// Maximum number of concurrent connections, including those that are not established yet.
 pub(super) const LIMIT: usize = 4096;
 /// Descriptors that a helper reserves for purposes other than connections.
 pub(super) const RESERVED: usize = 32;

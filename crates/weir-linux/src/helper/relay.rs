@@ -129,9 +129,9 @@ fn send(to: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// The most bytes that one direction reads ahead.
+/// Maximum number of bytes that one direction reads ahead.
 pub(super) const SCRATCH: usize = 64 << 10;
-/// The most reads of one direction before other relays have their turn.
+/// Maximum number of reads of one direction before other relays have their turn.
 const SHARE: usize = 8;
 
 #[cfg(test)]

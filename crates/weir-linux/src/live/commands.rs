@@ -345,9 +345,9 @@ impl Remote {
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The step in which the wait for an answer is counted.
 const STEP: Duration = Duration::from_millis(100);
-/// The most commands that wait at a worker before it counts as stuck and gets no more questions.
-/// Each thread waits for the answer to its question, so only a few commands wait at a worker that
-/// is not stuck.
+/// Maximum number of commands that wait at a worker. With more, the worker counts as stuck and gets
+/// no further questions. Each thread waits for the answer to its question, so only a few commands
+/// wait at a worker that is not stuck.
 const WAITING: usize = 1024;
 /// Number of pipes that a worker copies between two packets; each has up to 30 KB of statistics.
 const PORTION: usize = 8;

@@ -23,10 +23,10 @@ pub struct LiveConfig {
     pub seed: u64,
     /// The engine's limits.
     pub limits: Limits,
-    /// The most bytes of frames inside, with the records of their packets, and of free buffers.
-    /// Further frames are dropped as `no_memory`. 512 MiB by default. In addition, each packet
-    /// socket has receive buffers of 4.5 MB, and free pieces of the allocator may take about as
-    /// many bytes as this limit.
+    /// Maximum number of bytes that free buffers and the frames inside take, including the records
+    /// of the frames' packets. Further frames are dropped as `no_memory`. 512 MiB by default. In
+    /// addition, each packet socket has receive buffers of 4.5 MB, and free pieces of the allocator
+    /// may take about as many bytes as this limit.
     pub memory: usize,
     /// How the loop waits shortly before a packet is due.
     pub spin: Spin,
@@ -219,7 +219,7 @@ pub enum ConfigError {
     WorkerPorts {
         /// The worker, counted from 0.
         worker: usize,
-        /// How many ports the first has.
+        /// Number of ports of the first worker.
         ports: usize,
     },
     /// A lane has more passes than a packet can count.
@@ -249,7 +249,7 @@ pub enum LiveError {
     },
 }
 
-/// The most passes of a lane.
+/// Maximum number of passes of a lane.
 const MOST_PASSES: usize = 100;
 const DEFAULT_MEMORY: usize = 512 << 20;
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

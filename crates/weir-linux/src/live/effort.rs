@@ -1,5 +1,5 @@
-//! How a worker spends its time: spinning before an event, or in a turn that takes long. The loop
-//! reads the clock once a turn anyway, so this costs a comparison.
+//! Measures how a worker spends its time: how long it spins before events, and how long its longest
+//! turn takes. The loop reads the clock once a turn anyway, so this costs only a comparison.
 
 use weir_core::Nanos;
 

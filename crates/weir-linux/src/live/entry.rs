@@ -189,5 +189,6 @@ fn packets_of(frame: &Frame) -> u16 {
     frame.train.as_ref().map_or(1, |train| train.segments())
 }
 
-/// The most frames taken from one worker before other workers and due packets have their turn.
+/// Maximum number of frames taken from one worker before other workers and due packets have their
+/// turn.
 const PARCELS_AT_ONCE: usize = 64;

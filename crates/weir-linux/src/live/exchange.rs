@@ -150,7 +150,7 @@ impl Exchange {
     }
 }
 
-/// The most frames in a ring: some milliseconds of small packets.
+/// Maximum number of frames in a ring. They correspond to some milliseconds of small packets.
 pub(super) const PARCELS: usize = 2048;
 
 #[cfg(test)]

@@ -55,6 +55,6 @@ impl Faults {
     }
 }
 
-/// The most events in a report. The limit bounds the memory, because an interface may go down and
-/// up for years.
+/// Maximum number of events in a report. The limit bounds the memory, because an interface may go
+/// down and up for years.
 const MOST_EVENTS: usize = 100;

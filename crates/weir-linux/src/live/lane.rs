@@ -17,7 +17,7 @@ pub(super) struct Lane {
     late_1ms: u64,
     passed: u64,
     backlog_bytes: u64,
-    /// The most packets and the most bytes inside at once since [`Self::restart_peak`].
+    /// Maximum numbers of packets and of bytes inside at one moment since [`Self::restart_peak`].
     peak: (u64, u64),
 }
 

@@ -237,7 +237,7 @@ impl LivePort {
     }
 }
 
-/// The most frames that wait while the kernel accepts none.
+/// Maximum number of frames that wait while the kernel accepts none.
 const QUEUE: usize = 4096;
 /// How long the port retries to send a frame before it drops the frame.
 const PATIENCE: Nanos = Nanos::from_millis(10);

@@ -120,10 +120,10 @@ pub struct Sample<'a> {
     pub queue_packets: u64,
     /// Network-layer bytes of these packets.
     pub queue_bytes: u64,
-    /// The most of these packets at one time since the previous sample. With several workers, this
-    /// is the greatest peak of a single worker.
+    /// Maximum of `queue_packets` since the previous sample. With several workers, this is the
+    /// greatest peak of a single worker.
     pub peak_packets: u64,
-    /// The most network-layer bytes of these packets at one time since the previous sample. With
-    /// several workers, this is the greatest peak of a single worker.
+    /// Maximum of `queue_bytes` since the previous sample. With several workers, this is the
+    /// greatest peak of a single worker.
     pub peak_bytes: u64,
 }

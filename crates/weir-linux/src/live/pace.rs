@@ -4,8 +4,8 @@
 //! A sleeping thread wakes 20 to 300 us late, depending on the machine and its load. A spinning
 //! thread is on time but occupies a processor. The loop therefore sleeps until a margin before the
 //! event. The adaptive margin follows the observed lateness of sleeps. It rises by a quarter of the
-//! shortfall and shrinks by 1/256 of the excess, so that at most about one sleep in sixty is later
-//! than the margin.
+//! shortfall and shrinks by 1/256 of the excess, so that at most about one sleep in sixty ends
+//! later than the margin allows.
 //!
 //! The kernel throttles a real-time thread that never sleeps: it takes the processor away for 50 ms
 //! of every second in favour of other threads (`sched_rt_runtime_us`, or the fair server, which
@@ -95,8 +95,8 @@ impl Pacer {
 pub(super) const REST: Nanos = Nanos::from_micros(70);
 /// After this time awake, the loop rests if nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this time awake, the loop rests in any case. [`REST`] plus the time for switching is then
-/// well over a twentieth of the time, the share that the kernel demands.
+/// After this time awake, the loop rests in any case. The kernel demands a twentieth of the time;
+/// [`REST`] and the time for switching are well above that.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 /// A rest fits before the next event if that is at least this far away.
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);

@@ -256,5 +256,5 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
     }
 }
 
-/// The most times that one packet may enter the engine. This limit ends loops among rules.
+/// Maximum number of times that one packet may enter the engine. This limit ends loops among rules.
 const MOST_HOPS: u8 = 64;

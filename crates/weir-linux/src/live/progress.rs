@@ -1,5 +1,5 @@
-//! What a worker publishes for the thread that looks for the causes of lateness: a few numbers, at
-//! each round of housekeeping.
+//! The numbers that a worker publishes at each round of housekeeping, for the thread that looks for
+//! the causes of lateness.
 
 use std::fs::File;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ pub(super) struct Published {
     pub(super) late: u64,
     /// Time spent spinning.
     pub(super) spun: Nanos,
-    /// Longest turn since the last look.
+    /// Longest turn since the numbers were last taken.
     pub(super) longest: Nanos,
     /// Whether a worker has real-time priority.
     pub(super) realtime: bool,
@@ -52,7 +52,7 @@ impl Progress {
         self.rounds.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The latest numbers; the longest turn begins anew.
+    /// The latest numbers. The measurement of the longest turn begins anew.
     pub(super) fn take(&self) -> Published {
         Published {
             rounds: self.rounds.load(Ordering::Relaxed),

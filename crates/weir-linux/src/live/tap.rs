@@ -61,7 +61,7 @@ pub(super) struct LaneSample {
     pub(super) peak_bytes: u64,
 }
 
-/// The frames that an observer wants.
+/// The frames that an observer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
     /// No frames.
@@ -188,13 +188,14 @@ impl Tap {
     }
 }
 
-/// The most bytes of frames that wait for the observer, over all workers: a second at 500 Mbit/s.
+/// Maximum number of bytes of frames that wait for the observer, over all workers. They correspond
+/// to a second at 500 Mbit/s.
 const FRAME_BYTES: usize = 64 << 20;
-/// The most records of each worker that wait for an observer of frames.
+/// Maximum number of records of each worker that wait for an observer of frames.
 const RECORDS: usize = 65_536;
-/// The most records that wait for an observer of samples and events only.
+/// Maximum number of records that wait for an observer of samples and events only.
 const FEW_RECORDS: usize = 1024;
-/// The most sample periods that wait for the observer.
+/// Maximum number of sample periods that wait for the observer.
 const PERIODS: usize = 256;
-/// The bound on the lane samples in a ring when there are very many lanes.
+/// Maximum number of lane samples in a ring. It only matters if there are very many lanes.
 const MOST_SAMPLES: usize = 16_384;

@@ -1,9 +1,9 @@
 //! Finds out why packets departed late, from the accounting of the kernel and of the workers.
 //!
 //! The observer's thread takes a reading four times a second, so the packet path does nothing for
-//! it. A period between two readings counts only if packets were late in it. A worker that does not
-//! run cannot publish that it is late, so a period lasts until every worker has made progress, and
-//! begins one reading earlier.
+//! it. A period between two readings counts only if packets were late in that period. A worker that
+//! does not run cannot publish that it is late, so a period lasts until every worker has made
+//! progress, and begins one reading earlier.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -139,7 +139,8 @@ impl Reading {
     }
 }
 
-/// The time that each cause took between two readings; 0 if it is too short to make packets late.
+/// The time that each cause took between two readings; 0 for a cause that took too little time to
+/// make packets late.
 fn judge(
     before: &Reading,
     after: &Reading,
@@ -266,7 +267,7 @@ const REALTIME_WAIT: Nanos = Nanos::from_millis(10);
 const BUSY_PERCENT: u64 = 85;
 /// The unit of `/proc/stat`: `USER_HZ` is 100 on every machine that Weir runs on.
 const TICK: Nanos = Nanos::from_millis(10);
-/// The most levels of control groups whose limits are read.
+/// Maximum number of levels of control groups at which limits are read.
 const MOST_LEVELS: usize = 16;
 
 #[cfg(test)]

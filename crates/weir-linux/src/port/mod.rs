@@ -1,8 +1,8 @@
 //! Ports: the sockets and devices that receive and send frames.
 //!
-//! A port receives and sends whole batches. A virtio-net header beside each frame has its offload
-//! state (partial checksum, train). Constructors act in the calling thread's network namespace;
-//! after that the port works from any thread and namespace.
+//! A port receives and sends whole batches. Each frame comes with a virtio-net header, which states
+//! its offload (partial checksum, train). Constructors act in the calling thread's network
+//! namespace; after that the port works from any thread and namespace.
 
 mod absent;
 mod packet;
@@ -139,7 +139,8 @@ pub struct Ingress {
     pub vnet: [u8; VNET_LEN],
     /// Whether the frame was longer than any buffer, so that its end is missing.
     pub truncated: bool,
-    /// When the frame arrived at the interface, on the monotonic clock, if the port knows that.
+    /// When the frame arrived at the interface, on the monotonic clock; `None` if the port has no
+    /// timestamp.
     pub arrived: Option<Nanos>,
 }
 

@@ -8,7 +8,7 @@ use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::Ingress;
 use crate::sys::mmsg::{Received, Target};
 
-/// One slot for each frame that is received at once.
+/// One slot for each frame that a single call may receive.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<(Buffer, Buffer)>,

@@ -1,4 +1,4 @@
-//! The kernel's timestamps of frames, which are wall-clock times, as monotonic times.
+//! Converts the kernel's timestamps of frames, which are wall-clock times, to monotonic times.
 //!
 //! The wall clock may be set or slewed at any time, and a delay that starts at a wrong arrival time
 //! is shortened or lengthened. The offset between the clocks is therefore checked for every batch
@@ -11,8 +11,8 @@ use weir_core::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) wall: Nanos,
-    /// The clock is read after `wall`. A pause between the two readings makes the offset too small
-    /// and the arrival times too late, which shortens no delay.
+    /// Monotonic time, read after `wall`. A pause between the two readings makes the offset too
+    /// small and the arrival times too late, which shortens no delay.
     pub(super) monotonic: Nanos,
 }
 

@@ -137,7 +137,7 @@ impl TapPort {
         (messages.len(), None)
     }
 
-    /// The device drops what does not fit into its queue of 500 frames while nobody reads them.
+    /// The device has a queue of 500 frames. It drops further frames until the port reads some.
     pub(super) fn losses(&mut self) -> Losses {
         let text = self.counters.as_ref().map(read_all).unwrap_or_default();
         if let Some(drops) = transmit_drops(&text, &self.name) {
@@ -161,9 +161,10 @@ fn read_all(file: &File) -> String {
     }
 }
 
-/// The number of frames for an interface that the kernel dropped, in the text of
-/// `/proc/net/dev`: after the name eight counters of received frames, then those of sent frames,
-/// of which the fourth counts drops. Frames for a TAP device are sent on it.
+/// The number of frames that the kernel dropped instead of sending them on the interface called
+/// `name`. `text` is the content of `/proc/net/dev`: after an interface's name follow eight
+/// counters of received frames, and then eight of sent frames, the fourth of which counts drops. To
+/// the kernel, frames for a TAP device are frames that it sends.
 fn transmit_drops(text: &str, name: &str) -> Option<u64> {
     let line =
         text.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'));
@@ -186,12 +187,12 @@ fn fault(errno: Errno) -> Fault {
 
 /// The counters of the interfaces in the calling thread's namespace.
 const COUNTERS: &str = "/proc/thread-self/net/dev";
-/// The most bytes that are read of them.
+/// Maximum number of bytes that are read from the file of counters.
 const LARGEST_COUNTERS: usize = 4 << 20;
 const DEFAULT_MTU: usize = 1500;
 /// Bytes of an Ethernet header and one VLAN tag, which an MTU does not include.
 const LINK_HEADER: usize = 18;
-/// The most reads in one batch. Each is a system call, during which packets that are due wait.
+/// Maximum number of reads in one batch. Each read is a system call, during which due packets wait.
 const READS: usize = 32;
 
 #[cfg(test)]

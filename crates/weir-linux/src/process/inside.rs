@@ -24,17 +24,19 @@ pub(crate) struct TaskSpec {
     pub(crate) environment: Vec<(String, String)>,
     /// The current directory; the root directory of the namespaces if `None`.
     pub(crate) directory: Option<PathBuf>,
-    /// Whether it reads and writes where this process does, and receives the terminal's signals.
+    /// Whether the command uses this process's standard streams and receives the terminal's
+    /// signals.
     pub(crate) in_foreground: bool,
     pub(crate) output: Option<OwnedFd>,
     pub(crate) errors: Option<OwnedFd>,
 }
 
-/// A running command. Dropping it kills the command and its process group, if it has one.
+/// A running command. Dropping this value kills the command and, if it leads one, its process
+/// group.
 #[derive(Debug)]
 pub(crate) struct Task {
     child: Child,
-    /// Whether it leads a process group of its own.
+    /// Whether the command leads a process group of its own.
     leads: bool,
     descriptor: OwnedFd,
 }
@@ -91,7 +93,7 @@ impl Task {
         match self.child.try_wait() {
             Ok(None) => None,
             Ok(Some(status)) => Some(exit_code(status)),
-            // Something else has reaped it.
+            // Other code has reaped the command.
             Err(_) => Some(255),
         }
     }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use super::{Program, ProgramSpec, Signals, SpawnError, Stopper, Terminal, Wake, wait_any};
 
-/// A running command. Dropping this kills it and everything that it started.
+/// A running command. Dropping this value kills the command and everything that it started.
 #[derive(Debug)]
 pub struct Job {
     program: Option<Program>,
     terminal: Option<Terminal>,
     /// The time at which the command is killed, after a signal that asks it to end.
     deadline: Option<Instant>,
-    /// How long it has after such a signal.
+    /// The time that the command has after such a signal.
     grace: Duration,
 }
 
@@ -32,7 +32,7 @@ pub enum JobEvent {
 }
 
 impl Job {
-    /// Starts a command. After a signal that asks it to end it has `grace`.
+    /// Starts a command. A signal that asks the command to end gives it the time `grace`.
     ///
     /// # Errors
     /// The command cannot be executed, or its namespace cannot be created.
@@ -95,7 +95,7 @@ impl Job {
         self.ask_to_end();
     }
 
-    /// Starts the grace period. A second request cuts it short.
+    /// Starts the grace period. A second request shortens it.
     fn ask_to_end(&mut self) {
         let now = Instant::now();
         self.deadline = Some(match self.deadline {
@@ -126,7 +126,7 @@ impl Drop for Job {
     }
 }
 
-/// How long a command has left after a second signal.
+/// The time that a command has after a second signal.
 const HASTE: Duration = Duration::from_secs(5);
 /// The exit code that a shell gives for a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;

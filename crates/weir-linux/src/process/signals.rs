@@ -82,6 +82,6 @@ impl AsFd for Stopper {
     }
 }
 
-/// Signals with which a user or a supervisor ends or notifies the program.
+/// Signals with which a user or a service manager ends or notifies the program.
 const TAKEN: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];

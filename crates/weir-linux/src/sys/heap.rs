@@ -4,8 +4,8 @@
 ///
 /// glibc gives threads their own regions, up to eight for each processor, and keeps the memory that
 /// a region once used. In a daemon, each burst of clients therefore leaves behind a region that
-/// keeps its memory. glibc also raises the size from which it returns memory at once; here the size
-/// stays where it starts.
+/// keeps its memory. glibc also raises the size from which it returns memory at once; here that
+/// size does not change.
 ///
 /// Other C libraries have one region, and this does nothing.
 pub fn keep_compact() {

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::{check, last_error};
 
-/// The most frames in one call.
+/// Maximum number of frames in one call.
 pub const BATCH: usize = 64;
 /// Bytes of the virtio-net header in front of each frame.
 pub const VNET_LEN: usize = 10;

@@ -124,7 +124,7 @@ const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const IPV4_STEP: u32 = 4;
 /// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
-/// The most links on one machine at a time. Their names have at most eight letters.
+/// Maximum number of links on one machine at a time. Their names have at most eight letters.
 const SLOTS: u16 = 4096;
 /// The ranges that [`Range::choose`] tries, for messages.
 pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";

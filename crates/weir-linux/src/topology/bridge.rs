@@ -96,8 +96,8 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// What uses the machine's IP stack on an interface without a routable address: an interface that
-/// is based on it, or a connection of its link-local address.
+/// The user of the machine's IP stack on an interface without a routable address: an interface that
+/// is based on this one, or a connection of its link-local address.
 fn user_of(link: &Link, links: &[Link], addresses: &[IpAddr]) -> Option<String> {
     let upper = links.iter().find(|other| other.base == Some(link.index));
     let connections = || fs::read_to_string("/proc/thread-self/net/tcp6").unwrap_or_default();

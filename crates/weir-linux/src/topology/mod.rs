@@ -170,7 +170,7 @@ impl Note {
         Note { what: what.into(), remedy: None, serious: false }
     }
 
-    /// A note that the user should see even if few words are wanted.
+    /// A note that the user should see even if the command is to print little.
     pub(crate) fn serious(self) -> Note {
         Note { serious: true, ..self }
     }

@@ -57,8 +57,8 @@ pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Not
     resolver_for(&resolv, upstream.as_deref(), forwarder)
 }
 
-/// The loopback address at which programs of the machine ask for names; `None` if they ask
-/// elsewhere only. Without any name server in the file, the C library asks 127.0.0.1.
+/// The loopback address of the resolver that programs of the machine use; `None` if they only use
+/// other addresses. Without any name server in the file, the C library asks 127.0.0.1.
 pub(super) fn loopback_server() -> Option<IpAddr> {
     loopback_server_of(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
 }

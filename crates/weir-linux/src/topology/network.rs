@@ -387,8 +387,8 @@ impl Network {
         Ok(())
     }
 
-    /// The process 1 of a host's namespaces, as this process numbers it; `None` before
-    /// [`Network::hold`].
+    /// Process 1 of a host's namespaces, by its number in this process's PID namespace; `None`
+    /// before [`Network::hold`].
     #[must_use]
     pub fn holder(&self, host: usize) -> Option<u32> {
         self.holders.get(&host).map(|holder| holder.init.init())
@@ -490,7 +490,8 @@ impl Network {
 
 /// The interface name that programs try first.
 const INTERFACE: &str = "eth0";
-/// The most hosts. Each host has a namespace, two interfaces, and an entry for each other host.
+/// Maximum number of hosts. Each host has a namespace, two interfaces, and an entry for each other
+/// host.
 pub const MOST_HOSTS: u16 = 250;
 
 #[cfg(test)]

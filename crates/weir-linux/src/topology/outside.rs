@@ -114,8 +114,8 @@ pub(super) enum PastaError {
 ///
 /// With `forward_dns` it forwards DNS queries that are sent to it to the machine's resolver. Set it
 /// only if programs send queries to pasta: pasta of 2023 then replaces the source address of every
-/// answer of that resolver by its own. A program that had asked the resolver directly would not
-/// accept such an answer.
+/// answer of that resolver by its own address. A program that had sent its query to the resolver
+/// directly would not accept such an answer.
 pub(super) fn start_pasta(
     netns: &NetNs,
     interface: &str,

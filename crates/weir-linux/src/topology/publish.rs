@@ -138,7 +138,7 @@ pub(super) fn open(address: SocketAddr, kind: Kind) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The most connections that wait for the forwarder to accept them.
+/// Maximum number of connections that wait for the forwarder to accept them.
 const BACKLOG: i32 = 1024;
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ fn answers(server: IpAddr) -> bool {
         socket.send(&[])?;
         socket.recv(&mut [0; 1])
     };
-    // Silence is the answer of an open port to an empty datagram.
+    // An open port does not answer an empty datagram.
     ask().err().is_none_or(|error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 

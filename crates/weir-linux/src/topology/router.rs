@@ -137,7 +137,7 @@ fn rules(interface: &str, [range, uplink]: [Range; 2], host: &[IpAddr], ports: &
 
 /// The name of pasta's interface.
 pub(super) const UPLINK: &str = "pasta0";
-/// The most connections that wait for the proxy to accept them.
+/// Maximum number of connections that wait for the proxy to accept them.
 const BACKLOG: i32 = 1024;
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Datagrams {
         self.clients.len()
     }
 
-    /// Changes the largest number of clients.
+    /// Changes the maximum number of clients.
     #[cfg(test)]
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
@@ -179,7 +179,7 @@ fn connected(target: SocketAddr) -> io::Result<OwnedFd> {
 
 /// The longest datagram.
 const LARGEST: usize = 65_535;
-/// The most datagrams of one socket before other events are handled.
+/// Maximum number of datagrams that are read from one socket before other events are handled.
 const BATCH: usize = 64;
 /// The interval between two searches for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);

@@ -60,5 +60,5 @@ impl Poll {
     }
 }
 
-/// The most events that one wait returns.
+/// Maximum number of events that one wait returns.
 const EVENTS: usize = 256;

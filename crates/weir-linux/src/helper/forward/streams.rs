@@ -43,7 +43,7 @@ impl Streams {
         }
     }
 
-    /// Changes the largest number of connections.
+    /// Changes the maximum number of connections.
     #[cfg(test)]
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
@@ -158,5 +158,5 @@ fn connecting(target: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The most clients that are accepted before other events are handled.
+/// Maximum number of clients that are accepted before other events are handled.
 const BATCH: usize = 64;

@@ -7,9 +7,10 @@
 //! congestion control. The proxy connects to the server first (see [`syn`]), so that the program
 //! sees a refusal as a refusal and a slow answer as a slow answer.
 //!
-//! Limits: [`LIMIT`](super::limit::LIMIT) connections, or fewer if the descriptor limit is lower;
-//! and 64 KiB read ahead per direction, stored only while a receiver is slow. Beyond the connection
-//! limit the proxy ignores first packets, as a busy host does, and the client sends them again.
+//! The proxy carries at most [`LIMIT`](super::limit::LIMIT) connections, or fewer if the process
+//! may open fewer descriptors. Above the limit it ignores first packets, as a busy host does, and
+//! the clients send them again. In each direction of a connection the proxy reads at most 64 KiB
+//! ahead, and stores them only while the receiver is slow.
 
 mod syn;
 
@@ -39,7 +40,7 @@ use crate::sys::redirect::original_destination;
 /// The sockets of the proxy, in the router's namespace.
 #[derive(Debug)]
 pub(crate) struct ProxySockets {
-    /// Accept translated connections, one for each address family.
+    /// The sockets that accept translated connections, one for each address family.
     pub(crate) listeners: Vec<OwnedFd>,
     /// Receives the first packets on the link's interface, and sends refusals there.
     pub(crate) watch: OwnedFd,
@@ -420,7 +421,7 @@ impl Connections {
     }
 }
 
-/// The most events that one wait returns.
+/// Maximum number of events that one wait returns.
 const EVENTS: usize = 256;
 /// Interval between two checks for unclaimed connections.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -429,7 +430,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 const UNCLAIMED: Duration = Duration::from_secs(70);
 /// The longest time for which the proxy forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// A silence of this length shows that no more data follows after the end of the session.
+/// Length of a silence after which, once the session has ended, no more data is expected.
 const QUIET: Duration = Duration::from_millis(20);
 /// The largest first packet. With data (TCP fast open) it may be as large as the link's MTU allows.
 const LARGEST_FRAME: usize = 65_535;

@@ -54,7 +54,7 @@ pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// The reset that refuses the connection which `frame` opens (RFC 9293, section 3.5.2).
+/// The reset that refuses the connection that `frame` opens (RFC 9293, section 3.5.2).
 pub(super) fn refusal(frame: &[u8]) -> Option<Vec<u8>> {
     let flow = opened_by(frame)?;
     let parsed = parse(frame).ok()?;
