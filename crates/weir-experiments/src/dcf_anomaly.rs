@@ -60,7 +60,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
         claims: claims(&of),
         plots: vec![plot(&of)],
         notes: vec![
-            "The publication's measured values were not available. Its abstract has the effect; \
+            "The publication's measured values were not available. Its abstract states the effect; \
              its formula is evaluated here with the timings of 802.11b and a long preamble."
                 .to_owned(),
             "All stations send to the access point, which sends only acknowledgements: the \
@@ -88,14 +88,14 @@ fn by_formula((stations, slow): Case) -> f64 {
 
 fn by_stations(of: &Values<'_>) -> Table {
     let mut table = Table::new(
-        "throughput of one station in Mbit/s, one station at 1 Mbit/s beside others at 11 Mbit/s",
+        "throughput of one station in Mbit/s: one station at 1 Mbit/s among others at 11 Mbit/s",
         &[
             "stations",
             "all at 11 Mbit/s",
             "formula",
             "a fast station",
             "difference",
-            "the slow one",
+            "the slow station",
         ],
     );
     for stations in STATIONS {
@@ -113,8 +113,11 @@ fn by_stations(of: &Values<'_>) -> Table {
 }
 
 fn by_rate(of: &Values<'_>) -> Table {
-    let title = format!("the same with {FEW} stations, by the data rate of the slow one");
-    let columns = ["data rate, Mbit/s", "formula", "a fast station", "difference", "the slow one"];
+    let title = format!(
+        "throughput of one station in Mbit/s: {FEW} stations, by the data rate of the slow station"
+    );
+    let columns =
+        ["data rate, Mbit/s", "formula", "a fast station", "difference", "the slow station"];
     let mut table = Table::new(title, &columns);
     for rate in RATES {
         let measured = Quantity::of_runs(&of((FEW, rate), fast));
@@ -128,11 +131,11 @@ fn by_rate(of: &Values<'_>) -> Table {
 
 fn claims(of: &Values<'_>) -> Vec<Claim> {
     let claim = |words: &str| Claim::new(words, ABSTRACT);
-    let mut low = claim("a station at 1 Mbit/s takes stations at 11 Mbit/s below 1 Mbit/s");
+    let mut low = claim("a station at 1 Mbit/s slows stations at 11 Mbit/s to less than 1 Mbit/s");
     let mut equal = claim("every station gets the same throughput, whatever its data rate");
     let mut degraded = claim("the slow station degrades the throughput of all others considerably");
     let mut formula = Claim::new(
-        "simple expressions give the useful throughput: here to 6 %, a limit that is ours",
+        "simple expressions give the useful throughput (within 6 %; the limit is ours)",
         ABSTRACT,
     );
     for stations in STATIONS {
@@ -146,7 +149,7 @@ fn claims(of: &Values<'_>) -> Vec<Claim> {
             Range::within(0.95, 1.05),
         );
         degraded = degraded.expect(
-            each("without the slow station over with it"),
+            each("a fast station without the slow station over one with it"),
             Quantity::ratio(&of((stations, FAST), fast), &of(case, fast)),
             Range::above(1.5),
         );
@@ -156,7 +159,8 @@ fn claims(of: &Values<'_>) -> Vec<Claim> {
             Range::up_to(6.0),
         );
     }
-    let mut rates = claim("the lower the rate of the slow station (5.5, 2, 1 Mbit/s), the worse");
+    let mut rates =
+        claim("the lower the rate of the slow station (5.5, 2, 1 Mbit/s), the slower the others");
     for pair in RATES.windows(2) {
         rates = rates.expect(
             format!("{} over {} Mbit/s", pair[0] as f64 / 1e6, pair[1] as f64 / 1e6),
@@ -178,15 +182,15 @@ fn plot(of: &Values<'_>) -> Plot {
     Plot {
         name: "stations".into(),
         title: "Throughput of one station of 802.11b".into(),
-        description: "Throughput of one station over the number of stations: all at 11 Mbit/s, a \
-                      fast and the slow one beside each other, and the published formula."
+        description: "Throughput of one station over the number of stations: all at 11 Mbit/s; a \
+                      fast station and the slow station in one cell; the published formula."
             .into(),
         x: Axis::new("stations", Unit::Count),
         y: Axis::new("throughput of a station", Unit::BitsPerSecond),
         series: vec![
             curve("all at 11 Mbit/s", Style::Line, &|n| mean((n, FAST), fast)),
-            curve("11 Mbit/s, beside one at 1 Mbit/s", Style::Line, &|n| mean((n, SLOW), fast)),
-            curve("the one at 1 Mbit/s", Style::Dots, &|n| mean((n, SLOW), slow)),
+            curve("a fast station, one at 1 Mbit/s", Style::Line, &|n| mean((n, SLOW), fast)),
+            curve("the station at 1 Mbit/s", Style::Dots, &|n| mean((n, SLOW), slow)),
             Series {
                 provenance: Some(FORMULA),
                 ..curve("formula", Style::Dashes, &|n| Some(by_formula((n, SLOW))))
@@ -201,7 +205,7 @@ const FORMULA: Provenance = Provenance::Inferred {
            802.11-2012, clause 17, and a long preamble",
 };
 const STATIONS: [u32; 6] = [2, 3, 4, 5, 7, 10];
-/// Number of stations for different rates of the slow one.
+/// Number of stations for different rates of the slow station.
 const FEW: u32 = 5;
 const FAST: u64 = 11_000_000;
 const SLOW: u64 = 1_000_000;

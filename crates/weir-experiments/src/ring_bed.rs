@@ -78,20 +78,20 @@ pub(crate) struct Measured {
 }
 
 impl Bed {
-    /// A queue and a load before a driver that takes no time.
+    /// A bed with a queue, a load, and a driver that takes no time.
     pub(crate) const fn new(queue: Queue, load: LoadKind, ring: u32, dql: bool) -> Self {
         let reports = (0, Nanos::ZERO);
         Self { queue, load, ring, dql, service: Nanos::ZERO, reports, profile: None }
     }
 
-    /// The same with a driver that needs 2 us per packet, and a device that reports after 32
-    /// packets or 100 us, as a typical network card of 1 Gbit/s.
+    /// The same bed with a driver that needs 2 us per packet, and a device that reports after 32
+    /// packets or 100 us, like a typical network card of 1 Gbit/s.
     pub(crate) fn with_driver(self) -> Self {
         Self { service: Nanos::from_micros(2), reports: (32, Nanos::from_micros(100)), ..self }
     }
 
-    /// Runs the bed and measures `seconds` seconds. Only transfers without a window depend on the
-    /// seed, and the additional time of the device.
+    /// Runs the bed and measures for `seconds` seconds. Only the transfers without a window and the
+    /// additional time of the device depend on the seed.
     pub(crate) fn run(&self, seconds: u64, seed: u64) -> Measured {
         let mut network = Network::new(seed);
         let plain = |mbps, delay| {

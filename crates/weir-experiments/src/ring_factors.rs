@@ -95,7 +95,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
             ),
         ],
         notes: vec![
-            "The publication states the effects without these values. In the first three tables \
+            "The publication states the effects, but not these values. In the first three tables \
              nothing is random, and one run is exact."
                 .to_owned(),
         ],
@@ -133,7 +133,7 @@ fn transfers(queue: Queue) -> Bed {
     Bed::new(queue, LoadKind::Transfers(TRANSFERS), RING, false).with_driver()
 }
 
-/// A table with one row for each case without dynamic queue limits, and one with them.
+/// A table with two rows for each case: without and with dynamic queue limits.
 fn exact_table(title: &str, what: &str, names: &[String], measured: &[Measured]) -> Table {
     let runs: Vec<Vec<Measured>> = measured.iter().map(|&m| vec![m]).collect();
     table_of(title, what, names, &runs, |values| Quantity::exact(values[0]))
@@ -217,12 +217,15 @@ fn size_claims(sizes: &[Measured]) -> [Claim; 3] {
         ),
         Claim::new("without DQL the delay is proportional to the size of packets", RING_OF_PACKETS)
             .expect("growth of the delay, difference in %", far, Range::up_to(10.0)),
-        Claim::new("DQL, which counts bytes, makes the delay almost independent of it", BYTES)
-            .expect(
-                "longest over shortest mean delay",
-                Quantity::exact(spread(sizes, true)),
-                Range::below(1.5),
-            ),
+        Claim::new(
+            "DQL, which counts bytes, makes the delay almost independent of the size of packets",
+            BYTES,
+        )
+        .expect(
+            "longest over shortest mean delay",
+            Quantity::exact(spread(sizes, true)),
+            Range::below(1.5),
+        ),
     ]
 }
 
@@ -237,21 +240,24 @@ fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
                 Range::above(1.5),
             ),
         Claim::new(
-            "a processor that is slower than the wire leaves the ring empty, and the queue sorts \
-             again",
+            "a processor that is slower than the wire leaves the ring empty, so the queue decides \
+             the order of packets",
             Provenance::Inferred { from: "a packet then waits for the processor, not in the ring" },
         )
         .expect(
-            "delay in the ring with 14 us a packet over that with 10 us",
+            "delay in the ring with 14 us per packet over that with 10 us",
             Quantity::exact(in_ring(slowest) / in_ring(slower)),
             Range::below(0.5),
         ),
-        Claim::new("without DQL late reports shorten the delay, and leave places unused", LATE)
-            .expect(
-                "mean delay with the latest reports over that with the earliest",
-                Quantity::exact(late[late.len() - 2].probe[0] / late[0].probe[0]),
-                Range::below(1.0),
-            ),
+        Claim::new(
+            "without DQL late reports shorten the delay, because places in the ring stay unused",
+            LATE,
+        )
+        .expect(
+            "mean delay with the latest reports over that with the earliest",
+            Quantity::exact(late[late.len() - 2].probe[0] / late[0].probe[0]),
+            Range::below(1.0),
+        ),
         Claim::new("DQL lets the ring grow as reports come later, to keep the wire busy", STARVES)
             .expect("longest over shortest mean delay", on, Range::above(1.2))
             .expect(
@@ -268,10 +274,11 @@ fn varying_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
         Quantity::ratio(&values(&runs[over], value), &values(&runs[under], value))
     };
     let mut varies = Claim::new(
-        "a service time that varies makes the delay vary, although its mean stays",
+        "a service time that varies makes the delay vary, although its mean is the same",
         Provenance::Inferred { from: "a probe waits for the sum of the times in front of it" },
     );
-    let mut calmer = Claim::new("with DQL the delay varies less, whatever the service", STABLE);
+    let mut calmer =
+        Claim::new("with DQL the delay varies less, whatever the service time", STABLE);
     for law in 1..SERVICE_LAWS.len() {
         let what = format!("{} over {}: standard deviation", name(law), name(law - 1));
         varies = varies.expect(what, ratio(deviation, 2 * law, 2 * (law - 1)), Range::above(1.0));
@@ -282,8 +289,7 @@ fn varying_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
 }
 
 fn transfer_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
-    let mut large =
-        Claim::new("without DQL the latency may vary by far more than it must", FACTORS);
+    let mut large = Claim::new("without DQL the latency may vary far more than necessary", FACTORS);
     let mut stable = Claim::new("with DQL the latency is low and stable", STABLE);
     for (queue, pair) in QUEUES.into_iter().zip(runs.chunks(2)) {
         let ratio = |value: fn(&Measured) -> f64, over: usize, under: usize| {

@@ -2,9 +2,9 @@
 //! ring's size, the size of packets, the load of the processor and a service time that varies.
 //!
 //! The kernel sends real datagrams through namespaces. The live engine has the link: FQ-CoDel, a
-//! ring and a wire of 20 Mbit/s. The simulator runs the same link with the same packets. This
-//! machine has no network card whose ring could be set, so the ring is emulated in both arms; what
-//! the experiment adds is real time, real frames and the kernel's path.
+//! ring and a wire of 20 Mbit/s. The simulator runs the same link with the same packets. The ring
+//! is emulated in both arms, because no network card with an adjustable ring was available. The
+//! live arm adds real time, real frames and the kernel's path.
 
 use std::io;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub fn run(options: &Options, progress: &Progress<'_>) -> Finding {
 
 fn live_runs(options: &Options, progress: &Progress<'_>) -> io::Result<Vec<Vec<Delays>>> {
     if !rustix::process::geteuid().is_root() {
-        return Err(io::Error::other("namespaces take root"));
+        return Err(io::Error::other("namespaces need root"));
     }
     let bed = Bed::make()?;
     let mut runs = vec![Vec::new(); CASES.len()];
@@ -191,9 +191,9 @@ fn finding(simulated: &[Vec<Delays>], live: &Live) -> Finding {
     let none = vec![Vec::new(); CASES.len()];
     let real = live.as_ref().unwrap_or(&none);
     let mut notes = vec![
-        "The ring is emulated in both arms: this machine has no network card whose ring could be \
-         set. Real are the frames, the time and the kernel's path. 20 Mbit/s and all \
-         sizes are ours."
+        "The ring is emulated in both arms, because no network card with an adjustable ring was \
+         available. The frames, the time and the kernel's path are real. We chose the rate of \
+         20 Mbit/s and all sizes."
             .to_owned(),
     ];
     if let Err(reason) = live {
@@ -225,7 +225,7 @@ fn quantity(runs: &[Delays], value: fn(&Delays) -> f64) -> Quantity {
 
 fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
     let mut agree = Claim::new(
-        "simulation agrees with experiment: mean delays within 10 %, a limit that is ours",
+        "simulation agrees with experiment (mean delays within 10 %; the limit is ours)",
         AGREES,
     );
     for ((case, simulated), real) in CASES.iter().zip(simulated).zip(real) {
@@ -237,10 +237,10 @@ fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
     let mut claims = vec![agree];
     let effects: [(&str, usize, usize, fn(&Delays) -> f64); 5] = [
         ("the delay grows with the ring", 1, 0, |d| d.mean),
-        ("it depends on the size of packets", 1, 2, |d| d.mean),
-        ("without DQL it is longer", 1, 3, |d| d.mean),
-        ("it depends on the load of the processor", 1, 4, |d| d.mean),
-        ("a service time that varies makes it vary", 5, 1, |d| d.p99 - d.p50),
+        ("the delay depends on the size of packets", 1, 2, |d| d.mean),
+        ("the delay is longer without DQL", 1, 3, |d| d.mean),
+        ("the delay depends on the load of the processor", 1, 4, |d| d.mean),
+        ("a service time that varies makes the delay vary", 5, 1, |d| d.p99 - d.p50),
     ];
     for (words, over, under, value) in effects {
         let mut claim = Claim::new(format!("{words}, in both arms"), FACTORS);
@@ -271,8 +271,8 @@ fn plot(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Plot {
     Plot {
         name: "delay".into(),
         title: "Mean delay of the probe".into(),
-        description: "Mean one-way delay for each row of the table, with real frames and \
-                      simulated."
+        description: "Mean one-way delay for each row of the table, with real frames and in \
+                      the simulator."
             .into(),
         x: Axis::new("row of the table", Unit::Count),
         y: Axis::new("mean one-way delay", Unit::Nanoseconds),

@@ -32,7 +32,7 @@ pub(super) struct Wait {
     pub(super) slack_ns: u64,
 }
 
-/// What the machine does besides.
+/// The other work of the machine during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// Nothing.
@@ -62,7 +62,7 @@ pub(super) struct Row {
 }
 
 pub(super) const LOADS: [Load; 3] = [Load::Idle, Load::Hogs, Load::Traffic];
-/// The default of the live loop, with and without its parts.
+/// The modes of waiting: the default of the live loop, and modes without parts of it.
 pub(super) const WAITS: [Wait; 6] = [
     SPINS,
     Wait { is_realtime: false, ..SPINS },

@@ -15,8 +15,8 @@ pub(super) fn finding(rows: &[Row]) -> Finding {
         claims: claims(rows),
         plots: vec![plot(rows)],
         notes: vec![
-            "Errors are those of this machine, with whatever else it does: a virtual machine adds \
-             the interference of its host. They include the kernel's path through two veth pairs."
+            "The errors depend on this machine and its other work; on a virtual machine, the host \
+             interferes, too. They include the kernel's path through two veth pairs."
                 .to_owned(),
             "Intervals are over rounds in which all cases take turns.".to_owned(),
         ],
@@ -108,7 +108,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             Range::within(0.0, 100.0),
         ),
         Claim::new("a finer timer improves the accuracy a lot", TIMER).expect(
-            "median error with a timer of 1 ms over that with an exact one",
+            "median error with a timer of 1 ms over that with an exact timer",
             ratio((COARSE, Load::Idle), (SLEEPS, Load::Idle), median),
             Range::above(2.0),
         ),
@@ -128,7 +128,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             Provenance::Inferred { from: "a real-time thread runs before all ordinary threads" },
         )
         .expect(
-            "p99 with it, spinning, over p99 of an ordinary thread that sleeps",
+            "p99 of a real-time thread that spins over that of an ordinary thread that sleeps",
             ratio((SPINS, Load::Hogs), (SLEEPS, Load::Hogs), p99),
             Range::below(1.0),
         ),
@@ -137,7 +137,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             COMPETING,
         )
         .expect(
-            "median error with it less that without, us",
+            "median error with competing traffic less that without, us",
             Quantity::of_runs(&more),
             Range::below(120.0),
         ),
@@ -204,7 +204,7 @@ mod tests {
             if load == Load::Hogs && !wait.is_realtime { base + 900.0 } else { base }
         };
         assert_eq!(verdicts(as_published), [Verdict::Holds; 5]);
-        // A machine on which nothing matters, and which is late.
+        // A machine with the same large error in all cases.
         let late: fn(Wait, Load) -> f64 = |_, _| 500.0;
         let found = verdicts(late);
         assert_eq!(found[..3], [Verdict::Differs; 3]);

@@ -1,4 +1,4 @@
-//! The accuracy of live emulation: how far delays are from the configured one, against the timer,
+//! The accuracy of live emulation: how far delays are from the configured delay, against the timer,
 //! the load of the processors and competing traffic.
 //!
 //! A probe passes a link with a delay of 10 ms between two namespaces. The sender stamps each
@@ -21,7 +21,7 @@ use case::{LOADS, Load, Row, WAITS};
 /// The experiment's name.
 pub const NAME: &str = "emulation-accuracy";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "how far live delays are from the configured one, against timer, \
+pub const SUMMARY: &str = "how far live delays are from the configured delay, against timer, \
                            processor load and competing traffic; needs root";
 /// The publication.
 pub const SOURCE: &str = "L. Rizzo, Google Tech Talk, April 2010";

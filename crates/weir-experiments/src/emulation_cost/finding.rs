@@ -10,9 +10,9 @@ use crate::sources::{QFQ_TALK, published};
 /// Makes the finding from the rows of all cases.
 pub(super) fn finding(rows: &[Row]) -> Finding {
     let mut notes = vec![
-        "Published times are of a machine of 2010 and of a kernel, so the claims are about ratios \
-         and growth. The classifier includes the parsing of the frame's headers; neither part \
-         includes the operating system."
+        "The published times were measured in a kernel on a machine of 2010, so the claims are \
+         about ratios and growth. The classifier includes the parsing of the frame's headers; \
+         neither part includes the operating system."
             .to_owned(),
     ];
     if rows.iter().all(|row| row.instructions.is_none()) {
@@ -75,7 +75,7 @@ fn table(rows: &[Row], title: &str, part: Part, sizes: &[u32]) -> Table {
 
 fn claims(rows: &[Row]) -> Vec<Claim> {
     let counted = rows.iter().any(|row| row.instructions.is_some());
-    // A condition on processor time and, where they were counted, one on instructions.
+    // Adds a condition on processor time and, if instructions were counted, one on instructions.
     let ratio = |claim: Claim, what: &str, part, [many, few]: [u32; 2], range: Range| {
         let time = Quantity::ratio(times(rows, part, many), times(rows, part, few));
         let claim = claim.expect(format!("{what}: time"), time, range);
@@ -109,8 +109,8 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     }
     let indexed = ratio(
         Claim::new(
-            "rules that differ in the host cost less than twice as much for a thousand times as \
-             many",
+            "a thousand times as many rules cost less than twice as much if they differ in the \
+             host",
             Provenance::Inferred { from: "the classifier looks such rules up in an index" },
         ),
         "10,000 rules over 10",
@@ -128,9 +128,9 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         slow = ratio(slow, &what, Part::Pipes, [pair[1], pair[0]], Range::below(2.0));
     }
     let mut several = Claim::new(
-        "and at least from ten pipes on",
+        "from ten pipes on, ten times as many pipes cost less than twice as much",
         Provenance::Inferred {
-            from: "a single pipe is cheaper, since it has no other to wait for",
+            from: "a single pipe is cheaper, since it has no other pipe to wait for",
         },
     );
     for pair in PIPES[1..4].windows(2) {
@@ -139,7 +139,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     }
     let beyond = ratio(
         Claim::new(
-            "and the same beyond the published 1,000 pipes",
+            "beyond the published 1,000 pipes, ten times as many cost less than twice as much",
             Provenance::Inferred { from: "the order of events, which all pipes share" },
         ),
         "10,000 pipes over 1,000",
@@ -201,7 +201,7 @@ const CLASSIFIER: Provenance =
 const EMULATION: Provenance =
     published(QFQ_TALK, "performance: emulation, up to 1.5 us with 1,000 pipes");
 const OVERALL: Provenance = published(QFQ_TALK, "performance: 2 to 3 us overall");
-/// Ten, with what caches and branch predictors change.
+/// A factor of ten, with a margin for caches and branch predictors.
 const TENFOLD: Range = Range::within(7.0, 13.0);
 
 #[cfg(test)]

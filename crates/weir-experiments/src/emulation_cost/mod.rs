@@ -64,8 +64,8 @@ pub fn drive(case: &Case, packets: u64) {
     std::hint::black_box(&work);
 }
 
-/// Packets before a measurement: each frame once, and for an engine enough that every pipe of the
-/// largest case has had some.
+/// Packets before a measurement: each frame once, and for an engine enough packets to reach every
+/// pipe of the largest case.
 fn warm_up(case: &Case) -> u64 {
     if matches!(case.part, Part::Pipes | Part::Whole) { 40_000 } else { 4_096 }
 }

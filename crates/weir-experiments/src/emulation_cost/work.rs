@@ -190,7 +190,7 @@ impl Engine {
 /// The rules of a part; `None` if it has no classifier.
 fn rules(part: Part, size: u32) -> Option<Ruleset> {
     let mut text = String::new();
-    // Nothing of a packet's length is in an index, so these rules are tried one after another.
+    // No index contains the length of packets, so these rules are tried one after another.
     let tests = |text: &mut String, count: u32| {
         for n in 0..count {
             let _ = writeln!(text, "add pipe 1 ip from any to any iplen {}", 20_000 + n);

@@ -1,4 +1,4 @@
-//! The cases of the experiment, and the network that the kernel and the simulator have alike.
+//! The cases of the experiment, and the network, which is the same in the kernel and the simulator.
 
 /// A case: the place of the queue, the offload of segmentation, and the number of transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -56,7 +56,7 @@ impl Network {
         network.router.enter(|| {
             address("near", NEAR, None)?;
             address(second, FAR, None)?;
-            // A train that the router receives is forwarded whole, and cut by its token bucket.
+            // The router forwards a train whole, and its token bucket cuts the train.
             write_setting("ipv4/ip_forward", "1")
         })?;
         network.receiver.enter(|| address("eth0", RECEIVER, Some(FAR)).map(drop))?;
@@ -146,7 +146,7 @@ fn sample(span: Duration) -> io::Result<Waiting> {
     let began = Instant::now();
     while began.elapsed() < span {
         source.turn(&mut tally).map_err(io::Error::other)?;
-        // Not a multiple of the transmission time of a packet, 1.2 ms.
+        // The interval is not a multiple of the transmission time of a packet, 1.2 ms.
         std::thread::sleep(Duration::from_micros(970));
     }
     let queue = tally.queues().iter().find(|measured| measured.queue.kind == "pfifo");
@@ -173,7 +173,7 @@ const WARM_UP: Duration = Duration::from_millis(1500);
 const SPAN: Duration = Duration::from_millis(1000);
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a blocked thread looks whether it is to stop.
+/// The interval at which a blocked thread checks whether it should stop.
 const TURN: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

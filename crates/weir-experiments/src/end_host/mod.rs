@@ -1,11 +1,11 @@
 //! Queues at the sending host: TCP small queues (TSQ) and segmentation offload (TSO), in the kernel
 //! beside the simulator.
 //!
-//! Transfers leave over a link of 10 Mbit/s with a queue of 300 packets. As an *end host*, the
-//! sender has this queue itself, and TSQ limits the data that each socket has there. As a *router*,
-//! the next host has the queue, and nothing but the congestion control limits the data. The kernel
-//! runs in namespaces of its own: its TCP sends over a veth pair, and `tbf` over `pfifo` is the
-//! queue. Without root there are only the simulated results.
+//! Transfers pass a link of 10 Mbit/s with a queue of 300 packets. In the case *end host*, the
+//! sender itself has this queue, and TSQ limits the data of each socket in the queue. In the case
+//! *router*, the next host has the queue, and only congestion control limits the data. The kernel
+//! runs in separate namespaces: its TCP sends over a veth pair, and the queue is `tbf` over
+//! `pfifo`. Without root, the finding has only the simulated results.
 
 mod case;
 mod kernel;
@@ -25,13 +25,14 @@ use super::sources::{RINGS as DOCUMENT, published};
 /// The experiment's name.
 pub const NAME: &str = "end-host";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "TSQ and TSO: what TCP has waiting in its own host's queue and in a \
-                           router's, kernel beside simulator; the kernel needs root";
+pub const SUMMARY: &str = "TSQ and TSO: how many packets of TCP wait in their own host's queue and \
+                           in a router's, kernel beside simulator; the kernel needs root";
 /// The publication.
 pub const SOURCE: &str =
     "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018), section 2";
 
-/// The results of all cases by run: simulated, and of the kernel or why it was not tried.
+/// The results of all cases by run: those of the simulator, and those of the kernel or the reason
+/// why the kernel was not measured.
 struct Results {
     simulated: Vec<Vec<Waiting>>,
     kernel: Result<Vec<Vec<Waiting>>, String>,
@@ -47,7 +48,7 @@ pub fn run(options: &Options, progress: &Progress<'_>) -> Finding {
 /// The kernel's runs. The cases alternate, so that a disturbance affects all of them.
 fn kernel_runs(options: &Options, progress: &Progress<'_>) -> io::Result<Vec<Vec<Waiting>>> {
     if !rustix::process::geteuid().is_root() {
-        return Err(io::Error::other("the kernel's queues are in namespaces, which takes root"));
+        return Err(io::Error::other("the kernel's queues are in namespaces, which need root"));
     }
     let mut results = vec![Vec::new(); CASES.len()];
     let all = CASES.len() * options.seeds() as usize;
@@ -62,13 +63,13 @@ fn kernel_runs(options: &Options, progress: &Progress<'_>) -> io::Result<Vec<Vec
 
 fn finding(results: &Results) -> Finding {
     let mut notes = vec![
-        "The document has the mechanisms, without values: rate, queue and numbers of transfers \
-         are ours."
+        "The publication describes the mechanisms without values. We chose the rate, the queue \
+         and the numbers of transfers."
             .to_owned(),
         "Known differences of the arms: the kernel counts the memory of packets for TSQ, the \
-         simulator their bytes; the kernel adapts the length of trains to the rate, the \
-         simulator's have 44 segments; and a train takes one of the 300 places of the simulator's \
-         queue, while the kernel's token bucket cuts trains before it queues them."
+         simulator their bytes; the kernel adapts the length of trains to the rate, while all \
+         trains of the simulator have 44 segments; and a train takes one of the 300 places of the \
+         simulator's queue, while the kernel's token bucket cuts trains before it queues them."
             .to_owned(),
     ];
     if let Err(reason) = &results.kernel {
@@ -152,7 +153,7 @@ fn claims(results: &Results) -> Vec<Claim> {
         TSQ,
     );
     let mut few = Claim::new(
-        "and at least not more than six",
+        "TSQ keeps at most six packets of a socket in its host's queue, without TSO",
         Provenance::Inferred {
             from: "Linux and the simulator allow the data of a millisecond at the pacing rate, if \
                    that is more than two packets",
@@ -160,8 +161,8 @@ fn claims(results: &Results) -> Vec<Claim> {
     );
     let mut lower = Claim::new("TSQ mitigates bufferbloat: a router's queue is longer", TSQ);
     let mut each = Claim::new(
-        "the limit is for each socket: four transfers have about four times as much waiting (2 to \
-         6)",
+        "the limit applies to each socket: with four transfers about four times as many packets \
+         wait (2 to 6)",
         TSQ,
     );
     let mut trains = Claim::new(
@@ -191,7 +192,7 @@ fn claims(results: &Results) -> Vec<Claim> {
         );
     }
     let mut agree = Claim::new(
-        "simulation agrees with experiment: the mean length within 25 %, a limit that is ours",
+        "simulation agrees with experiment (mean lengths within 25 %; the limit is ours)",
         published(DOCUMENT, "abstract: simulations accurately reproduce experiments"),
     );
     for case in CASES {

@@ -97,7 +97,7 @@ const WIDE: u64 = 1_000_000_000;
 const DELAY: Nanos = Nanos::from_micros(50);
 const WARM_UP: Nanos = Nanos::from_secs(3);
 const SPAN: Nanos = Nanos::from_secs(5);
-/// Not a multiple of the transmission time of a packet, 1.2 ms.
+/// Time between two samples; not a multiple of the transmission time of a packet, 1.2 ms.
 const SAMPLE: Nanos = Nanos::from_micros(970);
 /// The random stream of the transfers' starts.
 const STARTS: u64 = 1 << 32;
