@@ -1,5 +1,5 @@
-//! Tests `weir agent`: with a Docker engine of the test's own, and as a plugin of a runtime that
-//! the test plays.
+//! Tests `weir agent` with a Docker engine that the test starts, and as a plugin of a container
+//! runtime that the test plays.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -37,7 +37,7 @@ struct Docker<'a> {
 }
 
 impl<'a> Docker<'a> {
-    /// Starts an engine; `Err` has its last words where it does not start.
+    /// Starts an engine. If it does not start, `Err` has its last words.
     fn start(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let mut command = Command::new("dockerd");
@@ -60,7 +60,7 @@ impl<'a> Docker<'a> {
         Err(words.lines().last().unwrap_or("no message").to_owned())
     }
 
-    /// Makes the image `busybox` of the machine's own.
+    /// Makes the image `busybox` from the machine's BusyBox.
     fn import(&self) {
         let busybox = find("busybox").expect("it is installed").display().to_string();
         let root = self.lab.path("root").display().to_string();
@@ -129,7 +129,7 @@ fn is_direct(to: &str) -> bool {
     rtt(to).is_some_and(|ms| ms < DIRECT)
 }
 
-/// Starts the agent. Events are lines of JSON in the file that is returned, too.
+/// Starts the agent. The returned file also receives the events as lines of JSON.
 fn start(lab: &Lab, words: &[&str]) -> Running {
     let options = ["agent", "--json", "--spin", "off", "--no-realtime"];
     lab.start(options.iter().chain(words))
@@ -150,7 +150,7 @@ fn spec(lab: &Lab, name: &str) -> Option<String> {
     link["spec"].as_str().map(str::to_owned)
 }
 
-/// The lines of what is not shaped that begin so.
+/// The first reason under *Not shaped* that begins with `of`.
 fn problem(lab: &Lab, of: &str) -> Option<String> {
     let problems = shown(lab)["problems"].as_array().cloned()?;
     let lines = problems.iter().filter_map(Value::as_str);
@@ -202,7 +202,7 @@ fn labelled_containers(lab: &Lab) {
     restarted_engine(lab, &mut docker);
 }
 
-/// Labels that are wrong in some manner are reported, and harm nobody.
+/// Labels that are wrong in several ways are reported, and affect no other container.
 fn hostile_labels(lab: &Lab, docker: &Docker<'_>) {
     let long = lab.file("long", &format!("weir.up={}", "x".repeat(50_000)));
     docker.run("wrong", &["--label \"weir.up=$(printf '4M\\033[2J<b>')\""]);
@@ -251,7 +251,7 @@ fn killed(agent: Running, web: &str) {
     }
 }
 
-/// A container that a `weir attach` shapes is shaped by the agent when that has ended.
+/// A container that a `weir attach` shapes is shaped by the agent when the attachment has ended.
 fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
     let words = ["attach", "docker:mine", "--link", "delay 5ms"];
     docker.run("mine", &["--label weir.link='delay 40ms'"]);
@@ -267,7 +267,7 @@ fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
     until("the agent found the others", || spec(lab, "web.up").is_some());
     manual.signal_group(Signal::SIGINT);
     assert_eq!(manual.finish().code, 0);
-    until("the agent's turn has come", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
+    until("the agent shapes it", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
     docker.must("docker rm -f mine");
     until("its links are gone", || spec(lab, "mine.up").is_none());
     assert!(is_direct(plain));
@@ -275,7 +275,7 @@ fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// The example of a compose file, as it is.
+/// The example of a compose file, unchanged.
 fn compose(lab: &Lab, docker: &Docker<'_>) {
     docker.must("docker rm -f web");
     let path = lab.path("docker.sock").display().to_string();
@@ -314,7 +314,7 @@ fn restarted_engine(lab: &Lab, docker: &mut Docker<'_>) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// Engines that are absent, refuse or talk nonsense are reported, and the agent goes on.
+/// Engines that are absent, refuse requests or send nonsense are reported, and the agent goes on.
 fn absent_engines(lab: &Lab) {
     let absent = lab.path("absent").display().to_string();
     let nonsense = lab.path("nonsense");
@@ -338,7 +338,7 @@ fn absent_engines(lab: &Lab) {
     assert!(done.code == 0 && !done.stderr.contains('\x1b'), "{done:?}");
 }
 
-/// Two namespaces: a pod `wp` with 10.92.0.1, and its network `wn` with 10.92.0.2.
+/// A pod, as the namespace `wp` with 10.92.0.1. The machine has 10.92.0.2 on the interface `wn`.
 struct Pod;
 
 impl Pod {
@@ -398,7 +398,7 @@ impl Runtime {
         self.stream.write_all(&bytes).expect("the plugin reads");
     }
 
-    /// The connection and the payload of a message in a frame of its own.
+    /// Reads a frame with one message: the connection and the payload.
     fn read(&mut self) -> (u32, Vec<u8>) {
         let mut header = [0; 18];
         self.stream.read_exact(&mut header).expect("the plugin writes");
@@ -438,7 +438,7 @@ fn annotated_pods(lab: &Lab) {
     runtime.call("RunPodSandbox", &pod("wrong", "weir/up", "4Mbitx"));
     until("the wrong annotation is reported", || problem(lab, "shop/wrong: ").is_some());
     assert!(is_direct("10.92.0.1"));
-    // The runtime gets the answer when the pod is shaped, so the first packet is.
+    // The runtime gets its answer when the pod is shaped, so the link also shapes the first packet.
     runtime.call("RunPodSandbox", &pod("web", "weir/link", "delay 30ms"));
     assert!(rtt("10.92.0.1").expect("an answer") >= 60.0);
     assert_eq!(spec(lab, "shop/web.up").as_deref(), Some("delay 30ms"));
@@ -449,7 +449,7 @@ fn annotated_pods(lab: &Lab) {
     drop(runtime);
     until("the runtime is missed", || problem(lab, "nri: ").is_some());
     assert!(rtt("10.92.0.1").expect("an answer") >= 80.0);
-    // It comes back without the pod.
+    // The runtime returns without the pod.
     let _runtime = Runtime::accept(&listener);
     until("the pod is released", || is_direct("10.92.0.1"));
     agent.signal_group(Signal::SIGTERM);
@@ -458,7 +458,7 @@ fn annotated_pods(lab: &Lab) {
 }
 
 const DOCKER: &str = "agent_shapes_labelled_containers";
-/// A round trip without a link takes less, in ms, also on a busy machine.
+/// The longest round trip without a link, in ms, even on a busy machine.
 const DIRECT: f64 = 20.0;
-/// How often the engine is asked whether it has started, every 0.2 s.
+/// The number of checks, every 0.2 s, whether the engine has started.
 const STARTS: u32 = 100;

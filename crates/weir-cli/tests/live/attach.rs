@@ -1,4 +1,4 @@
-//! Tests `weir attach` and `weir host`: what runs already is shaped, and its traffic is direct
+//! Tests `weir attach` and `weir host`: a running program is shaped, and its traffic is direct
 //! again after every kind of end.
 
 use std::process::Command;
@@ -75,7 +75,7 @@ fn killed(lab: &Lab) {
     for round in 0..rounds.unwrap_or(KILLS) {
         let mut running = lab.start(["attach", "netns:wa", "--link", "delay 30ms", "--for", "30s"]);
         std::thread::sleep(Duration::from_millis(round * 23 % 150 + round * round % 7 * 30));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         let begin = Instant::now();
         // Twenty echo requests within a second. Those of its second half must all be answered.
@@ -105,12 +105,13 @@ fn stopped(lab: &Lab) {
     assert!(warnings.contains("passed unshaped"), "{warnings}");
 }
 
-/// Packets that are redirected while Weir does not read them fill the queue of a device. Those that
-/// do not fit are drops of the link.
+/// Packets that are redirected while Weir does not read them fill the queue of a device. Packets
+/// that do not fit count as drops of the link.
 fn overflow(lab: &Lab) {
     let _world = World::make();
     let running = delay(lab, &["attach", "netns:wa"], || ping("wa", "10.97.0.2"));
-    // Many more than the 500 that fit, within the half second in which they are still redirected.
+    // Far more than the 500 packets that fit, within the half second in which they are still
+    // redirected.
     let flood = "send --to 10.97.0.2:9 -4 --count 5000 --flood --size 100 --after 0";
     let flood = format!("ip netns exec wa {} {flood} >/dev/null", load());
     let dropped = || {
@@ -168,7 +169,7 @@ fn process_ends(lab: &Lab) {
     assert!(is_direct("wa", "10.97.0.2"));
 }
 
-/// A process that ends before, while and after Weir attaches to it: Weir ends too, and says why.
+/// A process that ends before, while and after Weir attaches to it. Weir ends, too, and says why.
 fn dies_meanwhile(lab: &Lab) {
     let _world = World::make();
     for round in 0..DEATHS {
@@ -281,10 +282,10 @@ fn dead_mans_switch(lab: &Lab) {
     assert!(rtt().expect("an answer") < DIRECT);
 }
 
-/// How often an attachment is killed, unless the environment variable `WEIR_LIVE_KILLS` has another
-/// number.
+/// The number of times that an attachment is killed, unless the environment variable
+/// `WEIR_LIVE_KILLS` sets another number.
 const KILLS: u64 = 6;
-/// How often a target ends while it is attached, each time 25 ms later.
+/// The number of times that a target ends during an attachment, each time 25 ms later.
 const DEATHS: u64 = 6;
-/// How often a flood is tried that a loaded machine may send too late.
+/// The number of attempts to send a flood in time, because a loaded machine may send it too late.
 const FLOODS: u32 = 20;

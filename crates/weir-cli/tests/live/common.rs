@@ -484,7 +484,7 @@ pub(crate) fn load() -> String {
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds() {
-        assert!(Instant::now() < deadline, "after ten seconds it is still not so that {what}");
+        assert!(Instant::now() < deadline, "after ten seconds this is still not true: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,5 +1,5 @@
-//! Tests `weir run --compose` with a Docker engine of their own: each container of a job has its
-//! links from the first packet on, and nothing of the job remains after any kind of end.
+//! Tests `weir run --compose` with Docker engines that the tests start: each container of a job has
+//! its links from its first packet on, and nothing of the job remains after any kind of end.
 
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
@@ -45,7 +45,7 @@ services:
     depends_on: [server]
 "#;
 
-/// A job that runs until it is ended.
+/// A job that runs until it is stopped.
 const ENDLESS: &str = r#"
 version: "3.7"
 services:
@@ -68,7 +68,7 @@ fn engine<'a>(lab: &'a Lab, name: &str) -> Option<Engine<'a>> {
         .ok()
 }
 
-/// What there is of the projects of Weir: containers, networks and volumes.
+/// The containers, networks and volumes of Weir's projects that still exist.
 fn leftovers(docker: &Engine<'_>) -> String {
     docker
         .must("docker ps -aq; docker network ls -q --filter name=weir-; docker volume ls -q")
@@ -94,7 +94,7 @@ fn job(lab: &Lab) {
         let shaped = format!("{service} is shaped from its first packet");
         assert!(done.stderr.contains(&shaped), "{done:?}");
     }
-    // Each way has the link `up` of the sender and the link `down` of the receiver.
+    // A packet passes the link `up` of its sender and the link `down` of its receiver.
     let [server, db] = times(&done)[..] else { panic!("two pings: {done:?}") };
     assert!(server >= 100.0 && db >= 100.0, "{done:?}");
     assert_eq!(leftovers(&docker), "", "{done:?}");
@@ -103,7 +103,8 @@ fn job(lab: &Lab) {
     check_accounting(&result);
     assert_eq!(result["exit_code"], 7);
     assert_eq!(link(&result, "client.up")["from"], "client");
-    // An echo request and reply each; other packets, such as multicast reports, are possible.
+    // Each ping is an echo request and a reply; other packets, such as multicast reports, are
+    // possible.
     for name in ["client.up", "client.down", "server.up", "server.down", "db.up", "db.down"] {
         assert!(number(link(&result, name), "packets_out") >= 1, "{name}: {result}");
     }
@@ -144,7 +145,7 @@ fn ends(lab: &Lab) {
     assert!(done.stderr.contains("web.down"), "it prints the results: {done:?}");
     assert_eq!(leftovers(&docker), "", "{done:?}");
 
-    // Killed while compose creates and starts the containers, and while they run.
+    // Weir is killed while compose creates and starts the containers, and while they run.
     for round in 0..KILLS {
         let running = docker.weir(&words);
         if round + 1 == KILLS {
@@ -161,7 +162,7 @@ fn ends(lab: &Lab) {
     }
 }
 
-/// Like `until`, with the time that a removal takes on a busy machine.
+/// Does the same as `until`, with enough time for a removal on a busy machine.
 fn until_within(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..100 {
         if holds() {
@@ -169,10 +170,10 @@ fn until_within(what: &str, holds: impl Fn() -> bool) {
         }
         std::thread::sleep(std::time::Duration::from_millis(400));
     }
-    panic!("after forty seconds it is still not so that {what}");
+    panic!("after forty seconds this is still not true: {what}");
 }
 
-/// The guards of a command, as process numbers.
+/// The numbers of a command's guard processes.
 fn guards(of: &Running) -> Vec<String> {
     let text = output_of(&format!("pgrep -P {} -f __weir-guard", of.pid()));
     text.lines().map(str::to_owned).collect()
@@ -205,5 +206,5 @@ fn refused(lab: &Lab) {
     assert!(done.code == 2 && done.stderr.contains("nothing to emulate"), "{done:?}");
 }
 
-/// How often a job is killed.
+/// The number of times that a job is killed.
 const KILLS: u64 = 3;

@@ -1,5 +1,6 @@
-//! Tests `weir attach docker:…` and `podman:…` with engines of their own: no registry, a
-//! statically linked BusyBox as the only image, and everything below the test's directory.
+//! Tests `weir attach docker:…` and `podman:…` with engines that the tests start. They need no
+//! registry: the only image is a statically linked BusyBox, and all files are in the test's
+//! directory.
 
 use std::process::Command;
 use std::time::Duration;
@@ -32,10 +33,10 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(DOCKER, docker, with_docker), trial(PODMAN, podman, with_podman)]
 }
 
-/// An engine of the test's own. It ends when this is dropped.
+/// An engine that a test starts. It ends when this value is dropped.
 pub(crate) struct Engine<'a> {
     lab: &'a Lab,
-    /// The kind of target that the engine's containers are.
+    /// The kind of target for the engine's containers.
     kind: &'static str,
     /// The shell words that call the engine.
     command: String,
@@ -73,8 +74,7 @@ impl<'a> Engine<'a> {
         Self::start(lab, "podman", call, ("CONTAINER_HOST", socket), &mut command)
     }
 
-    /// Starts an engine with an image called `box`; `Err` has its last words where it does not
-    /// start.
+    /// Starts an engine with an image called `box`. If it does not start, `Err` has its last words.
     fn start(
         lab: &'a Lab,
         kind: &'static str,
@@ -127,7 +127,8 @@ impl<'a> Engine<'a> {
         done
     }
 
-    /// Starts a container that sleeps. The limits of an engine are not permitted everywhere.
+    /// Starts a container that sleeps. Sets limits, because a machine may not permit the engine's
+    /// default limits.
     fn run(&self, name: &str, options: &str) -> Done {
         self.call(&format!(
             "E run -d --name {name} --ulimit nofile=1024:1024 --ulimit nproc=4096:4096 {options} \
@@ -135,7 +136,7 @@ impl<'a> Engine<'a> {
         ))
     }
 
-    /// Kills a container, since `rm` waits for its end, and removes it.
+    /// Kills a container, because `rm` would wait for its end, and removes it.
     fn remove(&self, name: &str) {
         self.must(&format!("E kill {name} && E rm -f {name}"));
     }
@@ -275,7 +276,7 @@ fn on_the_machine(engine: &Engine<'_>) {
         assert!(done.code == 125 && done.stderr.contains("has no network of its own"), "{done:?}");
         return;
     }
-    // Of arriving packets, those of pings belong to no group, so this measures one direction.
+    // Arriving pings belong to no group, so this measures one direction.
     let rtt = || {
         let text = engine.call("E exec hosted ping -c 3 -w 3 10.96.0.2").stdout;
         let (_, times) = text.split_once("min/avg/max = ")?;
@@ -291,7 +292,7 @@ fn on_the_machine(engine: &Engine<'_>) {
 
 const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
-/// How often the engine is asked whether it has started, every 0.2 s.
+/// The number of checks, every 0.2 s, whether the engine has started.
 const STARTS: u32 = 100;
-/// How often a container ends while it is attached, each time 60 ms later.
+/// The number of times that a container ends during an attachment, each time 60 ms later.
 const DEATHS: u64 = 4;

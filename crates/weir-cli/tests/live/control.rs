@@ -1,5 +1,5 @@
-//! Tests the control socket of links that run: `weir ps`, `weir change`, `weir stop`, for root and
-//! for ordinary users, under traffic, after `kill -9`, and with hostile names.
+//! Tests the control socket of running links: `weir ps`, `weir change` and `weir stop`, for root
+//! and for ordinary users, under traffic, after `kill -9`, and with hostile names.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,7 +41,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Packets wait in a slow queue; after the change to a fast link, all of them arrive.
+/// Packets wait in a slow queue. After the change to a fast link, all of them arrive.
 fn keeps_packets(lab: &Lab) {
     let (load, out) = (load(), lab.path("recv.json").display().to_string());
     let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent 300 --idle 5 --json --out {out}");
@@ -81,7 +81,7 @@ fn keeps_packets(lab: &Lab) {
     assert_eq!(notes(&result, "to-right became bw 100Mbit/s"), 1, "{result}");
 }
 
-/// The queue is long enough for all that TCP sends, so nothing is lost unless a change loses it.
+/// The queue has room for everything that TCP sends, so a packet is lost only if a change loses it.
 fn under_tcp(lab: &Lab) {
     let json = lab.path("weir.json").display().to_string();
     let session = lab.start([
@@ -124,7 +124,7 @@ fn under_tcp(lab: &Lab) {
     assert!(number(link(&result, "to-left"), "packets_out") > 300, "{result}");
 }
 
-/// Four clients change a link 250 times each while a stream passes; every packet arrives.
+/// Four clients change a link 250 times each while packets pass it; every packet arrives.
 fn thousand(lab: &Lab) {
     const CLIENTS: u64 = 4;
     const EACH: u64 = 250;
@@ -156,7 +156,7 @@ fn thousand(lab: &Lab) {
             scope.spawn(move || {
                 let mut client = connect("busy");
                 for i in 0..EACH {
-                    // Each client names words of its own; those of the others stay.
+                    // Each client changes different parameters; the parameters of the others stay.
                     let words = match n {
                         0 => format!("bw {}Mbit/s", 50 + i % 50),
                         1 => format!("delay {}ms", 1 + i % 5),
@@ -479,7 +479,7 @@ fn planned_scenario(lab: &Lab) {
     }
 }
 
-/// Runs bash's completion of a command line that ends before the word to complete.
+/// The words that bash offers for the last word of a command line.
 fn completed(lab: &Lab, words: &[&str]) -> Vec<String> {
     let script = "source <(\"$1\" completions bash) 2>/dev/null; COMP_WORDS=(\"$@\"); \
                   COMP_CWORD=$(( $# - 1 )); _weir_names \"$1\" \"${!#}\" \"\"; \
@@ -511,7 +511,7 @@ fn completions(lab: &Lab) {
     assert_eq!(completed(lab, &["change", "-q", "other", ""]), ["up", "down", "reset"]);
     assert_eq!(completed(lab, &["change", "other", "down", ""]), ["reset"]);
     assert_eq!(completed(lab, &["stop", "other", ""]), [""; 0]);
-    // Options and other commands are completed as before.
+    // Options and other commands are still completed.
     assert!(completed(lab, &["stats", "--w"]).contains(&"--watch".to_owned()));
     assert!(completed(lab, &["st"]).contains(&"stats".to_owned()));
     drop((scene, other));
@@ -586,7 +586,7 @@ fn users(lab: &Lab) {
         assert!(!done.stdout.contains("sleep"), "{words:?}: {done:?}");
         assert_eq!(done.code, if words == ["ps"] { 0 } else { 2 }, "{words:?}: {done:?}");
     }
-    // Also with the exact path: the directory is private.
+    // The exact path is refused, too, because the directory is private.
     let path = format!("{}/links/sleep.sock", copies.home);
     let mut command = Command::new(other[0]);
     command.args(&other[1..]).args([
@@ -615,7 +615,7 @@ fn scenario(lab: &Lab) {
     let done = lab.weir(["stop", "scene"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(session.finish().code, 128 + 15);
-    // Unnamed links have a name for both directions, and each link has statistics.
+    // A link without a name has one name for both directions, and each link has statistics.
     let file = lab.file("routed.toml", &ROUTED.replace("1500ms", "60s"));
     let session = lab.start(["live", &file, "--name", "routed"]);
     let mut client = connect("routed");
@@ -669,7 +669,7 @@ fn socket(name: &str) -> Option<PathBuf> {
     found.find(|found| found.name.as_str() == name).map(|found| found.path)
 }
 
-/// A client of a session, once it answers.
+/// Connects to a session, as soon as the session answers.
 fn connect(name: &str) -> SessionClient {
     let mut connected = None;
     until("the session answers", || {

@@ -1,5 +1,5 @@
 //! Tests that the first packet between two ends is like all others: no address is resolved over the
-//! link before it, unless the user asks for that.
+//! link before the first packet, unless the user asks for address resolution.
 
 use std::process::Command;
 

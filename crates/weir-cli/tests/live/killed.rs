@@ -70,7 +70,7 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
         // The moments are spread in irregular steps from the start of the set-up to well into the
         // traffic.
         std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
         until("every process is gone", || processes_with(&mark).is_empty());

@@ -1,5 +1,5 @@
-//! Tests labs: programs and containers on the hosts of a scenario, `weir exec`, and what is left
-//! when a lab ends.
+//! Tests labs: programs and containers on the hosts of a scenario, `weir exec`, and that nothing
+//! remains when a lab ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -154,7 +154,7 @@ fn roots(lab: &Lab) {
     }
 }
 
-/// Runs `weir` as root or as an ordinary user, who uses a copy of it.
+/// Runs `weir` as root, or a copy of it as an ordinary user.
 struct User<'a> {
     lab: &'a Lab,
     prefix: &'a [&'a str],
@@ -213,7 +213,7 @@ fn kept(lab: &Lab) {
             assert_eq!(done.code, code, "{words:?}: {done:?}");
             assert!(done.stderr.contains(part), "{words:?}: {done:?}");
         }
-        // A command in a host ends with the lab, which outlives its duration.
+        // A command in a host ends with the lab. The lab continues after its duration.
         std::thread::sleep(Duration::from_secs(1));
         let inside = user.start(&["exec", name, "web", "sleep", "1000"]);
         until("it runs", || exec(&["web", "ps"]).stdout.matches("sleep 1000").count() == 2);
@@ -318,7 +318,7 @@ fn ends(lab: &Lab) {
         let mark = mark(round);
         let mut running = start(&mark, &[]);
         std::thread::sleep(Duration::from_millis(round * 97));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
         until("every process is gone", || !marked(&mark));
@@ -339,7 +339,7 @@ fn ends(lab: &Lab) {
     running.signal_group(Signal::SIGINT);
     let done = running.finish();
     assert_eq!(done.code, 128 + 2, "{done:?}");
-    // The terminal's signal did not reach the program: it was asked to end.
+    // The terminal's signal did not reach the program: Weir asked it to end.
     assert_eq!(read(out.join("web.log")), "asked\n");
     let summary = lab.document("out/summary.json");
     let (web, client) = (node(&summary, "web"), node(&summary, "client"));
@@ -384,7 +384,7 @@ fn containers(lab: &Lab) {
     assert!(read(lab.path("out/client.log")).contains("hello"), "{done:?}");
     let summary = lab.document("out/summary.json");
     assert_eq!(node(&summary, "client")["exit_code"], 4);
-    // A connection's beginning and end, its request and its answer cross the link.
+    // The beginning and end of a connection, its request and its answer cross the link.
     let links = summary["links"].as_array().expect("links");
     assert!(links.iter().all(|link| number(link, "packets_out") >= 4), "{summary}");
     assert_eq!(left(), before);
@@ -405,7 +405,7 @@ fn containers(lab: &Lab) {
     assert!(done.stdout.contains("a word") && done.stdout.contains("10.0.0.2\tclient"), "{done:?}");
     let done = exec(&["client", "busybox", "ping", "-c1", "web"]);
     assert!(done.code == 0 && done.stdout.contains("time=4"), "{done:?}");
-    // A program that dies takes neither its host nor the lab with it.
+    // When a program dies, its host and the lab stay.
     docker.must("E kill boxes-client");
     until("its end is seen", || lab.weir(["ps"]).stdout.contains("137"));
     let done = exec(&["client", "busybox", "ls"]);
@@ -419,7 +419,7 @@ fn containers(lab: &Lab) {
     for pause in [50, 400, 900] {
         let mut running = keep();
         std::thread::sleep(Duration::from_millis(pause));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
         until("the containers are gone", || left() == before);

@@ -1,5 +1,5 @@
-//! Tests attachments that select the programs of the machine itself: by port, user, control group,
-//! process and service, among them a real systemd and a real SSH session.
+//! Tests attachments that select the machine's own programs: by port, user, control group, process
+//! and service. One test runs a real systemd, another a real SSH session.
 
 use std::process::Command;
 
@@ -80,8 +80,8 @@ fn control_group(lab: &Lab) {
     check_owned(lab, &["attach", &target], &group.prefix(lab), To::Neighbour);
 }
 
-/// A process in the machine's own network stands for its control group. In the root group it is
-/// refused.
+/// A process in the machine's own network is shaped by its control group. A process in the root
+/// group is refused.
 fn process(lab: &Lab) {
     let Some(group) = group("attach_shapes_a_process_by_its_control_group", "process") else {
         return;
@@ -106,7 +106,7 @@ fn process(lab: &Lab) {
     }
 }
 
-/// A unit is found by the name of its control group. Nothing runs in this one.
+/// A unit is found by the name of its control group. Nothing runs in this group.
 fn unit(lab: &Lab) {
     let test = "attach_finds_the_control_group_of_a_unit";
     let Some(group) = group(test, "unit.service") else { return };
@@ -118,8 +118,8 @@ fn unit(lab: &Lab) {
     assert!(done.code == 0 && done.stderr.contains(&shown), "{done:?}");
 }
 
-/// A machine with systemd as its first process, in namespaces of its own except that of the
-/// network. It has one service, an iperf3 server on port 5300.
+/// A machine with systemd as its first process, in namespaces of its own, but in the network of the
+/// test. It has one service, an iperf3 server on port 5300.
 struct Systemd {
     nspawn: Running,
     init: String,
@@ -177,7 +177,7 @@ impl Systemd {
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        // On a machine with groups of version 1 it has a group there, too.
+        // On a machine with groups of version 1, the systemd machine has a group there, too.
         let name = self.group.path().file_name().expect("it has a name").display();
         self.nspawn.signal_group(Signal::SIGKILL);
         output_of(&format!("echo 1 > {}/cgroup.kill", self.group.path().display()));
@@ -209,7 +209,7 @@ fn service(lab: &Lab) {
     check_used(&end(lab, running));
     assert!(rtt().expect("an answer") < DIRECT);
 
-    // From inside the machine, whose groups begin below its own root.
+    // Weir runs inside the systemd machine, whose groups begin below its own root.
     let (weir, json) = (Copies::make(lab).weir, lab.path("inside.json").display().to_string());
     let line = format!(
         "exec {} {weir} attach {target} --interface wm --up 'delay 30ms' --down 'delay 20ms' \
@@ -218,7 +218,7 @@ fn service(lab: &Lab) {
     );
     let running = lab.launch(Command::new("sh").args(["-c", &line]));
     until("it is shaped from inside", || rtt().is_some_and(|ms| ms >= RTT));
-    // The signal also ends `nsenter`, which does not wait for Weir then.
+    // The signal also ends `nsenter`, which then does not wait for Weir.
     running.signal_group(Signal::SIGINT);
     running.finish();
     let is_whole = |text: String| serde_json::from_str::<Value>(&text).is_ok();
@@ -227,8 +227,8 @@ fn service(lab: &Lab) {
     assert!(rtt().expect("an answer") < DIRECT);
 }
 
-/// An SSH session is put into a group of its own, as a login manager does it. Its programs are
-/// shaped, by one of its processes; those of other sessions are not.
+/// An SSH session is put into its own group, as a login manager does. A target names one process of
+/// the session. All programs of the session are shaped; those of other sessions are not.
 fn session(lab: &Lab) {
     let Some(group) = group(SSH, "sshd.service") else { return };
     let _world = World::with_the_machine();
@@ -274,7 +274,7 @@ fn session(lab: &Lab) {
     );
     let target = format!("pid:{}", pid());
     check_owned(lab, &["attach", &target], &format!("sh {within}"), To::Neighbour);
-    // The group of the service has all its sessions.
+    // The group of the service contains all its sessions.
     let target = format!("cgroup:{}", group.path().display());
     check_owned(lab, &["attach", &target], &format!("sh {within}"), To::Neighbour);
     assert_eq!(ssh.stderr().lines().filter(|line| line.contains("closed")).count(), 0);
@@ -287,5 +287,5 @@ const SYSTEMD: &str = "attach_shapes_a_service_of_systemd";
 const SSH: &str = "attach_shapes_the_programs_of_an_ssh_session";
 /// The service of the machine with systemd.
 const UNIT: &str = "weir-live-served";
-/// How often is checked whether systemd has booted, every 0.1 s.
+/// The number of checks, every 0.1 s, whether systemd has booted.
 const BOOTS: u32 = 200;

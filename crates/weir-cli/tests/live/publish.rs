@@ -1,5 +1,5 @@
-//! Tests ports of the machine that lead to a program (`--publish`), and names that the machine's
-//! loopback resolver knows.
+//! Tests ports of the machine that lead to a program (`--publish`), and names that only the
+//! machine's loopback resolver knows.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -115,7 +115,7 @@ fn in_use(lab: &Lab) {
     assert!(done.code == 2 && done.stderr.contains("80:80"), "{done:?}");
 }
 
-/// Starts a run with a published port, whose program never listens.
+/// Starts a run with a published port and a program that never listens.
 fn idle(lab: &Lab, port: u16) -> Running {
     let ready = lab.path("ready").display().to_string();
     let publish = format!("{port}:9001");
@@ -139,7 +139,7 @@ fn refused(lab: &Lab) {
     let began = Instant::now();
     let mut client = TcpStream::connect(("127.0.0.1", port)).expect("weir accepts");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a time limit");
-    let error = client.read(&mut [0; 1]).expect_err("nobody listens inside");
+    let error = client.read(&mut [0; 1]).expect_err("no program listens inside");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{:?}", began.elapsed());
     run.signal_group(Signal::SIGKILL);
 }
@@ -150,7 +150,8 @@ fn answer(query: &[u8]) -> Vec<u8> {
     let end = HEADER + labels.iter().position(|&byte| byte == 0).expect("a name") + 1;
     let question = &query[HEADER..end + 4];
     let is_ipv4 = query[end..end + 2] == [0, 1];
-    // Response, recursion available; one question, and one answer if an IPv4 address is asked for.
+    // A response with recursion available; one question, and one answer if the query asks for an
+    // IPv4 address.
     let counts = [0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0];
     let mut answer = [&query[..2], &[0x81, 0x80], &counts, question].concat();
     if is_ipv4 {
@@ -187,7 +188,7 @@ fn name_server(address: &'static str) {
     });
 }
 
-/// Looks a name up in a quiet run on a machine with this resolver file.
+/// Looks up a name in a quiet run on a machine with this resolver file.
 fn look_up(lab: &Lab, resolv: &str) -> Done {
     let file = lab.file("resolv.conf", resolv);
     let script = format!("mount --bind {file} /etc/resolv.conf && exec \"$@\"");

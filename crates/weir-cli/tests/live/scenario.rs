@@ -381,7 +381,7 @@ fn killed(lab: &Lab) {
         command.args(["live", &file]).env(name, value);
         let mut running = lab.launch(&mut command);
         std::thread::sleep(Duration::from_millis(round * 61));
-        assert!(running.alive(), "it ended by itself: {}", running.stderr());
+        assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
         until("every process is gone", || !marked(&mark));

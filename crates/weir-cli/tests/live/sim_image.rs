@@ -1,5 +1,5 @@
-//! Tests the image `weir-sim` with a Docker engine of its own: a client and a server in the two
-//! networks of the QUIC interop runner reach each other through the link of the scenario.
+//! Tests the image `weir-sim` with a Docker engine that the test starts: a client and a server in
+//! the two networks of the QUIC interop runner reach each other through the link of the scenario.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ fn image(lab: &Lab) {
     start(&docker, "server", "rightnet", 100);
     start(&docker, "client", "leftnet", 0);
 
-    // The delay of the link, in each direction, and what the simulator leaves in /logs.
+    // Each direction has the delay of the link, and /logs has the simulator's files.
     let logs = lab.path("logs").display().to_string();
     simulate(&docker, "simple-p2p --delay=15ms --bandwidth=10Mbps --queue=25", &logs);
     let times = pings(&docker, 5);
@@ -57,7 +57,7 @@ fn image(lab: &Lab) {
         assert!(number(link(&result, way), "packets_out") >= 5, "{result}");
     }
 
-    // Everything to the server is lost.
+    // All packets to the server are lost.
     let lossy = "drop-rate --delay=5ms --bandwidth=10Mbps --queue=25";
     simulate(&docker, &format!("{lossy} --rate_to_client=0 --rate_to_server=100"), &logs);
     assert!(pings(&docker, 3).is_empty());
@@ -65,7 +65,7 @@ fn image(lab: &Lab) {
     let result = lab.document("logs/weir.json");
     assert!(crate::common::drops(link(&result, "to-right"), "loss_on_link") >= 3, "{result}");
 
-    // The link is cut from the start on, and comes back.
+    // The link is cut from the start, and is restored later.
     let cut = "blackhole --delay=5ms --bandwidth=10Mbps --queue=25 --on=0s --off=3s";
     simulate(&docker, cut, &logs);
     assert!(pings(&docker, 1).is_empty());
@@ -108,7 +108,8 @@ fn pings(docker: &Engine<'_>, count: u32) -> Vec<f64> {
     after.map(|text| text.split(' ').next().and_then(|ms| ms.parse().ok()).expect("ms")).collect()
 }
 
-/// Scenarios that Weir does not have are refused by name, as the runner expects: with 127.
+/// Scenarios that Weir does not support are refused by name, with exit code 127, as the runner
+/// expects.
 fn refused(docker: &Engine<'_>) {
     for (scenario, code, part) in [
         ("rebind --first-rebind=1s", 127, "does not translate addresses"),

@@ -1,5 +1,5 @@
-//! The surroundings of the tests of attachments: namespaces, control groups, a link from the
-//! machine, and what programs on them measure.
+//! The environment for tests of attachments: namespaces, control groups, a link from the machine,
+//! and measurements by programs on them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::common::{Lab, Running, check_accounting, link, must, number, output_of, until};
 
 /// Two namespaces, `wa` and `wb`, joined by a link: 10.97.0.1 and 10.97.0.2, fd97::1 and fd97::2;
-/// `wb` has a second address, 10.97.0.3. They are deleted when this is dropped.
+/// `wb` has a second address, 10.97.0.3. The namespaces are deleted when this value is dropped.
 pub(crate) struct World;
 
 impl World {
@@ -22,8 +22,8 @@ impl World {
         world
     }
 
-    /// Makes the namespaces, and a link from the machine itself to `wb` beside theirs: `wm`, with
-    /// 10.96.0.1 here and 10.96.0.2 there.
+    /// Makes the namespaces, and in addition a link from the machine itself to `wb`: `wm`, with
+    /// 10.96.0.1 on the machine and 10.96.0.2 in `wb`.
     pub(crate) fn with_the_machine() -> Self {
         let world = Self::make();
         must("ip link add wm type veth peer name wm netns wb");
@@ -50,11 +50,13 @@ impl Drop for World {
     }
 }
 
-/// A control group of version 2. Its processes are killed, and it is removed, when this is dropped.
+/// A control group of version 2. When this value is dropped, the group's processes are killed and
+/// the group is removed.
 pub(crate) struct Group(PathBuf);
 
 impl Group {
-    /// Makes a group whose name ends in this word; `Err` has the reason where that is impossible.
+    /// Makes a group with a name that ends in this word. If that is impossible, `Err` has the
+    /// reason.
     pub(crate) fn make(name: &str) -> Result<Self, &'static str> {
         const WHY: &str = "control groups of version 2 cannot be made here";
         let mounts = fs::read_to_string("/proc/self/mounts").map_err(|_| WHY)?;
@@ -112,10 +114,10 @@ pub(crate) fn is_delayed(namespace: &str, to: &str) -> bool {
     ping(namespace, to).is_some_and(|ms| ms >= RTT)
 }
 
-/// Transfers some bytes over TCP between the namespaces, as iperf3 reports it. `client` is the
-/// prefix of the client's command.
+/// Transfers some bytes over TCP between the namespaces. Returns the report of iperf3. `client` is
+/// the prefix of the client's command.
 pub(crate) fn transfer(server: &str, client: &str, to: &str, more: &str) -> Value {
-    // A server may still be ending when the next one begins.
+    // A server may still be ending when the next server begins.
     static PORT: AtomicU16 = AtomicU16::new(5301);
     let port = PORT.fetch_add(1, Ordering::Relaxed);
     must(&format!("{}iperf3 -s -1 -D -p {port}", within(server)));
@@ -168,14 +170,14 @@ pub(crate) fn end(lab: &Lab, running: Running) -> Value {
     result
 }
 
-/// Checks that a transfer has used both links.
+/// Checks that packets of a transfer have used both links.
 pub(crate) fn check_used(result: &Value) {
     for name in ["up", "down"] {
         assert!(number(link(result, name), "packets_out") > 10, "{result}");
     }
 }
 
-/// Where the programs of the machine that are shaped send to.
+/// The destination of the machine's shaped programs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum To {
     /// To `wb`, over the link from the machine.
@@ -184,7 +186,7 @@ pub(crate) enum To {
     Machine,
 }
 
-/// Shapes the programs that `prefix` starts, and no others.
+/// Checks that the programs that `prefix` starts are shaped, and no others.
 pub(crate) fn check_owned(lab: &Lab, words: &[&str], prefix: &str, to: To) {
     let (server, address, interface) = match to {
         To::Neighbour => ("wb", "10.96.0.2", "wm"),
@@ -199,9 +201,10 @@ pub(crate) fn check_owned(lab: &Lab, words: &[&str], prefix: &str, to: To) {
 
 /// Links that delay both directions.
 pub(crate) const DELAYS: [&str; 4] = ["--up", "delay 30ms", "--down", "delay 20ms"];
-/// The round-trip time that [`DELAYS`] add at least, in ms.
+/// The least round-trip time that [`DELAYS`] add, in ms.
 pub(crate) const RTT: f64 = 50.0;
-/// Round-trip times below this are direct, in ms: the least of several on a busy machine.
+/// A path is direct if its round-trip time is below this, in ms: the least of several on a busy
+/// machine.
 pub(crate) const DIRECT: f64 = 25.0;
 /// The ports of the transfers.
 pub(crate) const PORTS: &str = "5301-5499";
