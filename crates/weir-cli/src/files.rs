@@ -1,5 +1,5 @@
-//! Files that the words of a command name, with their contents kept, because they are sent with the
-//! words.
+//! Reads the files that the words of a command name, and keeps their contents, because the contents
+//! are sent together with the words.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -89,7 +89,7 @@ pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
     drive(setup, emulation, &scene, &args.common)
 }
 
-/// What a session runs, and how `weir ps` shows it.
+/// The programs of a session, and their texts for `weir ps`.
 struct Scene {
     kind: SessionKind,
     /// The name of the session if --name gives none.

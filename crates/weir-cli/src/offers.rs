@@ -14,7 +14,7 @@ pub(crate) struct Offered(fn() -> Vec<&'static str>);
 impl Offered {
     /// A link specification, with examples of the short form.
     pub(crate) const LINKS: Self = Self(|| LINKS.to_vec());
-    /// A list of schedulers, with the names and other names of all schedulers.
+    /// A list of schedulers, with the names and aliases of all schedulers.
     pub(crate) const SCHEDULERS: Self = Self(|| {
         let names = sched::TABLE
             .iter()

@@ -25,13 +25,13 @@ pub(crate) struct Plan {
     files: BTreeMap<String, String>,
 }
 
-/// A change at a time after the start of the links.
+/// A change, with its time after the start of the links.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     at: Duration,
     /// The link; `None` for all links.
     link: Option<String>,
-    /// The words of the change; `None` puts the link back to the start.
+    /// The words of the change; `None` resets the link to its first configuration.
     words: Option<String>,
     /// Where the step is written, for messages.
     place: String,
@@ -111,7 +111,8 @@ impl Plan {
                     Err(Refusal::NoAnswer(_)) => {
                         return Some(format!("the links ended before {}", step.place));
                     }
-                    // Other changes may have left a link with which these words do not agree.
+                    // Another change may have altered the link so that these words are no longer
+                    // valid.
                     Err(error) => {
                         return Some(format!("the plan ended at {}: {error}", step.place));
                     }
@@ -168,7 +169,7 @@ fn lines_of(path: &Path) -> Result<Vec<(String, String, String)>, Failure> {
         .map_err(|error| Failure::new(USAGE, format!("--plan {name}: cannot read it: {error}")))?;
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        // A file's name in quotes may contain the sign.
+        // A quoted file name may contain `#`.
         let line = if line.contains('"') { line } else { line.split('#').next().unwrap_or("") };
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -243,7 +244,7 @@ fn remark(step: &Step, diagnostics: &Diagnostics) {
     }
 }
 
-/// The most steps of a plan.
+/// Maximum number of steps of a plan.
 const MOST_STEPS: usize = 10_000;
 
 #[cfg(test)]

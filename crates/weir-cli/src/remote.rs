@@ -9,8 +9,9 @@ use weir_live::remote::{About, ReserveError, Reserved, Served};
 
 use crate::output::{Failure, USAGE, say};
 
-/// Binds the socket of this command: with the name `wanted`, or one like `derived`. Without a
-/// wanted name, links run even where no socket can be bound; a note then says so.
+/// Binds the socket of this command under the name `wanted` or, without it, under `derived` or a
+/// similar name that is free. Without `wanted`, the links also run where no socket can be bound,
+/// and a note reports this.
 ///
 /// The call comes before the namespaces of the links exist, so that this user reaches the socket
 /// from outside.
@@ -36,14 +37,16 @@ pub(crate) fn reserve(
     }
 }
 
-/// Answers on the socket, if there is one, from now on. `weir stop` sends this process SIGTERM.
+/// Starts to answer on the socket, if there is one. `weir stop` makes this process send itself
+/// SIGTERM.
 pub(crate) fn serve(
     reserved: Option<Reserved>,
     about: About,
     changes: &Changes,
     quiet: bool,
 ) -> Option<Served> {
-    // The signal has the effect that it has from anyone else; a process may always signal itself.
+    // A process may always signal itself, and the signal has the same effect as from another
+    // process.
     let stop = || {
         let _ = kill_process(getpid(), Signal::TERM);
     };

@@ -3,7 +3,7 @@
 //!
 //! The start has a fixed order. First the daemon opens its state, sockets and interfaces, which
 //! requires privileges. Then each thread keeps only the privileges that it needs. The configuration
-//! is applied before the first frame is forwarded. At last the daemon reports that it is ready.
+//! is applied before the first frame is forwarded. Finally the daemon reports that it is ready.
 
 mod privileges;
 mod watchdog;
@@ -89,7 +89,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let checks = watchdog::start(plane.engine())
         .map_err(|error| Failure::of_weir(format!("cannot start a thread: {error}")))?;
-    // Without a supervisor there is nothing to notify.
+    // Without a service manager there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
     let ports = watch_interfaces(events, &plane)?;
@@ -248,7 +248,7 @@ fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// What asks the daemon to end.
+/// The sources of requests that the daemon end.
 struct Ends<'a> {
     signals: &'a Signals,
     /// Set when a client stops the daemon.

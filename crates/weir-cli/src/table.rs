@@ -28,7 +28,7 @@ impl Table {
 
     /// The table in lines of at most `width` characters. Columns that do not fit follow in further
     /// tables below, each of which repeats the first column. A line is longer than `width` only if
-    /// the first column and one other column do not fit beside each other.
+    /// the first column and one other column do not fit side by side.
     pub(crate) fn text_within(&self, width: usize) -> String {
         let widths = self.widths();
         let Some((&first, others)) = widths.split_first() else { return String::new() };
@@ -67,7 +67,7 @@ impl Table {
         (0..columns).map(width_of).collect()
     }
 
-    /// The table, with all columns beside each other.
+    /// The table, with all columns side by side.
     pub(crate) fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();

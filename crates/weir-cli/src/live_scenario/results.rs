@@ -175,5 +175,5 @@ fn parent(path: &Path) -> PathBuf {
         .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// The most bytes of a log that are shown without --out.
+/// Maximum number of bytes of a log that are shown without --out.
 const MOST_SHOWN: usize = 4096;

@@ -41,7 +41,7 @@ pub(super) struct Outcome {
     pub(super) finding: Finding,
     /// Measurements of the rig.
     pub(super) runs: Vec<Run>,
-    /// Plots of the rig, beside those of the finding.
+    /// Plots of the rig, in addition to those of the finding.
     pub(super) plots: Vec<(String, Plot)>,
 }
 

@@ -105,7 +105,8 @@ impl Options {
     }
 }
 
-/// The disciplines: those of --alg and --aqm. Without either, the ones that are compared most.
+/// The disciplines: those of --alg and --aqm. Without either option, those that are compared most
+/// often.
 fn managers(args: &RigArgs) -> Result<Vec<Manager>, Failure> {
     let mut managers = Vec::new();
     let schedulers = match (args.alg.as_str(), &args.aqm) {

@@ -75,8 +75,8 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
         if let (1, Manager::Scheduler(_)) = (played.len(), manager) {
             let (responsive, stream) =
                 (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
-            // The range of the plot does not follow the delay of the stream's own queue, which may
-            // be much longer.
+            // The delay in the stream's own queue does not determine the range of the plot, because
+            // it may be much longer.
             most = responsive.iter().fold(most, |most, point| most.max(point[1]));
             let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
             let name = format!("of the one that does not, up to {longest:.0} ms");

@@ -15,7 +15,7 @@ pub(super) struct Row {
     pub(super) label: String,
     /// Whether it still exists.
     pub(super) present: bool,
-    /// The maximum length in packets during each of the last periods, the newest last; 0 in a
+    /// The maximum length in packets in each of the last periods, the newest period last; 0 in a
     /// period without packets.
     pub(super) recent: Vec<u32>,
     pub(super) now: u32,
