@@ -20,8 +20,8 @@ pub(super) const ROOT: u32 = 1;
 pub(super) const PER_CPU: u32 = 2;
 pub(super) const BAND: u32 = 4;
 
-/// Flags in `CUT_NETNS`, which say why results are incomplete: more than [`MAX_QUEUES`] queues,
-/// [`MAX_RUNS`] written runs, or a hash chain of devices that is longer than the search
+/// Flags in `CUT_NETNS` that give the reason why results are incomplete: more than [`MAX_QUEUES`]
+/// queues, [`MAX_RUNS`] written runs, or a hash chain of devices that is longer than the search
 /// limit.
 pub(super) const CUT_QUEUES: u32 = 1;
 pub(super) const CUT_RUNS: u32 = 2;
