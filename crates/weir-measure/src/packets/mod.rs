@@ -73,7 +73,7 @@ pub struct Discipline {
     pub inner: Option<String>,
     /// The rate to which the discipline shapes, in bit/s.
     pub rate_bps: Option<u64>,
-    /// The most bytes that it sends at once above the rate.
+    /// Maximum number of bytes that it sends at once above the rate.
     pub burst_bytes: Option<u64>,
     /// The limit of its queue in packets.
     pub limit_packets: Option<u32>,

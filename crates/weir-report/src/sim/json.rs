@@ -180,9 +180,9 @@ struct Flow<'a> {
 struct Link<'a> {
     /// The name of this direction.
     name: &'a str,
-    /// The node at which the packets arrive.
+    /// The node that sends packets into the link.
     from: &'a str,
-    /// The node at which the packets depart.
+    /// The node to which the link delivers packets.
     to: &'a str,
     /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
     rate_bps: Option<u64>,

@@ -17,7 +17,7 @@ use super::file::RecordingError;
 pub struct Link {
     /// The rate in bit/s.
     pub rate_bps: u64,
-    /// The most bytes that it sends at once after an idle time.
+    /// Maximum number of bytes that the link sends at once after an idle time.
     pub burst_bytes: u64,
     /// The limit of each queue in packets; null if it is in bytes.
     pub limit_packets: Option<u32>,
@@ -171,5 +171,5 @@ pub enum ReplayError {
     },
 }
 
-/// The most flows of a discipline with a queue for each.
+/// Maximum number of flows for a discipline that has a queue for each flow.
 pub(super) const MAX_QUEUES: usize = 1 << 16;
