@@ -116,7 +116,7 @@ pub enum Service {
     Link {
         /// The rate in bit/s.
         rate: u64,
-        /// The most bytes of credit that an idle link accumulates.
+        /// Maximum credit in bytes that an idle link accumulates.
         burst: u64,
         /// The time at which the link begins to send, in ns.
         from: u64,

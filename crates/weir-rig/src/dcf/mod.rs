@@ -190,7 +190,7 @@ pub fn simulate(discipline: &Discipline, groups: &[Group], packets: u32) -> Meas
     }
 }
 
-/// The packets that each station has waiting: more than fit into a TXOP.
+/// Number of packets that wait at each station. It is larger than the number that fits into a TXOP.
 const BACKLOG: usize = 8;
 
 #[cfg(test)]

@@ -126,7 +126,8 @@ impl Inside {
     fn arrive(&mut self, packet: &Packet, account: &mut Account) -> Result<(), RecordingError> {
         self.count += 1;
         match packet.wait {
-            // It is not known how long the packet was inside, so it is not counted as queued.
+            // The time that the packet was inside is unknown, so the packet does not count as
+            // queued.
             None if packet.fate == Fate::Unknown => account.arrived += 1,
             None => account.arrive(packet.time),
             Some(wait) if packet.fate == Fate::Dropped && wait <= ON_ARRIVAL => {
@@ -219,8 +220,8 @@ impl Account {
         self.dropped += 1;
     }
 
-    /// Changes the length of the queue. A length that takes no time, such as that before a drop on
-    /// arrival, does not count.
+    /// Changes the length of the queue. A length that lasts no time does not count, such as the
+    /// length before a drop on arrival.
     fn change(&mut self, at: u64, queued: u64) {
         if at > self.since {
             self.lengths.record(self.queued, at - self.since);
@@ -280,8 +281,8 @@ impl Account {
     }
 }
 
-/// The most bytes that a flow gets when `total` bytes are divided in a max-min fair manner among
-/// flows that need `offered` bytes.
+/// The level of a max-min fair division of `total` bytes among flows that need `offered` bytes: no
+/// flow gets more bytes than this.
 fn level(offered: &[u64], total: u64) -> f64 {
     let mut needs = offered.to_vec();
     needs.sort_unstable();

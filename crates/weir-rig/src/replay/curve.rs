@@ -71,7 +71,7 @@ impl Curve {
 const LATEST: u64 = 1 << 60;
 /// The first length of a period, ns.
 const FINEST: u64 = 1_000_000;
-/// The most periods.
+/// Maximum number of periods.
 const MOST_POINTS: usize = 512;
 
 #[cfg(test)]

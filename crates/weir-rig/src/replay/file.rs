@@ -128,10 +128,10 @@ impl Pass<'_> {
     }
 }
 
-/// Bytes that are read at once.
+/// Number of bytes that one read requests.
 const BUFFER: usize = 1 << 16;
 
-/// The most flows of a recording.
+/// Maximum number of flows in a recording.
 pub(super) const MAX_FLOWS: usize = 1 << 18;
-/// The most packets that are inside at a time.
+/// Maximum number of packets that are inside at a time.
 pub(super) const MAX_INSIDE: usize = 1 << 20;

@@ -75,9 +75,9 @@ pub struct Class {
     /// The largest part of a delay that the backlog of the packet's own flow does not explain at
     /// the flow's share of the link, in bytes of the link.
     pub delay_excess: Exact,
-    /// The most bytes by which a flow's service was behind the fluid's.
+    /// The largest number of bytes by which a flow's service was behind the fluid's.
     pub lag: Exact,
-    /// The most bytes by which a flow's service was ahead of the fluid's.
+    /// The largest number of bytes by which a flow's service was ahead of the fluid's.
     pub lead: Exact,
     /// The longest time by which a packet ended later than in the fluid, in bytes of the link.
     pub late: Exact,

@@ -94,7 +94,7 @@ impl Played {
     }
 }
 
-/// The release without what Debian adds: 6.12.117.
+/// The release without Debian's suffix, such as 6.12.117.
 fn short(release: &str) -> &str {
     release.split('+').next().unwrap_or(release).trim_end_matches("-amd64")
 }
