@@ -38,7 +38,7 @@ pub enum WriteError {
 /// Writes `content` to `path`, replacing an existing file in one step. A reader sees the complete
 /// old file or the complete new one, even after a crash. The content of a device or pipe
 /// (`/dev/stdout`) is written directly. A symbolic link stays, and its target is replaced. A link
-/// of another user in a directory in which everybody may create files is refused.
+/// of another user is refused if it is in a directory in which every user may create files.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let mut beside = Beside::create(path)
         .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;

@@ -233,8 +233,8 @@ impl RunResult {
         Self { info, links, rules, pipes, late_causes: LateCauses::default() }
     }
 
-    /// Adds the causes of lateness. If the timing of a link is not reliable, a warning names them
-    /// with what helps against the greatest.
+    /// Adds the causes of lateness. If the timing of a link is not reliable, a warning names the
+    /// causes, and the remedy for the greatest of them.
     #[must_use]
     pub fn with_late_causes(mut self, late_causes: LateCauses) -> Self {
         let too_late =
@@ -277,7 +277,7 @@ impl RunResult {
     }
 }
 
-/// The causes of lateness in a sentence, and what helps against the greatest; `None` without any.
+/// The causes of lateness in a sentence, and the remedy for the greatest; `None` without a cause.
 pub fn why_late(causes: &LateCauses) -> Option<String> {
     let ranked = causes.ranked();
     let greatest = ranked.first()?.cause;

@@ -73,7 +73,7 @@ struct Link {
     stats: LinkStats,
     lateness: weir_core::histogram::Histogram,
     recorder: LinkRecorder,
-    /// The most packets and bytes in the queue since the last observation.
+    /// Maximum numbers of packets and of bytes in the queue since the last observation.
     peak: (u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! The finding of an experiment as plain data: tables of reference values beside measured ones,
+//! The finding of an experiment as plain data: tables with reference values next to measured ones,
 //! claims with their verdicts, and plots. Other modules print and draw it.
 //!
 //! Each reference value, each claim and each curve of reference values has its [`Provenance`].
@@ -33,7 +33,7 @@ pub struct Finding {
 
 impl Finding {
     /// The distinct provenances of tables, curves and claims, in the order of appearance. A mark
-    /// `[n]` beside a reference value refers to the *n*-th, from 1.
+    /// `[n]` next to a reference value refers to the *n*-th provenance, from 1.
     pub fn provenances(&self) -> Vec<&Provenance> {
         let cells = self.tables.iter().flat_map(|table| &table.rows).flatten();
         let curves = self.plots.iter().flat_map(|plot| &plot.series);
@@ -56,8 +56,8 @@ impl Finding {
     }
 }
 
-/// The mark of a provenance beside a value: its number in the list of [`Finding::provenances`], or
-/// nothing if the list does not contain the provenance.
+/// The mark of a provenance, shown next to a value: its number in the list of
+/// [`Finding::provenances`], or nothing if the list does not contain the provenance.
 pub fn mark(provenances: &[&Provenance], provenance: &Provenance) -> String {
     let place = provenances.iter().position(|each| *each == provenance);
     place.map_or_else(String::new, |place| format!("[{}]", place + 1))

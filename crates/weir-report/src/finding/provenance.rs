@@ -1,4 +1,4 @@
-//! The provenance of a number that a table, plot or claim shows beside a measured one.
+//! The provenance of a number that a table, plot or claim shows next to a measured number.
 
 use core::fmt;
 

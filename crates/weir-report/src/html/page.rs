@@ -150,7 +150,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       base-uri 'none'; form-action 'none'";
 const PAGE_STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = concat!(include_str!("detail.js"), include_str!("report.js"));
-/// Sizes of a plot beside another, wide and narrow.
+/// Sizes of a plot that is next to another one, wide and narrow.
 pub(super) const SIZES: [Size; 2] = [Size { width: 600, height: 270 }, NARROW];
 /// Size of a plot on a narrow screen.
 pub(super) const NARROW: Size = Size { width: 350, height: 250 };

@@ -182,7 +182,7 @@ fn over_time(
     Chart { variants: vec![variant("", "time", plot)], remark: format!("{each}.{rest}") }
 }
 
-/// The limit of what a replay can tell.
+/// The caveat about the results of every replay.
 pub const OPEN_LOOP: &str = "Open loop: the arrivals are those that the kernel's discipline \
                              caused. Senders that respond to drops, marks and delays would have \
                              sent other packets to another discipline.";

@@ -61,5 +61,5 @@ impl PacketFile {
     }
 }
 
-/// Bytes that are written at once.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 1 << 16;

@@ -81,8 +81,8 @@ impl Lines {
 
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if let Some(file) = self.file.as_mut().filter(|file| file.is_regular()) {
-            // If truncating fails too, the last line is incomplete; the error already says that the
-            // file ends early.
+            // If truncating fails too, the last line is incomplete; the error already reports that
+            // the file ends early.
             let _ = file.file().set_len(self.whole.0);
         }
         Err(error)
