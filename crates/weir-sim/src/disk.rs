@@ -50,8 +50,8 @@ impl Files for Beside<'_> {
     }
 }
 
-/// Opens files that a script names: relative to the current directory, or, if no such file is
-/// there, beside the script.
+/// Opens files that a script names: relative to the current directory or, if no such file is there,
+/// relative to the directory of the script.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptFiles<'a>(pub &'a Path);
 

@@ -6,22 +6,23 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use weir_core::Nanos;
 
-/// The program of a host, and where it runs.
+/// The program of a host, and the environment in which it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostProgram {
-    /// The file system in which it runs.
+    /// The file system in which the program runs.
     pub root: Root,
     /// The program; `None` for the program of an image.
     pub command: Option<Words>,
-    /// Variables that are added to its environment.
+    /// Variables that are added to the program's environment.
     pub env: BTreeMap<String, String>,
-    /// Directories and files of the machine that it sees.
+    /// Directories and files of the machine that appear in its file system.
     pub volumes: Vec<Volume>,
-    /// What it waits for before it starts.
+    /// The hosts for which the program waits before it starts.
     pub after: Vec<After>,
-    /// Whether it has a defined end: the run is over when all such programs have ended.
+    /// Whether the program has a defined end: the run is over when all such programs have ended.
     pub ends: bool,
-    /// How it is found out that it is up; without this, it is up when it has started.
+    /// The check that determines whether the host is up; without a check, it is up when its program
+    /// has started.
     pub health: Option<Health>,
 }
 
@@ -41,7 +42,7 @@ pub enum Root {
     Image {
         /// The name of the image.
         name: String,
-        /// The engine; `None` for the one that is there.
+        /// The engine; `None` for the installed one.
         engine: Option<EngineName>,
         /// Whether writes fail.
         read_only: bool,
@@ -89,7 +90,7 @@ impl Words {
     }
 }
 
-/// A directory or file of the machine that a program sees.
+/// A directory or file of the machine that appears in the file system of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// The path on the machine, as it is written in the file.
@@ -100,16 +101,16 @@ pub struct Volume {
     pub read_only: bool,
 }
 
-/// A host that another one waits for.
+/// A host for which another host waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
     /// The index of the node.
     pub node: usize,
-    /// Whether its program must have ended with exit code 0; otherwise it must be up.
+    /// Whether its program must have ended with exit code 0; otherwise the host must be up.
     pub ended: bool,
 }
 
-/// How it is found out that a program is up.
+/// The check that determines whether a host is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The command of a check, which succeeds with exit code 0.
@@ -118,6 +119,6 @@ pub struct Health {
     pub interval: Nanos,
     /// The longest time that a check may take.
     pub timeout: Nanos,
-    /// The number of failed checks after which the host is given up.
+    /// Number of failed checks after which the host counts as failed.
     pub retries: u32,
 }

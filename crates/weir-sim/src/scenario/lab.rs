@@ -260,7 +260,7 @@ fn is_variable(name: &str) -> bool {
 const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(500);
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(2);
 const DEFAULT_RETRIES: i64 = 20;
-/// The most failed checks that may be waited for.
+/// Maximum value of `retries`.
 const MOST_RETRIES: i64 = 10_000;
 
 #[cfg(test)]

@@ -348,5 +348,5 @@ impl Reader {
 /// The product of nanoseconds and bits/s that makes one byte.
 const BYTE: u128 = 8_000_000_000;
 
-/// Number of ranges in one acknowledgement: as many as fit beside the timestamps.
+/// Number of ranges in one acknowledgement: as many as fit next to the timestamps.
 const SACKS: usize = 3;

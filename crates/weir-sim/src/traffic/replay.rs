@@ -141,7 +141,7 @@ fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
 }
 
 /// The packets of a pcapng file. The reader returns times in units of the interface, although its
-/// type says nanoseconds.
+/// type is for nanoseconds.
 fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapNgReader::new(Cursor::new(bytes)).map_err(bad)?;

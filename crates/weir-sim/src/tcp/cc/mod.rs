@@ -13,9 +13,9 @@
 //! # The window during a reduction
 //! [`Control::reduce`] sets window and threshold to their values at the end of the reduction. Until
 //! then, the sender spreads the reduction over a round trip as in RFC 6937 and ignores
-//! [`Control::window`], unless [`Control::owns_window`] says that the control spreads the reduction
-//! itself. [`Sample::reducing`] is set for acknowledgements during that time, and the window should
-//! then not grow.
+//! [`Control::window`]. If [`Control::owns_window`] is true, the window applies instead, and the
+//! control itself spreads the reduction. [`Sample::reducing`] is set for acknowledgements during
+//! that time, and the window should then not grow.
 
 mod additive;
 mod alpha;
@@ -130,8 +130,8 @@ pub trait Control {
     /// acknowledged.
     fn recovered(&mut self, _path: &Path) {}
 
-    /// Called when the retransmission timer has expired. `first` says whether this is the first
-    /// timeout for this data. All outstanding data counts as lost.
+    /// Called when the retransmission timer has expired. `first` is true for the first timeout for
+    /// this data. All outstanding data counts as lost.
     fn timeout(&mut self, path: &Path, first: bool);
 
     /// Called when the data that the last reduction or timeout counted as lost has arrived after
