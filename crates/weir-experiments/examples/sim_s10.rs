@@ -27,7 +27,7 @@ fn main() {
     );
 }
 
-/// Processor time of this process in seconds, which excludes that of other processes.
+/// Processor time in seconds that this process has used.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");
