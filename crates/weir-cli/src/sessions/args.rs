@@ -88,7 +88,7 @@ const CHANGE_EXAMPLES: &str = "Examples:
   weir change down loss 0                       the only session that runs
   weir change curl reset                        back to the start of the session
 
-What the words name changes, and the rest stays. Packets inside stay, too. The change is in force
+Only what the words name changes; the rest stays. Packets inside stay, too. The change is in force
 when the command ends. docs/link-spec.md describes all words. In a session with --rules, the words
 are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.
 The daemon `serve` saves its changes, so its own commands make them: `weir pipe 1 config …`.";
@@ -108,4 +108,4 @@ containers, or any scenario that `weir live --keep` runs. docs/labs.md describes
 const STOP_NOTES: &str =
     "The session ends as after SIGTERM: its program is asked to end, and ends \
 at the latest three
-seconds later; then the results are written. The command waits for that.";
+seconds later; then the results are written. The command waits for them.";
