@@ -1,4 +1,4 @@
-"""The cases of the comparison: changes of bottleneck.toml, and the quantities that are judged."""
+"""The cases of the comparison: changes of bottleneck.toml, and the judged quantities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = {"marks": "20%"}
 
 @dataclass
 class Case:
-    """A scenario and what is judged."""
+    """A scenario and its judged quantities."""
 
     name: str
     title: str
@@ -30,16 +30,17 @@ def link(words: str) -> str:
 
 
 def back(extra_us: float) -> str:
-    """The way back with a longer delay. Its delay decides which times in the queue are possible: see `spread`."""
+    """The path back with a longer delay, which decides the times in the queue (see `spread`)."""
     return f"link.link.back=bw 20Mbit/s delay {10_000 + extra_us:g}us queue 1000"
 
 
 def spread(number: int, runs: int) -> str:
-    """A delay of its own for each of several runs, evenly over the time of a packet.
+    """A different delay for each run, spread evenly over the transmission time of a packet.
 
-    Transfers whose packets arrive when acknowledgements of others have returned wait for times that differ by whole
-    packets, 0.6 ms. Where these times lie depends on the round-trip time, and an AQM drops when the least of them that
-    matters passes its target: a tenth of a millisecond can move the queue by a packet. Live hosts add such times.
+    Returning acknowledgements trigger new packets, so packets arrive in step with departures, and
+    their times in the queue differ by whole packets of 0.6 ms. The round-trip time decides where
+    these times lie. An AQM drops packets when such a time passes its target, so a tenth of a
+    millisecond can change the queue by a packet. Live hosts add delays of this size.
     """
     return back(PACKET_US * number / runs)
 

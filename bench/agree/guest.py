@@ -1,8 +1,8 @@
 """Live runs in a guest whose clock counts instructions, so that other work on this machine does not change them.
 
-qemu emulates one processor that takes 1 ns for an instruction (`-icount`): all times in the guest, also those of its
-kernel's TCP, follow from the instructions that were executed. The guest has a kernel of `kernel/prepare`, this
-program, and nothing else that runs.
+qemu emulates one processor that takes 1 ns for an instruction (`-icount`): all times in the guest,
+also those of its kernel's TCP, follow from the executed instructions. The guest runs a kernel of
+`kernel/prepare` and Weir, and nothing else.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ APPEND = "console=ttyS0 quiet ipv6.disable=1 tsc=reliable nowatchdog no_timer_ch
 
 
 class Guest:
-    """A guest of a folder that `kernel/prepare SERIES` has made, with the program `weir`."""
+    """A guest with a kernel that `kernel/prepare SERIES` has made, and with the program `weir`."""
 
     def __init__(self, kernel: Path, weir: Path, work: Path) -> None:
         self.kernel, self.work = kernel.resolve(), work

@@ -1,7 +1,8 @@
-"""The kernel as the third witness: transfers through its token bucket filter (tbf) over a FIFO, in namespaces.
+"""The third arm of the comparison: transfers through the kernel's token bucket filter over a FIFO.
 
-The sender runs behind `weir run` with a delay and no rate; its packets then pass the kernel's queue between two
-namespaces. The sender is not on the host of the queue, so that the kernel does not hold packets back for it.
+The transfers run in namespaces. The sender runs behind `weir run` with a delay and no rate; its
+packets then pass the kernel's queue between two namespaces. The sender is not on the host of the
+queue, because TCP small queues would otherwise limit it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 NAMES = ("weir-agree-a", "weir-agree-b")
 DURATION, WARMUP, FLOWS = 15.0, 3.0, 2
 PORT = 5999
-# One burst is little more than a packet, so that longer trains are cut before they enter the queue.
+# The burst is little more than a packet, so the kernel cuts longer trains before it queues them.
 QUEUE = ["tbf rate 20mbit burst 2500 limit 10000000", "pfifo limit 100"]
 
 
@@ -149,6 +150,6 @@ def send() -> None:
         thread.join()
 
 
-START = 0.5  # seconds that `weir run` takes to begin, about
+START = 0.5  # approximate number of seconds that `weir run` takes to begin
 if __name__ == "__main__":
     {"receive": receive, "send": send}[sys.argv[1]]()

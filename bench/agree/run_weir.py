@@ -1,4 +1,4 @@
-"""Runs of the program."""
+"""Runs Weir, for the comparisons of this directory."""
 
 from __future__ import annotations
 
