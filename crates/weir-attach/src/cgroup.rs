@@ -161,9 +161,9 @@ fn missing(path: &Path) -> AttachError {
 
 /// The number of the first namespace for control groups, which the kernel fixes.
 const FIRST_NAMESPACE: u64 = 0xefff_fffb;
-/// The most directories that a search reads.
+/// Maximum number of directories that a search reads.
 const MOST_DIRECTORIES: usize = 100_000;
-/// The most names of units in an error.
+/// Maximum number of names of units in an error.
 const MOST_NAMES: usize = 5;
 
 #[cfg(test)]

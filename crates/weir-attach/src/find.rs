@@ -324,7 +324,7 @@ fn known_namespaces() -> String {
 
 /// The directory of named namespaces.
 const NAMED: &str = "/run/netns";
-/// The most names in an error.
+/// Maximum number of names in an error.
 const MOST_NAMES: usize = 20;
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The most bytes of a compiled expression.
+/// Maximum length of a compiled expression in bytes.
 const LARGEST: usize = 1 << 20;
 
 #[cfg(test)]

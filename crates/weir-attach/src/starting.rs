@@ -120,7 +120,7 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
 
 /// The beginnings of the names that a process has before it executes the container's program.
 const RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
-/// The most processes of a container that are looked at.
+/// Maximum number of processes of a container that are looked at.
 const MOST_PROCESSES: usize = 1000;
 
 #[cfg(test)]

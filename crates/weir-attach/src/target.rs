@@ -84,7 +84,7 @@ impl fmt::Display for Target {
 
 const FORMS: &str = "a target is docker:NAME, podman:NAME, pid:N, netns:NAME, cgroup:PATH, \
                      unit:NAME or user:NAME";
-/// The most bytes of a name.
+/// Maximum length of a name in bytes.
 const LONGEST: usize = 4095;
 
 #[cfg(test)]

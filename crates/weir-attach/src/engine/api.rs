@@ -169,5 +169,5 @@ fn usual_socket(engine: Engine, usual: &str) -> PathBuf {
 const EVENTS: &str = "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
 /// The longest wait for an answer.
 const WITHIN: Duration = Duration::from_secs(3);
-/// The most bytes of an answer.
+/// Maximum length of an answer in bytes.
 const LARGEST_ANSWER: usize = 16 << 20;

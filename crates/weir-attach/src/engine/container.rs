@@ -146,15 +146,15 @@ pub(super) fn is_identifier(id: &str) -> bool {
 pub(super) const LIST: &str = "/containers/json?all=1";
 /// The start of the names of Weir's labels.
 const PREFIX: &str = "weir.";
-/// The most labels of a container that are kept.
+/// Maximum number of labels of a container that are kept.
 pub const MOST_LABELS: usize = 16;
-/// The most bytes of a label's value.
+/// Maximum length of a label's value in bytes.
 pub const LONGEST_LABEL: usize = 4096;
-/// The most containers that one pattern may match, or that one watch follows.
+/// Maximum number of containers that one pattern may match, or that one watch follows.
 pub(crate) const MOST_CONTAINERS: usize = 1000;
-/// The fewest characters of an identifier that select a container.
+/// Minimum number of characters of an identifier that select a container.
 const SHORTEST_ID: usize = 6;
-/// The most characters of an identifier.
+/// Maximum length of an identifier in characters.
 const LONGEST_ID: usize = 128;
 
 #[cfg(test)]

@@ -51,5 +51,5 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
 
 /// The states in the list of a container that has no process.
 const NOT_RUNNING: [&str; 3] = ["created", "exited", "dead"];
-/// The most names in an error.
+/// Maximum number of names in an error.
 const MOST_NAMES: usize = 20;

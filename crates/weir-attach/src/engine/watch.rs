@@ -372,9 +372,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const STEADY: Duration = Duration::from_secs(5);
 /// The interval at which the list is read in addition to the events.
 const LIST_EVERY: Duration = Duration::from_secs(30);
-/// The most bytes of an event. The engine puts all labels of a container into it.
+/// Maximum length of an event in bytes. The engine puts all labels of a container into it.
 const LONGEST_LINE: usize = 1 << 20;
-/// The most bytes of a longer event, which is skipped.
+/// Maximum length of a skipped event in bytes.
 const LONGEST_SKIPPED: usize = 16 << 20;
 /// The bytes of events after which the thread pauses, so that a flood does not occupy a processor.
 const MOST_AT_ONCE: usize = 1 << 20;

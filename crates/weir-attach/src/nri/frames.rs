@@ -171,7 +171,7 @@ fn is_wait(error: &io::Error) -> bool {
 /// The bytes before a frame's payload, and before that of a message.
 const FRAME_HEADER: usize = 8;
 const MESSAGE_HEADER: usize = 10;
-/// The most bytes of a message, as ttrpc defines it.
+/// Maximum length of a message in bytes, as ttrpc defines it.
 const LONGEST_MESSAGE: usize = 4 << 20;
 /// The longest wait for the runtime to read.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);

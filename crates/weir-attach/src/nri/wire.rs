@@ -163,9 +163,9 @@ pub(super) fn refusal(response: &[u8]) -> Option<String> {
     (code != 0).then_some(words)
 }
 
-/// The most bytes of a number.
+/// Maximum length of a number in bytes.
 const LONGEST_NUMBER: usize = 10;
-/// The most bytes of a text. Kubernetes allows 256 KiB for all annotations of a pod.
+/// Maximum length of a text in bytes. Kubernetes allows 256 KiB for all annotations of a pod.
 const LONGEST_TEXT: usize = 1 << 20;
 
 #[cfg(test)]
