@@ -580,9 +580,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait for a new pod to be shaped. It is shorter than the runtime's own limit.
 const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);
-/// The most waiting reports. Beyond this number, the threads that report wait, too.
+/// Maximum number of waiting reports. Beyond this number, the threads that report wait, too.
 const MOST_WAITING: usize = 256;
-/// The most characters of a name.
+/// Maximum length of a name in characters.
 const LONGEST_NAME: usize = 64;
 
 #[cfg(test)]

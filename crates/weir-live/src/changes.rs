@@ -352,7 +352,7 @@ fn refused(error: ChangeError) -> Refusal {
     }
 }
 
-/// The most changes that results note one by one.
+/// Maximum number of changes that results note one by one.
 pub const MOST_NOTED: usize = 100;
 /// The longest note in characters: commands of rules may be long.
 const LONGEST_NOTE: usize = 500;

@@ -23,7 +23,7 @@ use crate::lab::Board;
 use crate::readings::readings;
 use crate::session::Link;
 
-/// A session as others see it.
+/// The description of a session for clients of its control socket.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The command that runs the links.
@@ -50,7 +50,7 @@ pub enum ReserveError {
     Socket(SocketError),
 }
 
-/// A bound socket, on which nobody answers yet. Dropping it removes it.
+/// A bound socket without a server. Dropping it removes the socket.
 #[derive(Debug)]
 pub struct Reserved {
     name: Name,
@@ -121,7 +121,7 @@ impl Reserved {
         self.serve_as(|name| Arc::new(Remote { name, about, changes, board, stop: Box::new(stop) }))
     }
 
-    /// Answers on the socket from now on as the session that `make` makes.
+    /// Answers on the socket from now on, as the session that `make` creates.
     pub(crate) fn serve_as(
         self,
         make: impl FnOnce(Name) -> Arc<dyn Session>,
@@ -135,7 +135,7 @@ impl Reserved {
 /// The directory for a new socket, without the sockets of killed sessions.
 fn directory() -> Result<Directory, ReserveError> {
     let directory = Directory::for_new().map_err(ReserveError::Directory)?;
-    // Whatever cannot be removed disturbs nobody.
+    // A socket of a killed session that cannot be removed does no harm.
     let _ = directory.sessions();
     Ok(directory)
 }

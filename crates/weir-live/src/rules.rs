@@ -158,6 +158,6 @@ pub(crate) fn results(
     (rules, report.pipes.iter().map(pipe).collect())
 }
 
-/// The most changed entries of a table that are compiled one by one. If more entries change, the
-/// whole table is compiled.
+/// Maximum number of changed entries of a table that are compiled one by one. If more entries
+/// change, the whole table is compiled.
 const FEW_KEYS: usize = 256;

@@ -1,5 +1,5 @@
-//! What the agent shapes, as its control socket shows and changes it: one session, with the links
-//! of all containers.
+//! The containers that the agent shapes, as its control socket shows and changes them: one session
+//! with the links of all containers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::readings::readings;
 use crate::remote::{About, answer, shown};
 use crate::session::Link;
 
-/// What is shared between the agent and its control socket.
+/// The state that the agent and its control socket share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<Rows>>);
 
@@ -26,7 +26,7 @@ pub(super) struct Board(Arc<Mutex<Rows>>);
 pub(super) struct Rows {
     /// The links of each container that is shaped, by the container's name.
     pub(super) shaped: BTreeMap<String, Changes>,
-    /// Why others are not, by name, and engines that do not answer.
+    /// Why other containers are not shaped, and why engines do not answer, by name.
     pub(super) problems: BTreeMap<String, String>,
 }
 
@@ -35,8 +35,8 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The containers with the links that a request names, each with the names of its own. `None`
-    /// is for all of its links.
+    /// The containers with the links that a request names. Each container comes with the names of
+    /// its own links, or with `None` for all of them.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {
@@ -71,8 +71,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Makes a change of each container, and joins the replies. One that ends meanwhile is left
-    /// out.
+    /// Makes a change of each container, and joins the replies. A container that ends meanwhile is
+    /// left out.
     fn each(
         &self,
         link: Option<&str>,
@@ -123,7 +123,7 @@ impl Session for Remote {
         link: Option<&str>,
         request: &ChangeRequest,
     ) -> Result<ChangeReply, SessionError> {
-        // All of them, or none: the words are tried on every link first.
+        // Either all links change, or none: the words are first tried on every link.
         let of = |(changes, _): &(Changes, Option<String>)| changes.links();
         let links: Vec<Link> = self.board.of(link)?.iter().flat_map(of).collect();
         if let Err(refusal) = changed(&links, link, &request.words, &request.files) {
@@ -182,5 +182,5 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// The most names in an error.
+/// Maximum number of names in an error.
 const MOST_NAMES: usize = 20;

@@ -1,7 +1,7 @@
 //! The labels of a container, or the annotations of a pod, as two links.
 //!
-//! They are hostile input: whoever may start a container writes them. They name no files, and a
-//! message about them is one line of bounded length.
+//! Labels are hostile input, because every user who may start a container writes them. They name no
+//! files, and a message about them is one line of bounded length.
 
 use weir_attach::{LONGEST_LABEL, Labels};
 use weir_report::format::printable;
@@ -11,13 +11,13 @@ use weir_rules::{Diagnostic, Diagnostics, LinkSpec, NoFiles, Severity, check_spe
 /// The two links of a container.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
-    /// What it sends.
+    /// The link for packets that the container sends.
     pub(super) up: LinkSpec,
-    /// What it receives.
+    /// The link for packets that the container receives.
     pub(super) down: LinkSpec,
 }
 
-/// Whether a name is that of a label of Weir, with either separator.
+/// Whether a name is that of a label or annotation of Weir.
 pub(super) fn is_ours(name: &str) -> bool {
     name.starts_with("weir.") || name.starts_with("weir/")
 }
@@ -25,7 +25,7 @@ pub(super) fn is_ours(name: &str) -> bool {
 /// Reads labels. `up` and `down` take precedence over `link`, and `link` over `preset`.
 ///
 /// # Errors
-/// What is wrong, in one line.
+/// The first mistake, in one line.
 pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
     let (mut up, mut down, mut link, mut known) = (None, None, None, None);
     for (name, value) in labels.iter().filter(|(name, _)| is_ours(name)) {
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<LinkSpec, Diagnostics> {
     checked.spec.ok_or(checked.diagnostics)
 }
 
-/// The first error, with the text that it is about.
+/// The first error, with the part of the text that it concerns.
 fn why(diagnostics: &Diagnostics) -> String {
     let is_error = |one: &&Diagnostic| one.code.severity() == Severity::Error;
     let Some(first) = diagnostics.iter().find(is_error).or_else(|| diagnostics.iter().next())
@@ -86,7 +86,7 @@ pub(super) fn one_line(text: &str) -> String {
 
 /// The labels without their prefix.
 const NAMES: [&str; 4] = ["up", "down", "link", "preset"];
-/// The most characters of a message about labels.
+/// Maximum length of a message about labels in characters.
 const LONGEST_REASON: usize = 300;
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
             ([("weir.dwon", "4M")], "weir.down?"),
             ([("weir/", "4M")], "no such label"),
             ([("weir.preset", "3h")], "3g"),
-            // Nobody may read files through a label.
+            // A label never makes Weir read a file.
             ([("weir.down", "trace /etc/passwd")], "weir.down"),
         ] {
             let why = of(&labels).expect_err(part);

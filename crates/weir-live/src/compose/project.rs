@@ -158,7 +158,7 @@ fn unique(like: &str) -> String {
 /// Seconds between SIGTERM and SIGKILL for containers when the project is removed. In an orderly
 /// end, `compose up` has already stopped them, with their own grace periods.
 const GRACE: &str = "3";
-/// The most characters of a project's name that come from the user.
+/// Maximum number of characters of a project's name that come from the user.
 const MOST_LIKE: usize = 20;
 /// Removes a project without Compose, for example after its file was deleted.
 const REMOVAL: &str = "\

@@ -53,7 +53,7 @@ pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     Ok(lab)
 }
 
-/// A node with what it inherits.
+/// A node with the tables from which it inherits.
 struct Source<'a> {
     topology: &'a Yaml,
     node: &'a Yaml,
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
     /// Program, environment, files, order and health of a container.
     fn program(&self, node: &mut LabNode) {
         node.command = self.text("cmd").to_owned();
-        // A more specific table replaces single variables of the others.
+        // A more specific table replaces single variables of less specific tables.
         for (key, value) in
             self.tables().into_iter().filter_map(|table| table.get("env")).flat_map(Yaml::entries)
         {
@@ -142,7 +142,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Names every setting that the node does not get.
+    /// Notes every setting that the scenario's node does not have.
     fn note_the_rest(&self, node: &mut LabNode) {
         let used: &[&str] = if node.is_router || node.image.is_empty() { &[] } else { &USED };
         let mut seen = Vec::new();
@@ -164,7 +164,7 @@ fn volume(text: &str) -> Option<String> {
         [host, inside, mode] => (host, inside, mode),
         _ => return None,
     };
-    // Containerlab replaces these by directories of its own.
+    // Containerlab replaces these by its own directories.
     if host.is_empty()
         || host.contains("__clab")
         || host.starts_with('~')
@@ -240,7 +240,7 @@ fn add_link(lab: &mut Lab, link: &Yaml) -> Result<(), ConvertError> {
     lab.add_link(LabLink { between, notes, ..LabLink::default() })
 }
 
-/// The node of an end of a link, and what is left out.
+/// The node of an end of a link, and the settings of the end that are left out.
 fn end(end: &Yaml) -> Option<(String, Vec<String>)> {
     if let Some(text) = end.text() {
         let (node, interface) = text.split_once(':')?;
@@ -252,7 +252,7 @@ fn end(end: &Yaml) -> Option<(String, Vec<String>)> {
     Some((node.to_owned(), notes))
 }
 
-/// Keys that are used.
+/// Keys of the file that are used.
 const USED_OF_FILE: [&str; 2] = ["name", "topology"];
 const USED_OF_TOPOLOGY: [&str; 5] = ["nodes", "links", "defaults", "kinds", "groups"];
 const USED_OF_LINK: [&str; 2] = ["type", "endpoints"];
@@ -265,7 +265,7 @@ const BRIDGES: [&str; 2] = ["bridge", "ovs-bridge"];
 const OUTSIDE: [&str; 2] = ["ext-container", "k8s-kind"];
 /// Kinds of nodes that are containers with programs; without a kind, Containerlab refuses a node.
 const HOSTS: [&str; 2] = ["linux", ""];
-/// Ends of links that are no nodes.
+/// Ends of links that are not nodes.
 const SPECIAL_ENDS: [&str; 4] = ["host", "mgmt-net", "macvlan", "vxlan"];
 
 #[cfg(test)]
@@ -332,7 +332,7 @@ mod tests {
         for text in
             ["topology: [", "- a\n- b\n", "topology:\n  nodes: {a: 1, b: [2]}\n  links: {}\n"]
         {
-            // Whatever the types of the values are, nothing panics.
+            // The values have unexpected types; nothing panics.
             let _ = convert(text);
         }
     }

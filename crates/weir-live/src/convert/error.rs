@@ -19,13 +19,13 @@ pub enum ConvertError {
     TooMany {
         /// The largest permitted number.
         most: usize,
-        /// What there is too much of.
+        /// The kind of items of which there are too many.
         what: &'static str,
     },
-    /// Something that every description has is missing.
+    /// The description lacks a part that every description has.
     #[error("{0}")]
     Missing(String),
 }
 
-/// The most bytes of a description.
+/// Maximum length of a description in bytes.
 pub const LARGEST: usize = 1 << 20;

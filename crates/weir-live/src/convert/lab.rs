@@ -12,11 +12,11 @@ use super::error::ConvertError;
 pub struct Lab {
     /// The name; empty for none.
     pub name: String,
-    /// The nodes, each with another name.
+    /// The nodes, with different names.
     pub nodes: Vec<LabNode>,
     /// The links between nodes that exist.
     pub links: Vec<LabLink>,
-    /// What has no counterpart and belongs to no node or link.
+    /// Notes about settings without a counterpart that belong to no node or link.
     pub notes: Vec<String>,
     /// The names of nodes in the scenario, by their names in the description.
     pub(super) names: BTreeMap<String, String>,
@@ -29,7 +29,7 @@ pub struct Lab {
 pub struct LabNode {
     /// The name in the description.
     pub name: String,
-    /// Whether it forwards, and runs no program.
+    /// Whether the node forwards packets and runs no program.
     pub is_router: bool,
     /// The image of its container; empty for none.
     pub image: String,
@@ -37,14 +37,14 @@ pub struct LabNode {
     pub command: String,
     /// Environment variables.
     pub env: Vec<(String, String)>,
-    /// Files and directories that it sees, as `HOST:INSIDE[:ro]`.
+    /// Files and directories that the program sees, as `HOST:INSIDE[:ro]`.
     pub volumes: Vec<String>,
-    /// The nodes that must be up before, by their names in the description, each with `:ended` or
-    /// nothing.
+    /// The nodes that must be up before this node, by their names in the description, each with
+    /// `:ended` or nothing.
     pub after: Vec<(String, &'static str)>,
-    /// The words of the table of its health check, as TOML.
+    /// The entries of the health check's table, as TOML.
     pub health: Vec<(&'static str, String)>,
-    /// What has no counterpart.
+    /// Notes about settings without a counterpart.
     pub notes: Vec<String>,
 }
 
@@ -53,15 +53,15 @@ pub struct LabNode {
 pub struct LabLink {
     /// The names of the two nodes in the description.
     pub between: [String; 2],
-    /// Both directions, in the language of links; empty for a perfect link.
+    /// The specification of both directions, in the language of links; empty for a perfect link.
     pub spec: String,
-    /// What has no counterpart.
+    /// Notes about settings without a counterpart.
     pub notes: Vec<String>,
     /// The name in the scenario.
     pub(super) name: String,
 }
 
-/// Names that differ.
+/// Gives names that differ from each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     given: BTreeSet<String>,
@@ -70,7 +70,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The name, with a number if it is taken.
+    /// Returns the name, with a number if it is taken.
     fn give(&mut self, name: &str) -> String {
         let mut free = name.to_owned();
         while !self.given.insert(free.clone()) {
@@ -83,7 +83,7 @@ impl Names {
 }
 
 impl Lab {
-    /// Adds a node. One with a name that is there already becomes a note.
+    /// Adds a node. A second node with the same name becomes a note.
     pub(super) fn add_node(&mut self, mut node: LabNode) -> Result<(), ConvertError> {
         if self.nodes.len() >= MOST_NODES {
             return Err(ConvertError::TooMany { most: MOST_NODES, what: "nodes" });
@@ -101,7 +101,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Adds a link. One that leads to no node or from a node to itself becomes a note.
+    /// Adds a link. A link to a node that does not exist, or from a node to itself, becomes a note.
     pub(super) fn add_link(&mut self, mut link: LabLink) -> Result<(), ConvertError> {
         let [a, b] = &link.between;
         let (Some(from), Some(to)) = (self.names.get(a), self.names.get(b)) else {
@@ -125,12 +125,12 @@ impl Lab {
         Ok(())
     }
 
-    /// Whether there is a node with this name in the description.
+    /// Whether the description has a node with this name.
     pub(super) fn has_node(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
 
-    /// The lab as a scenario file. `source` tells in a comment where it comes from.
+    /// The lab as a scenario file. A comment in the file names `source` as its origin.
     #[must_use]
     pub fn to_toml(&self, source: &str) -> String {
         let mut text = format!("# Converted from {}.\n", comment(source));
@@ -252,7 +252,7 @@ fn comment(text: &str) -> String {
     if plain.len() < text.len() { plain.trim_end().to_owned() + " …" } else { plain }
 }
 
-/// The most nodes and links.
+/// Maximum number of nodes and links.
 pub(super) const MOST_NODES: usize = 5000;
 pub(super) const MOST_LINKS: usize = 10_000;
 /// The longest name of a node.

@@ -75,7 +75,7 @@ fn link(value: &Value) -> LabLink {
     LabLink { between: [end("src"), end("dest")], spec, notes, ..LabLink::default() }
 }
 
-/// Whether MiniEdit writes this for a field without a value.
+/// Whether MiniEdit writes this value for a field that the user left empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -90,7 +90,7 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Keys of the file that are used, or are about the editor.
+/// Keys of the file that are used, or that concern only the editor.
 const KNOWN: [&str; 6] = ["application", "controllers", "hosts", "links", "switches", "version"];
 const USED_OF_HOSTS: [&str; 4] = ["hostname", "nodeNum", "startCommand", "sched"];
 const USED_OF_SWITCHES: [&str; 2] = ["hostname", "nodeNum"];

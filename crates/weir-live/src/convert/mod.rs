@@ -1,8 +1,8 @@
 //! Converts other tools' descriptions of a network into scenario files: Containerlab's topologies,
 //! and Mininet's, from MiniEdit's files or from scripts.
 //!
-//! What has no counterpart becomes a comment in the scenario. The texts may come from anyone: their
-//! size, nesting and counts are bounded, and nothing in them is executed.
+//! Settings without a counterpart become comments in the scenario. The texts are hostile input:
+//! their size, nesting and counts are bounded, and nothing in them is executed.
 
 mod containerlab;
 mod error;
@@ -24,8 +24,8 @@ pub fn containerlab(text: &str) -> Result<Lab, ConvertError> {
     containerlab::convert(text)
 }
 
-/// Converts a network of Mininet: a file of MiniEdit (JSON), or a script in Python, of which the
-/// calls with literal arguments are read.
+/// Converts a network of Mininet: a file of MiniEdit (JSON), or a script in Python. Of a script,
+/// only the calls with literal arguments are read.
 ///
 /// # Errors
 /// See [`ConvertError`].
@@ -48,7 +48,7 @@ mod tests {
         include_str!("../../../../examples/convert/script.py"),
     ];
 
-    /// Converts a text with both converters. What they accept is a scenario in TOML.
+    /// Converts a text with both converters. Every accepted text becomes a scenario in TOML.
     fn convert(text: &str) {
         for lab in [containerlab(text), mininet(text)].into_iter().flatten() {
             let scenario = lab.to_toml("x\ny");

@@ -1,4 +1,4 @@
-//! The words of a Python script. Nothing is executed: only what stands in the text is known.
+//! Divides a Python script into words. The script is not executed, so only its text is known.
 
 use super::error::ConvertError;
 
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Number(String),
     /// A string without its quotes.
     Text(String),
-    /// A string of which the value is not known from the text: formatted, or of bytes.
+    /// A string with a value that the text does not show: a formatted string, or one of bytes.
     Computed,
     Sign(char),
     /// The end of a line outside brackets.
@@ -45,7 +45,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads a word or what lies between words. Returns `false` at the end.
+    /// Reads a word, or the space between words. Returns `false` at the end.
     fn step(&mut self) -> bool {
         let Some(first) = self.rest.chars().next() else { return false };
         let word = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_');
@@ -149,7 +149,7 @@ impl Reader<'_> {
     }
 }
 
-/// The most words of a script.
+/// Maximum number of words of a script.
 const MOST_TOKENS: usize = 300_000;
 
 #[cfg(test)]

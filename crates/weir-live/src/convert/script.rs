@@ -40,7 +40,7 @@ pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
 pub(super) enum Setting {
     Number(String),
     Text(String),
-    /// It follows only from executing the script.
+    /// The value is known only when the script is executed.
     Unknown,
 }
 
@@ -61,10 +61,10 @@ impl Setting {
     }
 }
 
-/// The settings of a link of Mininet.
+/// The settings of a Mininet link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// The words of the specification, by their position.
+    /// The words of the specification, by their places in it.
     words: BTreeMap<u8, String>,
     notes: Vec<String>,
 }
@@ -233,7 +233,7 @@ impl Script {
         }
     }
 
-    /// The name of the node that an argument of `addLink` is.
+    /// The name of the node that an argument of `addLink` stands for.
     fn end(&self, words: &[Token]) -> Option<String> {
         match words {
             [Token { kind: Kind::Text(name), .. }] => Some(name.clone()),
@@ -254,7 +254,7 @@ impl Script {
     }
 }
 
-/// The arguments of a call, of which the opening bracket has been read; `None` if it is not closed.
+/// The arguments of a call, after the opening bracket; `None` if no bracket closes the call.
 fn arguments(words: &[Token]) -> Option<Vec<Argument<'_>>> {
     let mut arguments = Vec::new();
     let (mut depth, mut start) = (0usize, 0);
@@ -321,7 +321,7 @@ fn shown(words: &[Token]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// The calls that are read or become notes.
+/// The calls that are read, and the calls that become notes.
 const CALLS: [&str; 12] = [
     "addHost",
     "addNode",
@@ -336,7 +336,7 @@ const CALLS: [&str; 12] = [
     "setIP",
     "configLinkStatus",
 ];
-/// The most words of an argument in a comment.
+/// Maximum number of words of an argument in a comment.
 const MOST_SHOWN: usize = 30;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! YAML as a tree of bounded size. An alias counts as all that it stands for, so a small file
-//! cannot become a large tree.
+//! YAML as a tree of bounded size. An alias counts as all values that it stands for, so a small
+//! file cannot become a large tree.
 
 use std::collections::HashMap;
 
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
             _ => return Err(self.error("the document ends inside a value")),
         };
         if anchor != 0 {
-            // An anchored value is kept a second time.
+            // The anchored value is stored a second time.
             self.take(size)?;
             self.anchors.insert(anchor, (value.clone(), size));
         }
@@ -177,7 +177,8 @@ fn syntax(error: &ScanError) -> ConvertError {
     ConvertError::Syntax { line: error.marker().line(), reason: error.info().to_owned() }
 }
 
-/// A map in which the key `<<` adds the entries of other maps that it does not have itself.
+/// A map in which the key `<<` adds entries of other maps. Entries of the map itself take
+/// precedence.
 fn merged(entries: Vec<(String, Yaml)>) -> Yaml {
     let (merges, mut own): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(key, _)| key == "<<");
     for (_, value) in merges {
@@ -194,11 +195,11 @@ fn merged(entries: Vec<(String, Yaml)>) -> Yaml {
     Yaml::Map(own)
 }
 
-/// The most values of a document. An alias counts as the values that it stands for.
+/// Maximum number of values of a document. An alias counts as the values that it stands for.
 pub(super) const MOST_VALUES: usize = 200_000;
 /// The deepest nesting.
 pub(super) const DEEPEST: usize = 50;
-/// The most entries of a list or map in a comment.
+/// Maximum number of entries of a list or map in a comment.
 const MOST_SHOWN: usize = 10;
 
 #[cfg(test)]

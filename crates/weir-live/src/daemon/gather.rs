@@ -178,8 +178,8 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// The most links for which histograms of delays are copied. The two histograms of a link take
-/// about 30 KB.
+/// Maximum number of links for which histograms of delays are copied. The two histograms of a link
+/// take about 30 KB.
 const FEW_LINKS: usize = 64;
 /// Links of which a worker copies counters and times between two turns of its loop.
 const LINKS_WITH_TIMES: usize = 8;
@@ -187,7 +187,7 @@ const LINKS_WITH_TIMES: usize = 8;
 const LINKS: usize = 64;
 /// Queues of which a worker adds up the flows between two turns of its loop.
 const QUEUES: usize = 16;
-/// The most flows of a queue that are added up between two packets.
+/// Maximum number of flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 4096;
 
 #[cfg(test)]

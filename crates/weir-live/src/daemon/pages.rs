@@ -55,8 +55,8 @@ pub(super) fn gather<T, S: Slices<T>>(
     Ok(page)
 }
 
-/// The most instances that a worker looks at between two turns of its loop. An instance takes some
-/// 0.2 us, so packets wait for some 50 us.
+/// Maximum number of instances that a worker looks at between two turns of its loop. An instance
+/// takes some 0.2 us, so packets wait for some 50 us.
 pub(super) const PER_TURN: u32 = 256;
 
 #[cfg(test)]

@@ -363,7 +363,7 @@ const HEADERS: u16 = 64 + 56;
 /// The address at which the ELF file is loaded.
 const BASE: u64 = 0x40_0000;
 const PAGE: u64 = 0x1_0000;
-/// The most images in a message.
+/// Maximum number of images in a message.
 const MOST_SHOWN: usize = 20;
 /// The longest quoted message of an engine.
 const LONGEST_REASON: usize = 400;

@@ -618,9 +618,9 @@ fn words(program: &HostProgram) -> String {
     }
 }
 
-/// The most bytes of a host's log.
+/// Maximum length of a host's log in bytes.
 const LONGEST_LOG: usize = 8 << 20;
-/// The most bytes of the output of a health check.
+/// Maximum length of the output of a health check in bytes.
 const LONGEST_CHECK_LOG: usize = 16 << 10;
 /// The timing of the checks that the program of a container runs.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);

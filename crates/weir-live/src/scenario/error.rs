@@ -22,7 +22,7 @@ pub enum ScenarioError {
     Hosts {
         /// The number of hosts.
         count: usize,
-        /// The most hosts.
+        /// Maximum number of hosts.
         most: usize,
     },
     /// The programs or containers of a lab could not be started.

@@ -376,7 +376,7 @@ pub fn links(scenario: &Scenario) -> Vec<Link> {
 /// The ports on the path from one node to another.
 type Paths = BTreeMap<(usize, usize), Vec<usize>>;
 
-/// The most hosts of a lab. Each pair of them has a lane in each direction.
+/// Maximum number of hosts of a lab. Each pair of them has a lane in each direction.
 const MOST_LAB_HOSTS: usize = 100;
 /// The only pass: rules examine packets when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };

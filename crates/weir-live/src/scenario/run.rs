@@ -572,5 +572,5 @@ impl Waiting<'_> {
 const SAMPLES: u32 = 10;
 /// Shortest interval of the series, because each sample delays packets for a moment.
 const LEAST_INTERVAL_NS: u64 = 10_000_000;
-/// The most points of a series.
+/// Maximum number of points of a series.
 const MOST_INTERVALS: u64 = 20_000;

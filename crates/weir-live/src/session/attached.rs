@@ -512,8 +512,8 @@ impl Place for Attached {
 
 impl private::Sealed for Attached {}
 
-/// The most interfaces of one session. Each interface needs two links of the engine, and some
-/// descriptors.
+/// Maximum number of interfaces of one session. Each interface needs two links of the engine, and
+/// some descriptors.
 const MOST_INTERFACES: usize = 1000;
 /// The open files for each attached interface (six programs, two TAP devices with three files each,
 /// the namespace, its owner and a netlink socket), and for the rest of the process.

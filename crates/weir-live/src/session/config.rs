@@ -188,7 +188,8 @@ pub struct Capture {
 pub struct Tuning {
     /// Number of workers, at least 1.
     pub workers: usize,
-    /// The most bytes of frames inside, with the records of their packets, and of free buffers.
+    /// Maximum memory in bytes for the frames inside, the records of their packets, and free
+    /// buffers.
     pub memory: usize,
     /// How the loop waits in the last microseconds before a packet is due.
     pub spin: Spin,

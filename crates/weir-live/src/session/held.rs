@@ -203,8 +203,8 @@ impl Place for HeldSite {
 
 impl private::Sealed for HeldSite {}
 
-/// The most interfaces of a site. The bound keeps a container that may create interfaces from
-/// exhausting the machine.
+/// Maximum number of interfaces of a site. The bound keeps a container that may create interfaces
+/// from exhausting the machine.
 const MOST_INTERFACES: usize = 16;
 /// The interval at which the thread checks whether the site still exists.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
