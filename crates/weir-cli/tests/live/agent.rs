@@ -118,7 +118,7 @@ fn socket(lab: &Lab) -> String {
     format!("unix://{}", lab.path("docker.sock").display())
 }
 
-/// The least round-trip time of three pings, in ms; `None` if no answer arrived.
+/// The lowest round-trip time of three pings, in ms; `None` if no answer arrived.
 fn rtt(to: &str) -> Option<f64> {
     let text = output_of(&format!("ping -c3 -i0.2 -W1 -q {to}"));
     let (_, times) = text.split_once("min/avg/max/mdev = ")?;

@@ -97,7 +97,7 @@ pub(crate) fn within(namespace: &str) -> String {
     if namespace.is_empty() { String::new() } else { format!("ip netns exec {namespace} ") }
 }
 
-/// The least round-trip time of some pings, in ms; `None` if no answer arrived.
+/// The lowest round-trip time of some pings, in ms; `None` if no answer arrived.
 pub(crate) fn ping(namespace: &str, to: &str) -> Option<f64> {
     let text = output_of(&format!("{}ping -c3 -i0.2 -W1 -q {to}", within(namespace)));
     let (_, times) = text.split_once("min/avg/max/mdev = ")?;
@@ -132,7 +132,7 @@ pub(crate) fn rate(transfer: &Value) -> f64 {
     transfer["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate")
 }
 
-/// The least round-trip time of a transfer, in ms.
+/// The lowest round-trip time of a transfer, in ms.
 pub(crate) fn least_rtt(transfer: &Value) -> f64 {
     let sender = &transfer["end"]["streams"][0]["sender"];
     sender["min_rtt"].as_f64().expect("a round-trip time") / 1000.0
@@ -201,7 +201,7 @@ pub(crate) fn check_owned(lab: &Lab, words: &[&str], prefix: &str, to: To) {
 
 /// Links that delay both directions.
 pub(crate) const DELAYS: [&str; 4] = ["--up", "delay 30ms", "--down", "delay 20ms"];
-/// The least round-trip time that [`DELAYS`] add, in ms.
+/// The round-trip time that [`DELAYS`] add at least, in ms.
 pub(crate) const RTT: f64 = 50.0;
 /// A path is direct if its round-trip time is below this, in ms: the least of several on a busy
 /// machine.
