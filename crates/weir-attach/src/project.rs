@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_of_compose_run_and_of_others_are_no_members() {
+    fn containers_of_compose_run_and_other_containers_are_not_members() {
         let labels = format!(r#""{SERVICE}":"web","{ONE_OFF}":"True""#);
         assert!(member("bridge", "{}", &labels).is_none());
         assert!(member("bridge", "{}", r#""a":"b""#).is_none());

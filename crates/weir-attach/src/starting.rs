@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_has_a_list_in_each_version_of_the_groups() {
+    fn a_container_has_a_process_list_in_each_version_of_groups() {
         let second = "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let first = "32 23 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
                      33 23 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\

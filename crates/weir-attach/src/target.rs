@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn other_targets_are_refused_with_the_forms() {
+    fn invalid_targets_are_refused_with_the_valid_forms() {
         for text in ["web", "docker:", "pid:web", "pid:0", "pid:-1", "lxc:web", ":", "", "user:a\n"]
         {
             assert!(text.parse::<Target>().is_err(), "{text}");

@@ -304,7 +304,7 @@ const HOST_EXAMPLES: &str = "Examples:
   weir host --user bob --down 1M --for 30min
 
 Everything is undone after --for (10 minutes by default), when the terminal is lost, and when weir
-ends in any manner, so that nobody locks himself out over SSH. docs/attach.md explains more.";
+ends in any manner, so that you cannot lock yourself out over SSH. docs/attach.md explains more.";
 
 #[cfg(test)]
 mod tests {

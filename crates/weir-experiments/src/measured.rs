@@ -121,7 +121,7 @@ mod tests {
     use crate::MEASURED;
 
     #[test]
-    fn every_measurement_names_what_the_rig_has() {
+    fn every_measurement_names_algorithms_and_flows_of_the_rig() {
         for measurement in MEASURED.iter().flat_map(|experiment| experiment.measurements) {
             for name in measurement.algorithms {
                 assert!(Algorithm::parse(name).is_ok(), "{name}");

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_is_refused_with_the_names_that_there_are() {
+    fn a_misspelt_name_is_refused_with_the_existing_names() {
         let error = split("dwn|loss 2%").unwrap_err();
         assert!(error.contains("`dwn` is no session, no link"), "{error}");
         assert!(error.contains("up, down"), "{error}");

@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("sessions_are_listed_changed_reset_and_stopped", &[], whole_life),
         trial("wrong_sessions_links_and_words_are_refused", &[], refusals),
         trial("rules_are_changed_by_their_commands", &[], with_rules),
-        trial("statistics_are_those_of_now", &[], statistics),
+        trial("statistics_describe_the_present", &[], statistics),
         trial("a_plan_changes_links_at_its_times", &[], planned),
         trial("a_plan_changes_the_links_of_a_scenario", &[], planned_scenario),
         trial(

@@ -18,12 +18,8 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial("the_first_ping_of_a_scenario_takes_as_long_as_the_others", PING, scenario),
         trial("a_delay_longer_than_address_resolution_waits_is_no_obstacle", PING, long_delay),
-        trial("addresses_are_resolved_on_the_link_if_that_is_asked_for", PING, emulated),
-        trial(
-            "hosts_of_a_scenario_resolve_addresses_if_that_is_asked_for",
-            PING,
-            emulated_scenario,
-        ),
+        trial("addresses_are_resolved_over_the_link_on_request", PING, emulated),
+        trial("hosts_of_a_scenario_resolve_addresses_on_request", PING, emulated_scenario),
     ]
 }
 

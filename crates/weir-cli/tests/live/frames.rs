@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("a_bridge_carries_vlan_frames_byte_for_byte", bridge, vlan),
         trial("a_bridge_refuses_frames_that_the_other_side_does_not_take", bridge, too_large),
-        trial("an_interface_that_is_not_there_is_named_with_those_that_are", &[], unknown),
+        trial("a_missing_interface_is_named_with_the_existing_interfaces", &[], unknown),
         trial(
             "a_vanished_interface_ends_the_bridge_with_correct_accounting",
             &[Need::Root],

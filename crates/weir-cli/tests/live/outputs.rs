@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             closed_pipes,
         ),
         trial("destinations_that_cannot_be_written_are_refused_before_the_run", &[], destinations),
-        trial("a_tables_mean_rate_stands_in_the_result", &[], mean_rate),
+        trial("a_result_has_the_mean_rate_of_a_table", &[], mean_rate),
         trial(
             "a_browser_loads_a_page_over_a_preset",
             &[Need::Program("chromium"), Need::Root],

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_direction_takes_precedence_over_a_link_and_that_over_a_preset() {
+    fn a_direction_takes_precedence_over_a_link_and_a_link_over_a_preset() {
         let (fast, slow) = ("bw 10Mbit/s".to_owned(), "bw 1Mbit/s".to_owned());
         assert_eq!(texts(&[("weir.link", "10M")]), (fast.clone(), fast.clone()));
         assert_eq!(texts(&[("weir.link", "10M"), ("weir.up", "1M")]), (slow.clone(), fast.clone()));

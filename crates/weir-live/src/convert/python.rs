@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_has_words() {
+    fn any_text_is_divided_into_words() {
         for text in
             ["'", "\"\"\"a", "'a\nb", "\\", "'\\", "(((", ")))", "ä'x", "0x", "f'", "é\"é\\é"]
         {

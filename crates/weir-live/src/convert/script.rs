@@ -346,7 +346,7 @@ mod tests {
     const EXAMPLE: &str = include_str!("../../../../examples/convert/script.py");
 
     #[test]
-    fn literal_calls_become_a_scenario_and_the_others_comments() {
+    fn literal_calls_become_a_scenario_and_other_calls_comments() {
         let text = convert(EXAMPLE).unwrap().to_toml("two.py");
         let table: toml::Table = text.parse().unwrap_or_else(|error| panic!("{error}: {text}"));
         let names: Vec<&str> = table["node"]

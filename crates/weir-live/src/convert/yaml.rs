@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_count_as_what_they_stand_for() {
+    fn aliases_count_as_the_values_that_they_stand_for() {
         // Each line has ten times the values of the line before.
         let mut text = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
         for level in 1..9 {

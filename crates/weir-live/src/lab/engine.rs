@@ -131,7 +131,7 @@ fn call_with(engine: EngineName, words: &[&str], input: &[u8]) -> Result<String,
 pub(super) fn reason(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let telling = lines.clone().find(|line| line.to_lowercase().contains("error"));
-    let line = telling.or_else(|| lines.last()).unwrap_or("it says nothing");
+    let line = telling.or_else(|| lines.last()).unwrap_or("no message was printed");
     line.chars().take(LONGEST_REASON).collect()
 }
 
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_telling_line_of_an_engine_is_found() {
+    fn the_line_of_an_engine_with_the_error_is_found() {
         let text =
             "docker: Error response from daemon: no such thing.\n\nRun 'docker run --help'\n";
         assert_eq!(reason(text), "docker: Error response from daemon: no such thing.");

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_datagrams_get_their_own_answers_and_the_most_silent_one_makes_room() {
+    fn clients_of_datagrams_get_their_answers_and_the_longest_silent_client_makes_room() {
         let entrance = UdpSocket::bind("127.0.0.1:0").unwrap();
         let door = entrance.local_addr().unwrap();
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();

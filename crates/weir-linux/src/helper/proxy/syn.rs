@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_packet_of_a_connection_opens_it() {
+    fn only_a_first_packet_opens_a_connection() {
         let flow = opened_by(&syn_v4()).unwrap();
         assert_eq!(
             (flow.client, flow.server),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn jumps_of_the_filter_stay_inside_it() {
+    fn jumps_of_the_filter_stay_inside_the_filter() {
         for (at, &(code, jt, jf, k)) in FIRST_PACKETS.iter().enumerate() {
             let furthest = if code == JUMP { k as usize } else { usize::from(jt.max(jf)) };
             assert!(
