@@ -201,9 +201,9 @@ fn tap(netlink: &mut Netlink, link: &Link, alias: &str) -> Result<(TapPort, u32)
     Ok((port, index))
 }
 
-/// The process of another Weir that already shapes packets of the interface in a scope that meets
-/// this one. Of two attachments that begin at the same time, the one with the older TAP device
-/// stays.
+/// The process of another Weir that already shapes packets of the interface, unless both scopes
+/// select packets. Of two attachments that begin at the same time, the attachment with the older
+/// TAP device stays.
 fn other_owner(links: &[Link], interface: &str, scope: &str, own: u32) -> Option<u32> {
     links.iter().filter(|link| link.index < own).find_map(|link| {
         let words = link.alias.as_deref()?.strip_prefix(ALIAS)?;

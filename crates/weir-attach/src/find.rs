@@ -33,7 +33,7 @@ enum Anchor {
     Namespace { directory: File, name: PathBuf, id: (u64, u64) },
     /// A control group.
     Cgroup(Cgroup),
-    /// It always exists.
+    /// The site always exists.
     Permanent,
 }
 
@@ -239,7 +239,7 @@ impl Target {
         if id == own_id()? {
             return Err(AttachError::Shared {
                 what: format!("namespace {name}"),
-                advice: "it is that of this process; use `weir host`".into(),
+                advice: "it is the namespace of this process; use `weir host`".into(),
             });
         }
         let netns = NetNs::of(file.into());

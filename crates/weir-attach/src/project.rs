@@ -27,9 +27,9 @@ pub struct Member {
 /// The networks of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Networks {
-    /// It is in this many networks, with an interface for each.
+    /// The container is in this many networks, with an interface for each.
     Own(usize),
-    /// It has none of its own, for this reason.
+    /// The container has no network of its own, for this reason.
     Without(&'static str),
 }
 

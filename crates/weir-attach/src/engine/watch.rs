@@ -1,4 +1,4 @@
-//! Follows the containers of an engine: which run, which start and which end.
+//! Reports which containers of an engine run, start and end.
 //!
 //! An event of the engine only tells the watch which container to look at. The watch relies on the
 //! container's description and on the list of all containers. It reads the list at the start, after
@@ -349,8 +349,8 @@ fn touched_by(line: &[u8]) -> Result<Option<String>, ()> {
         id: String,
     }
     let event: Event = serde_json::from_slice(line).map_err(|_| ())?;
-    let is_turn = TURNS.contains(&&*event.action);
-    let is_ours = event.kind == "container" && is_turn && is_identifier(&event.actor.id);
+    let may_start_or_end = STARTS_AND_ENDS.contains(&&*event.action);
+    let is_ours = event.kind == "container" && may_start_or_end && is_identifier(&event.actor.id);
     Ok(is_ours.then_some(event.actor.id))
 }
 
@@ -359,7 +359,7 @@ const RUNS: &[&str] = &["running", "paused", "restarting", "stopping"];
 /// The actions after which a container may have started or ended. Other actions are
 /// ignored: some are frequent, such as health checks, and some occur while a container starts, when
 /// the engine does not describe it.
-const TURNS: &[&str] = &[
+const STARTS_AND_ENDS: &[&str] = &[
     "start", "restart", "unpause", "die", "died", "stop", "cleanup", "destroy", "remove", "rename",
 ];
 /// The interval at which the thread checks whether it should end.
@@ -464,7 +464,7 @@ mod tests {
         silent(first_of(|_, connection| reply(connection, "no JSON")), "not understood");
         let refused = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n";
         silent(first_of(|_, connection| drop(connection.write_all(refused))), "answers 500");
-        // It never answers, and the connection stays open.
+        // The engine never answers, and the connection stays open.
         let mut kept = Vec::new();
         let never = move |_: &str, connection: &mut std::os::unix::net::UnixStream| {
             kept.extend(connection.try_clone());
@@ -503,7 +503,7 @@ mod tests {
             lines.take(part, &mut touched).expect("it is an event");
         }
         assert!(touched.contains(&id) && !lines.lost());
-        // A long line is skipped, and the one after it is read again.
+        // A long line is skipped, and the next line is read again.
         let long = vec![b'x'; LONGEST_LINE + 1];
         touched.clear();
         lines.take(&long, &mut touched).expect("it is skipped");

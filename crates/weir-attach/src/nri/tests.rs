@@ -200,7 +200,7 @@ fn a_runtime_that_talks_nonsense_counts_as_silent() {
     let (mut stream, _) = runtime.listener.accept().expect("the plugin connects");
     io::Write::write_all(&mut stream, &[0xff; 1000]).expect("it is open");
     assert!(matches!(next(&seen), PodSeen::Silent(text) if text.contains("too long")));
-    // It refuses the registration.
+    // The runtime refuses the registration.
     let (stream, _) = runtime.listener.accept().expect("the plugin connects");
     let mut trunk = Trunk::new(stream, Duration::from_secs(60)).expect("a socket");
     let (_, message) = trunk.next().expect("it is open").expect("a message");
