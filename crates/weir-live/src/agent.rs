@@ -269,7 +269,7 @@ impl Agent {
                 }
                 PodSeen::Ended(id) => self.ended(&(NRI, id), report),
             },
-            Message::Held(key, run, end) => self.let_go(&key, run, end, report),
+            Message::Held(key, run, end) => self.session_ended(&key, run, end, report),
         }
     }
 
@@ -388,7 +388,13 @@ impl Agent {
     }
 
     /// A session has ended.
-    fn let_go(&mut self, key: &Key, run: u64, end: HoldEnd, report: &mut dyn FnMut(&AgentEvent)) {
+    fn session_ended(
+        &mut self,
+        key: &Key,
+        run: u64,
+        end: HoldEnd,
+        report: &mut dyn FnMut(&AgentEvent),
+    ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         // A session that this thread has ended may have a successor.
         let Some(held) = entry.held.take_if(|held| held.run == run) else { return };

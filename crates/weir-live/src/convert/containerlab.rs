@@ -17,8 +17,8 @@ pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
         ..Lab::default()
     };
     lab.notes.push(
-        "Containerlab's file has neither a duration nor delays and rates: `duration` and `spec` \
-         are yours to set."
+        "Containerlab's file has neither a duration nor delays and rates: set `duration` and \
+         `spec`."
             .to_owned(),
     );
     for (key, value) in file.entries().iter().filter(|(key, _)| !USED_OF_FILE.contains(&&**key)) {

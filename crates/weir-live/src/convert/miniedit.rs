@@ -16,7 +16,7 @@ pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     }
     let mut lab = Lab::default();
     lab.notes.push(
-        "MiniEdit's file has no duration: it is yours to set. Switches and their controllers are \
+        "MiniEdit's file has no duration: set `duration`. Switches and their controllers are \
          routers, which forward in no time."
             .to_owned(),
     );

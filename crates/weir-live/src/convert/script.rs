@@ -13,8 +13,8 @@ pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     let mut script = Script::default();
     script.lab.notes.push(
         "The script was read and not executed: only calls of addHost, addSwitch and addLink with \
-         literal arguments are here. It has no duration: it is yours to set. Switches are routers, \
-         which forward in no time."
+         literal arguments are here. The script has no duration: set `duration`. Switches are \
+         routers, which forward in no time."
             .to_owned(),
     );
     let mut start = 0;
