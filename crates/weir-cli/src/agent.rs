@@ -241,8 +241,8 @@ const EXAMPLES: &str = "Examples:
   weir agent --docker --json
   weir agent --nri
 
-It shapes each running container with a label weir.up, weir.down, weir.link or weir.preset, and
-each pod with an annotation weir/up and so on, from its start to its end. `weir ps` shows the links
-and what is wrong with labels, and `weir change agent web.down 'delay 80ms'` changes a link. When
-the agent ends in any manner, the traffic is direct again. It needs root and Linux 6.6 or newer.
+The agent shapes each running container with a label weir.up, weir.down, weir.link or weir.preset,
+and each pod with an annotation weir/up and so on, from start to end. `weir ps` shows the links and
+the mistakes in labels, and `weir change agent web.down 'delay 80ms'` changes a link. When the agent
+ends in any manner, the traffic is direct again. The agent needs root and Linux 6.6 or newer.
 docs/containers.md explains more.";

@@ -296,8 +296,8 @@ const ATTACH_EXAMPLES: &str = "Examples:
 
 The target keeps running and is not changed. Its traffic is direct again when weir ends in any
 manner, also by kill -9. A container that is restarted is shaped again. Address resolution (ARP,
-IPv6 neighbour discovery) is never shaped. It needs root and Linux 6.6 or newer. docs/attach.md and
-docs/containers.md explain more.";
+IPv6 neighbour discovery) is never shaped. The command needs root and Linux 6.6 or newer.
+docs/attach.md and docs/containers.md explain more.";
 const HOST_EXAMPLES: &str = "Examples:
   weir host --to 0.0.0.0/0 --down 4M/20ms
   weir host --interface lo --port 5432 --link 'delay 5ms'

@@ -82,5 +82,5 @@ const EXAMPLES: &str = "Examples:
   weir convert mininet net.mn -o net.toml
   weir convert mininet topology.py | less
 
-What has no counterpart becomes a comment. Set `duration` and the links' `spec`, then run
+Settings without a counterpart become comments. Set `duration` and the links' `spec`, then run
 `weir check FILE` and `weir live FILE` or `weir sim FILE`.";
