@@ -185,10 +185,10 @@ fn labelled_containers(lab: &Lab) {
     assert_eq!(done.code, 0, "{done:?}");
     assert!(shaped(90.0));
     docker.must("docker restart -t 0 web");
-    until("its labels are in force again", || {
+    until("the labels of web are in force again", || {
         spec(lab, "web.down").as_deref() == Some("delay 20ms")
     });
-    until("it is shaped again", || shaped(50.0));
+    until("web is shaped again", || shaped(50.0));
 
     let done = lab.weir(["attach", "docker:web", "--link", "delay 1ms"]);
     assert_ne!(done.code, 0, "DOCKER_HOST is not set: {done:?}");
@@ -224,7 +224,7 @@ fn hostile_labels(lab: &Lab, docker: &Docker<'_>) {
     }
     assert!(lab.weir(["ps"]).stdout.contains("Not shaped:"));
     docker.must("docker rm -f wrong long typo files hosted");
-    until("none is listed", || problem(lab, "").is_none());
+    until("no container is listed under Not shaped", || problem(lab, "").is_none());
 }
 
 /// kill -9 of the agent: the container answers within a second, and the next agent shapes it again.
@@ -258,7 +258,7 @@ fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
     let mine = docker.address("mine");
     let mut manual = Command::new(crate::common::weir());
     let manual = lab.launch(manual.args(words).env("DOCKER_HOST", socket(lab)));
-    until("it is shaped by hand", || rtt(&mine).is_some_and(|ms| ms >= 10.0));
+    until("weir attach shapes the container", || rtt(&mine).is_some_and(|ms| ms >= 10.0));
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
     until("the agent is refused", || {
@@ -269,7 +269,7 @@ fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
     assert_eq!(manual.finish().code, 0);
     until("the agent shapes it", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
     docker.must("docker rm -f mine");
-    until("its links are gone", || spec(lab, "mine.up").is_none());
+    until("the links of mine are gone", || spec(lab, "mine.up").is_none());
     assert!(is_direct(plain));
     agent.signal_group(Signal::SIGTERM);
     assert_eq!(agent.finish().code, 0);
@@ -302,13 +302,13 @@ fn restarted_engine(lab: &Lab, docker: &mut Docker<'_>) {
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
     docker.run("late", &["--label weir.up='delay 30ms'"]);
-    until("it is shaped", || spec(lab, "late.up").is_some());
+    until("late is shaped", || spec(lab, "late.up").is_some());
     docker.stop();
     until("the engine is missed", || problem(lab, "docker: ").is_some());
     let again = Docker::start(lab).expect("it has started before");
     again.must("docker start late");
     let late = again.address("late");
-    until("it is shaped again", || rtt(&late).is_some_and(|ms| ms >= 30.0));
+    until("late is shaped again", || rtt(&late).is_some_and(|ms| ms >= 30.0));
     again.must("docker rm -f late");
     agent.signal_group(Signal::SIGTERM);
     assert_eq!(agent.finish().code, 0);

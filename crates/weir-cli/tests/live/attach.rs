@@ -99,7 +99,7 @@ fn stopped(lab: &Lab) {
     std::thread::sleep(Duration::from_secs(1));
     assert!(is_direct("wa", "10.97.0.2"));
     kill(running.pid(), Signal::SIGCONT).expect("it is alive");
-    until("it is shaped again", || is_delayed("wa", "10.97.0.2"));
+    until("the namespace is shaped again", || is_delayed("wa", "10.97.0.2"));
     let result = end(lab, running);
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("passed unshaped"), "{warnings}");
@@ -122,7 +122,7 @@ fn overflow(lab: &Lab) {
         kill(running.pid(), Signal::SIGSTOP).expect("it is alive");
         must(&flood);
         kill(running.pid(), Signal::SIGCONT).expect("it is alive");
-        until("it is shaped again", || is_delayed("wa", "10.97.0.2"));
+        until("the namespace is shaped again", || is_delayed("wa", "10.97.0.2"));
         if dropped() > 0 {
             break;
         }
@@ -140,11 +140,15 @@ fn returns(lab: &Lab) {
     let _world = World::make();
     let running = delay(lab, &["attach", "netns:wa"], || ping("wa", "10.97.0.2"));
     must("ip netns del wa");
-    until("it is gone", || running.stderr().contains("netns:wa is gone"));
-    until("its interface is gone", || !output_of("ip -n wb -o link").contains("eth0"));
+    until("weir reports that the namespace is gone", || {
+        running.stderr().contains("netns:wa is gone")
+    });
+    until("the interface of the namespace is gone", || {
+        !output_of("ip -n wb -o link").contains("eth0")
+    });
     World::make_left();
-    until("it is back", || running.stderr().contains("shaped again"));
-    until("it is shaped again", || is_delayed("wa", "10.97.0.2"));
+    until("weir reports that the namespace is back", || running.stderr().contains("shaped again"));
+    until("the namespace is shaped again", || is_delayed("wa", "10.97.0.2"));
     let result = end(lab, running);
     let warnings = result["warnings"].to_string();
     assert!(warnings.contains("went away and came back"), "{warnings}");
@@ -207,7 +211,9 @@ fn vanishes_meanwhile(lab: &Lab) {
         let told = ["is gone", "there is no network namespace wa", "no interface", "no such"];
         let is_told = told.iter().any(|part| done.stderr.to_lowercase().contains(part));
         assert!(is_told && [0, 125].contains(&done.code), "round {round}: {done:?}");
-        until("its interface is gone", || !output_of("ip -n wb -o link").contains("eth0"));
+        until("the interface of the namespace is gone", || {
+            !output_of("ip -n wb -o link").contains("eth0")
+        });
         World::make_left();
         assert!(is_direct("wa", "10.97.0.2"), "round {round}");
     }

@@ -130,7 +130,7 @@ fn ends(lab: &Lab) {
 
     // Other commands reach the links, and `weir stop` ends the job.
     let running = docker.weir(&words);
-    until("both are shaped", || shaped(&running));
+    until("both services are shaped", || shaped(&running));
     let listed = lab.weir(["ps"]);
     assert!(listed.stdout.contains("job") && listed.stdout.contains("web.down"), "{listed:?}");
     let changed = lab.weir(["change", "job", "web.down", "delay 70ms"]);
@@ -138,18 +138,18 @@ fn ends(lab: &Lab) {
     // A container that starts again is shaped again.
     let restarted = "docker restart -t 0 $(docker ps -q --filter name=db)";
     docker.must(restarted);
-    until("it is shaped again", || running.stderr().matches("db is shaped").count() == 2);
+    until("db is shaped again", || running.stderr().matches("db is shaped").count() == 2);
     let stopped = lab.weir(["stop", "job"]);
     assert_eq!(stopped.code, 0, "{stopped:?}");
     let done = running.finish();
-    assert!(done.stderr.contains("web.down"), "it prints the results: {done:?}");
+    assert!(done.stderr.contains("web.down"), "the results are printed: {done:?}");
     assert_eq!(leftovers(&docker), "", "{done:?}");
 
     // Weir is killed while compose creates and starts the containers, and while they run.
     for round in 0..KILLS {
         let running = docker.weir(&words);
         if round + 1 == KILLS {
-            until("both are shaped", || shaped(&running));
+            until("both services are shaped", || shaped(&running));
         } else {
             std::thread::sleep(std::time::Duration::from_millis(1200 + 700 * round));
         }

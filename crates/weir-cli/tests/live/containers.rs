@@ -209,9 +209,11 @@ fn containers(lab: &Lab, engine: &Engine<'_>) {
     let running = engine.attach(&delay_words(&[&target, "--json", &json]));
     until("the container is shaped", || is_delayed("", &address));
     engine.must("E restart -t 0 web");
-    until("it is attached again", || running.stderr().contains("shaped again"));
+    until("weir reports that the container is shaped again", || {
+        running.stderr().contains("shaped again")
+    });
     let address = engine.address("web");
-    until("it is shaped again", || is_delayed("", &address));
+    until("the container is shaped again", || is_delayed("", &address));
     running.signal_group(Signal::SIGINT);
     let done = running.finish();
     assert_eq!(done.code, 0, "{done:?}");

@@ -216,7 +216,9 @@ fn kept(lab: &Lab) {
         // A command in a host ends with the lab. The lab continues after its duration.
         std::thread::sleep(Duration::from_secs(1));
         let inside = user.start(&["exec", name, "web", "sleep", "1000"]);
-        until("it runs", || exec(&["web", "ps"]).stdout.matches("sleep 1000").count() == 2);
+        until("the command runs in the host", || {
+            exec(&["web", "ps"]).stdout.matches("sleep 1000").count() == 2
+        });
         assert_eq!(user.weir(&["stop", name]).code, 0);
         assert_eq!(running.finish().code, 0);
         assert_eq!(inside.finish().code, 128 + 9);
@@ -407,7 +409,7 @@ fn containers(lab: &Lab) {
     assert!(done.code == 0 && done.stdout.contains("time=4"), "{done:?}");
     // When a program dies, its host and the lab stay.
     docker.must("E kill boxes-client");
-    until("its end is seen", || lab.weir(["ps"]).stdout.contains("137"));
+    until("weir ps lists the end of the client", || lab.weir(["ps"]).stdout.contains("137"));
     let done = exec(&["client", "busybox", "ls"]);
     assert!(done.code == 125 && done.stderr.contains("does not run: ended"), "{done:?}");
     running.signal_group(Signal::SIGINT);

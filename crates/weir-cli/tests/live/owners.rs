@@ -48,7 +48,7 @@ fn loopback(lab: &Lab) {
     let words = ["host", "--interface", "lo", "--port", PORTS];
     let running = delay(lab, &words, || Some(rtt("127.0.0.1")));
     assert!(rtt("::1") >= RTT);
-    assert!(is_direct("", "127.0.0.1"), "it has no port");
+    assert!(is_direct("", "127.0.0.1"), "an echo request has no port");
     check_used(&end(lab, running));
     assert!(rtt("127.0.0.1") < DIRECT);
 }
@@ -91,7 +91,7 @@ fn process(lab: &Lab) {
     let prefix = group.prefix(lab);
     let running = lab.launch(command.args(["-c", &format!("exec {prefix} sleep 1000")]));
     let processes = || output_of(&format!("cat {}/cgroup.procs", group.path().display()));
-    until("it is in its group", || processes().trim() == running.pid().to_string());
+    until("the process is in its group", || processes().trim() == running.pid().to_string());
     let target = format!("pid:{}", running.pid());
     let words = ["attach", &target, "--interface", "wm", "--link", "1M", "--for", "100ms"];
     let done = lab.weir(words);
@@ -204,8 +204,10 @@ fn service(lab: &Lab) {
     let target = format!("unit:{UNIT}");
     let running = delay(lab, &["attach", &target, "--interface", "wm"], rtt);
     must(&format!("{} systemctl restart {UNIT}", machine.inside()));
-    until("it is attached again", || running.stderr().contains("shaped again"));
-    until("it is shaped again", || rtt().is_some_and(|ms| ms >= RTT));
+    until("weir reports that the service is shaped again", || {
+        running.stderr().contains("shaped again")
+    });
+    until("the service is shaped again", || rtt().is_some_and(|ms| ms >= RTT));
     check_used(&end(lab, running));
     assert!(rtt().expect("an answer") < DIRECT);
 
@@ -217,7 +219,7 @@ fn service(lab: &Lab) {
         machine.inside()
     );
     let running = lab.launch(Command::new("sh").args(["-c", &line]));
-    until("it is shaped from inside", || rtt().is_some_and(|ms| ms >= RTT));
+    until("the service is shaped from inside", || rtt().is_some_and(|ms| ms >= RTT));
     // The signal also ends `nsenter`, which then does not wait for Weir.
     running.signal_group(Signal::SIGINT);
     running.finish();
