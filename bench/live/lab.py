@@ -160,6 +160,33 @@ class Tbf(Arm):
             sh(f"tc -n {space} {self.command.removeprefix('tc ').replace('IF', dev)}")
 
 
+class Ifb(Arm):
+    """The kernel's htb behind ifb, as a receiver shapes what arrives; counts Ethernet frames."""
+
+    name = "htb on ifb"
+
+    def __init__(self, rate: int) -> None:
+        super().__init__()
+        burst = max(3000, rate // 8 // 1000)
+        size = f"burst {burst} cburst {burst}"
+        self.command = f"tc class add dev IFB parent 1: classid 1:1 htb rate {rate}bit {size}"
+
+    def build(self) -> None:
+        super().build()
+        for space, dev in ((self.left, "l0"), (self.right, "r0")):
+            try:
+                sh(f"ip -n {space} link add ifb0 type ifb")
+            except RuntimeError as why:
+                raise Unavailable(f"the kernel has no ifb: {why}") from why
+            sh(f"ip -n {space} link set ifb0 up && tc -n {space} qdisc add dev {dev} ingress")
+            every = "protocol all u32 match u32 0 0"
+            redirect = "action mirred egress redirect dev ifb0"
+            sh(f"tc -n {space} filter add dev {dev} parent ffff: {every} {redirect}")
+            sh(f"tc -n {space} qdisc add dev ifb0 root handle 1: htb default 1")
+            sh(f"tc -n {space} {self.command.removeprefix('tc ').replace('IFB', 'ifb0')}")
+            sh(f"tc -n {space} qdisc add dev ifb0 parent 1:1 pfifo limit 100")
+
+
 class WeirBridge(Bridge):
     """`weir bridge` between two veth pairs: packet sockets."""
 

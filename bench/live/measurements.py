@@ -15,7 +15,19 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
 
-from lab import ROOT, TARGET, Arm, Bridge, Mahimahi, Tbf, Unavailable, WeirBridge, WeirPair, WeirServe
+from lab import (
+    ROOT,
+    TARGET,
+    Arm,
+    Bridge,
+    Ifb,
+    Mahimahi,
+    Tbf,
+    Unavailable,
+    WeirBridge,
+    WeirPair,
+    WeirServe,
+)
 
 UDP_OVERHEAD = 28  # IPv4 and UDP header
 ETHERNET = 14
@@ -110,7 +122,7 @@ def rates(quick: bool) -> Iterator[Row]:
 
         def work(arm: Arm, rate: int = rate, label: str = label, offered: str = offered) -> Iterator[Row]:
             got = stream(arm, offered, 1500, seconds, f"--burst-rate {rate}")["recv"]
-            layer2 = isinstance(arm, Tbf)
+            layer2 = isinstance(arm, Tbf | Ifb)
             exact = rate * 1500 / (1500 + ETHERNET) if layer2 else rate
             error = (got["bits_per_second"] / exact - 1) * 100
             accounting = "layer 2" if layer2 else "layer 3"
@@ -122,7 +134,8 @@ def rates(quick: bool) -> Iterator[Row]:
             if got["socket_drops"]:
                 yield Row("rate", arm.name, f"{label}: lost in the receiver's socket", got["socket_drops"], "packets", "0", arm.command)
 
-        for arm in (WeirPair(f"bw {rate}bit/s"), WeirBridge(f"bw {rate}bit/s"), Tbf(rate)):
+        spec = f"bw {rate}bit/s"
+        for arm in (WeirPair(spec), WeirBridge(spec), Tbf(rate), Ifb(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
         # By default Mahimahi's queue is unbounded, and packets still queued when the sender ends are never received.
