@@ -90,7 +90,8 @@ pub struct FlowsetConfig {
     pub rate: Option<Rate>,
     /// Maximum rate of each flow; used by shaping schedulers.
     pub ceil: Option<Rate>,
-    /// Bytes that a flow may send at once above its rates. Values above 2^32 − 1 count as 2^32 − 1.
+    /// Number of bytes that a flow may send in one burst above its rates. Values above 2^32 − 1
+    /// count as 2^32 − 1.
     pub burst: Bytes,
     /// Maximum sojourn time of a flow's packets; used by deadline schedulers.
     pub deadline: Nanos,

@@ -1,5 +1,5 @@
-//! AVQ: a virtual queue beside the real queue. The service rate of the virtual queue adapts so that
-//! traffic uses a given part of the link.
+//! AVQ: a virtual queue in parallel with the real queue. The service rate of the virtual queue
+//! adapts so that traffic uses a given part of the link.
 //!
 //! # Model
 //! The virtual queue has the buffer size of the real queue and receives the same packets. It is

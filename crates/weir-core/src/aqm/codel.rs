@@ -61,7 +61,7 @@
 //! # Validation
 //! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property
 //! that the law spaces the drops of a busy queue, and compare decisions about single packets with
-//! the published loop, which drops several packets at once.
+//! the published loop, which may drop several packets in one dequeue.
 
 use alloc::vec::Vec;
 

@@ -128,7 +128,7 @@ impl Dql {
             }
         }
         let limit = limit.min(self.config.most).max(self.config.least.min(self.config.most));
-        // The excess over the old limit says nothing about a new limit.
+        // The excess over the old limit has no meaning for a new limit.
         self.prev_ovlimit = if limit == self.limit { over_limit } else { 0 };
         self.limit = limit;
         self.adj_limit = limit.wrapping_add(completed);

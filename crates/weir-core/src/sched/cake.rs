@@ -188,7 +188,7 @@ impl Isolation {
         }
     }
 
-    /// The hash of what has a queue.
+    /// The hash of the flow, host or pair of hosts that has a separate queue.
     #[inline]
     fn hash(self, flow: u32, [source, destination]: [u32; 2]) -> u32 {
         match self {

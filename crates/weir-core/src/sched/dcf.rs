@@ -23,8 +23,8 @@
 //! by packets and not by time. A single slow station therefore slows all others down to about its
 //! own throughput, the performance anomaly of 802.11.
 //!
-//! *Errors.* A data frame is lost with the probability `errors`. Its station does what it does
-//! after a collision.
+//! *Errors.* A data frame is lost with the probability `errors`. Its station reacts as after a
+//! collision.
 //!
 //! *RTS and CTS.* An RTS precedes a frame above the threshold `rts`. Only the RTS can then collide,
 //! and a collision of RTS frames takes less time.
@@ -36,7 +36,7 @@
 //! are background, 0 and 3 best effort, 4 and 5 video, 6 and 7 voice. With `edca dscp`, a flow is a
 //! station with all four categories, and the DSCP of each packet selects one, as RFC 8325
 //! recommends. If two categories of a station begin in the same slot, the higher one sends, and the
-//! lower one does what it does after a collision.
+//! lower one reacts as after a collision.
 //!
 //! # Reference
 //! IEEE Std 802.11-2012: DCF and RTS/CTS (9.3), EDCA (9.19), the physical layers. RFC 8325 for code

@@ -313,8 +313,8 @@ impl Gaps {
     }
 }
 
-/// The most by which a change of weight puts a flow ahead of or behind the fluid: 1 MB for each
-/// unit of weight. Virtual time begins later than this, so that a start is never negative.
+/// The largest distance by which a change of weight puts a flow ahead of or behind the fluid: 1 MB
+/// for each unit of weight. Virtual time begins later than this, so that a start is never negative.
 const APART: u128 = 1 << 60;
 /// No gap.
 const NONE: u32 = u32::MAX;

@@ -1,5 +1,5 @@
-//! Generalised processor sharing: an exact simulation of the fluid that serves all flows at once by
-//! their weights.
+//! Generalised processor sharing: an exact simulation of the fluid that serves all flows
+//! simultaneously by their weights.
 //!
 //! # Model
 //! The fluid advances with the packets: for each packet that leaves, the fluid serves as many

@@ -1,11 +1,11 @@
 //! L-WF2Q: worst-case fair weighted fair queueing with an exact fluid, in logarithmic time.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate in proportion to its
-//! weight. Of the packets that the fluid has started (`S ≤ V`, *eligible*), the scheduler serves
-//! the packet that the fluid finishes first. No flow therefore gets ahead of the fluid by more than
-//! a packet, and no flow falls behind by more than a packet. WF2Q+ uses a clock that is cheaper to
-//! compute; L-WF2Q uses the fluid's exact time.
+//! Think of a fluid that serves all flows with packets simultaneously, each at a rate in proportion
+//! to its weight. Of the packets that the fluid has started (`S ≤ V`, *eligible*), the scheduler
+//! serves the packet that the fluid finishes first. No flow therefore gets ahead of the fluid by
+//! more than a packet, and no flow falls behind by more than a packet. WF2Q+ uses a clock that is
+//! cheaper to compute; L-WF2Q uses the fluid's exact time.
 //!
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
@@ -33,9 +33,9 @@
 //!
 //! # Complexity
 //! O(log N) for each packet and N flows in the worst case, not only on average. There is a tree of
-//! sums for the fluid, in which any number of flows may end at once, and a tree of heads sorted by
-//! start with the least finish of each subtree, in which any number of heads may become eligible at
-//! once. Changing a flow visits its packets.
+//! sums for the fluid, in which any number of flows may end at the same time, and a tree of heads
+//! sorted by start with the least finish of each subtree, in which any number of heads may become
+//! eligible at once. Changing a flow visits its packets.
 //!
 //! # Guarantees
 //! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes

@@ -99,7 +99,7 @@ pub struct FlowSpec {
     pub rate: u64,
     /// The rate in bit/s that the flow may not exceed; 0 for no bound.
     pub ceil: u64,
-    /// The bytes that the flow may send at once above its rates.
+    /// Number of bytes that the flow may send in one burst above its rates.
     pub burst: u32,
     /// The time from a packet's arrival to its deadline.
     pub deadline: Nanos,
@@ -205,8 +205,8 @@ pub trait Scheduler {
         None
     }
 
-    /// Whether a packet that would be dequeued at once may go straight to the link: the scheduler
-    /// is empty, and `enqueue` followed by `dequeue` would not change its state.
+    /// Whether a packet that would be dequeued immediately may go straight to the link: the
+    /// scheduler is empty, and `enqueue` followed by `dequeue` would not change its state.
     fn may_bypass(&self) -> bool {
         false
     }

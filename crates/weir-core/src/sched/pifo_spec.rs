@@ -30,8 +30,8 @@ pub struct NodeSpec {
     pub priority: u32,
     /// The rate in bit/s that all flows below the node together may not exceed; 0 for no bound.
     pub ceil: u64,
-    /// The bytes that the node may send at once after a pause; 0 means 10 ms at `ceil` plus two
-    /// packets of 1500 bytes.
+    /// Number of bytes that the node may send in one burst after a pause; 0 means 10 ms at `ceil`
+    /// plus two packets of 1500 bytes.
     pub burst: u32,
 }
 

@@ -1,12 +1,12 @@
 //! WF2Q+: worst-case fair weighted fair queueing.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate in proportion to its
-//! weight. A packet has a start `S` and a finish `F` in that fluid's time, the virtual time `V`. Of
-//! the packets that have started (`S ≤ V`, *eligible*), the scheduler serves the packet with the
-//! earliest finish. A packet that the fluid would not yet have started must wait, so that no flow
-//! gets ahead by more than a packet. The earliest finish is served first, so that no flow falls
-//! behind by more than a packet.
+//! Think of a fluid that serves all flows with packets simultaneously, each at a rate in proportion
+//! to its weight. A packet has a start `S` and a finish `F` in that fluid's time, the virtual time
+//! `V`. Of the packets that have started (`S ≤ V`, *eligible*), the scheduler serves the packet
+//! with the earliest finish. A packet that the fluid would not yet have started must wait, so that
+//! no flow gets ahead by more than a packet. The earliest finish is served first, so that no flow
+//! falls behind by more than a packet.
 //!
 //! # Reference
 //! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on

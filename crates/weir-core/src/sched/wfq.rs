@@ -1,10 +1,10 @@
 //! WFQ: weighted fair queueing, also called packet-by-packet generalised processor sharing.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate in proportion to its
-//! weight. Packets leave in the order in which the fluid would finish them, as far as the arrivals
-//! are known when a packet must be chosen. The fluid is simulated exactly: at each arrival its
-//! progress and the flows that it still serves are known.
+//! Think of a fluid that serves all flows with packets simultaneously, each at a rate in proportion
+//! to its weight. Packets leave in the order in which the fluid would finish them, as far as the
+//! arrivals are known when a packet must be chosen. The fluid is simulated exactly: at each arrival
+//! its progress and the flows that it still serves are known.
 //!
 //! # Reference
 //! Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM
@@ -26,7 +26,8 @@
 //!
 //! # Complexity
 //! O(log N) for each packet and N flows: a tournament among the heads, and a tree of sums for the
-//! fluid, in which any number of flows may end at once. Changing a flow visits its packets.
+//! fluid, in which any number of flows may end at the same time. Changing a flow visits its
+//! packets.
 //!
 //! # Guarantees
 //! A packet leaves at most one largest packet of the link later than the fluid would have finished

@@ -186,8 +186,8 @@ pub struct Air {
 
 impl Air {
     /// The medium of a physical layer. `rate` is the rate of stations without a rate of their own;
-    /// `qos` says whether frames have the two bytes of QoS control. Frames above `rts` bytes are
-    /// announced by an RTS.
+    /// if `qos`, frames have the two bytes of QoS control. Frames above `rts` bytes are announced
+    /// by an RTS.
     pub fn new(
         timing: &'static Timing,
         rate: Option<u32>,

@@ -29,7 +29,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// No hosts yet. `sources` and `destinations` tell which hosts count.
+    /// No hosts yet. `sources` and `destinations` select the hosts that count.
     pub(super) fn new(sources: bool, destinations: bool) -> Self {
         let table = |counts: bool| counts.then(Table::new);
         Self { sources: table(sources), destinations: table(destinations) }

@@ -238,8 +238,7 @@ impl Tin {
     }
 
     /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. `first` tells whether this dequeue may still inspect a
-    /// decaying queue.
+    /// caller must choose a tin again. If `first`, this dequeue may still inspect a decaying queue.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,
