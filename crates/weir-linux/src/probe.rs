@@ -145,7 +145,7 @@ fn user_namespaces() -> Check {
     match command.output() {
         Ok(output) if output.status.success() => Check::new(name, Status::Ok, "allowed"),
         Ok(output) => {
-            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             let knobs = [
                 (
                     "kernel/apparmor_restrict_unprivileged_userns",
@@ -162,7 +162,7 @@ fn user_namespaces() -> Check {
             let closed = knobs.iter().find(|(path, closed, _)| {
                 read(&format!("/proc/sys/{path}")).as_deref() == Some(*closed)
             });
-            let check = Check::new(name, Status::Missing, format!("refused ({words})"));
+            let check = Check::new(name, Status::Missing, format!("refused ({message})"));
             match closed {
                 Some((_, _, remedy)) => check.remedy(*remedy),
                 None => check,
@@ -267,9 +267,9 @@ fn timers() -> Check {
 fn processors() -> Check {
     let count = thread::available_parallelism().map_or(1, usize::from);
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-    let words =
+    let suffix =
         governor.as_ref().map_or_else(String::new, |governor| format!(", governor {governor}"));
-    let detail = format!("{count} usable{words}");
+    let detail = format!("{count} usable{suffix}");
     if count < 2 {
         let detail =
             format!("{detail}: the link and the programs share one, so packets may be late");

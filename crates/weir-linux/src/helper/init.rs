@@ -157,10 +157,10 @@ impl Init {
         let mut signal = libc::SIGTERM;
         // A stopped process handles SIGTERM only after SIGCONT.
         while signal_all(signal) && (signal != libc::SIGTERM || signal_all(libc::SIGCONT)) {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let remaining = deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
             // The next iteration checks again, so an interruption does not matter.
-            let _ = poll(&mut fds, Some(&timespec(left.max(KILL_POLL))));
+            let _ = poll(&mut fds, Some(&timespec(remaining.max(KILL_POLL))));
             ended += self.reap().1;
             signal = if Instant::now() >= deadline { libc::SIGKILL } else { 0 };
         }

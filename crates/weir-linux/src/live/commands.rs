@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_has_ended_says_so() {
+    fn a_loop_that_has_ended_is_reported() {
         let (inbox, remote) = Inbox::new().unwrap();
         drop(inbox);
         assert_eq!(LiveHandle::new(vec![remote]).rule_counts(), Err(NoAnswer::Ended));

@@ -103,7 +103,7 @@ impl LiveConfig {
         if let Some(worker) = self.more_workers.iter().position(|worker| worker.len() != ports) {
             return Err(ConfigError::WorkerPorts { worker: worker + 1, ports });
         }
-        if self.lanes.iter().any(|lane| lane.passes.len() > MOST_PASSES) {
+        if self.lanes.iter().any(|lane| lane.passes.len() > MAX_PASSES) {
             return Err(ConfigError::TooManyPasses);
         }
         if self.sample_period < MIN_SAMPLE_PERIOD {
@@ -223,7 +223,7 @@ pub enum ConfigError {
         ports: usize,
     },
     /// A lane has more passes than a packet can count.
-    #[error("a lane has more than {MOST_PASSES} passes")]
+    #[error("a lane has more than {MAX_PASSES} passes")]
     TooManyPasses,
     /// The sample period is too short.
     #[error("the sample period is below 100 us; take 100 us or more")]
@@ -250,6 +250,6 @@ pub enum LiveError {
 }
 
 /// Maximum number of passes of a lane.
-const MOST_PASSES: usize = 100;
+const MAX_PASSES: usize = 100;
 const DEFAULT_MEMORY: usize = 512 << 20;
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

@@ -43,7 +43,7 @@ impl Faults {
             if let Some(tap) = &mut tap {
                 tap.event(&event);
             }
-            if self.events.len() == MOST_EVENTS {
+            if self.events.len() == MAX_EVENTS {
                 self.events.pop_front();
             }
             self.events.push_back(event);
@@ -57,4 +57,4 @@ impl Faults {
 
 /// Maximum number of events in a report. The limit bounds the memory, because an interface may go
 /// down and up for years.
-const MOST_EVENTS: usize = 100;
+const MAX_EVENTS: usize = 100;

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn no_peak_of_a_worker_is_told_twice_or_not_at_all() {
+    fn each_peak_of_a_worker_is_reported_exactly_once() {
         let (mut monitor, mut taps, seen) = monitor(2);
         let peak =
             |peak_packets| std::iter::once(LaneSample { peak_packets, ..LaneSample::default() });

@@ -137,7 +137,7 @@ impl Passes {
                 Fate::Pipe(number, resume) => (Action::Pipe(number), resume),
                 Fate::Queue(number, resume) => (Action::Queue(number), resume),
             };
-            if group.journey.hops >= MOST_HOPS {
+            if group.journey.hops >= MAX_HOPS {
                 return lose(packets, &group, DropReason::RuleLoop, at);
             }
             group.journey.hops += 1;
@@ -257,4 +257,4 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
 }
 
 /// Maximum number of times that one packet may enter the engine. This limit ends loops among rules.
-const MOST_HOPS: u8 = 64;
+const MAX_HOPS: u8 = 64;

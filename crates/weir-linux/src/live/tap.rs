@@ -109,8 +109,7 @@ pub(super) fn tap(frames: Frames, lanes: usize, workers: usize) -> (Tap, TapRead
         if frames == Frames::No { (FEW_RECORDS, 0) } else { (RECORDS, FRAME_BYTES / workers) };
     let (records, records_out) = RingBuffer::new(records);
     let (bytes, bytes_out) = RingBuffer::new(bytes);
-    let (samples, samples_out) =
-        RingBuffer::new((lanes * PERIODS).min(MOST_SAMPLES).max(2 * lanes));
+    let (samples, samples_out) = RingBuffer::new((lanes * PERIODS).min(MAX_SAMPLES).max(2 * lanes));
     (
         Tap { records, bytes, samples, frames, missed: 0 },
         TapReader { records: records_out, bytes: bytes_out, samples: samples_out },
@@ -198,4 +197,4 @@ const FEW_RECORDS: usize = 1024;
 /// Maximum number of sample periods that wait for the observer.
 const PERIODS: usize = 256;
 /// Maximum number of lane samples in a ring. It only matters if there are very many lanes.
-const MOST_SAMPLES: usize = 16_384;
+const MAX_SAMPLES: usize = 16_384;

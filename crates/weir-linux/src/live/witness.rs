@@ -245,7 +245,7 @@ fn groups(membership: &str) -> Vec<PathBuf> {
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
         let root = PathBuf::from("/sys/fs/cgroup").join(controllers);
         let mut path = path.trim_start_matches('/');
-        for _ in 0..MOST_LEVELS {
+        for _ in 0..MAX_LEVELS {
             files.push(root.join(path).join("cpu.stat"));
             if path.is_empty() {
                 break;
@@ -268,7 +268,7 @@ const BUSY_PERCENT: u64 = 85;
 /// The unit of `/proc/stat`: `USER_HZ` is 100 on every machine that Weir runs on.
 const TICK: Nanos = Nanos::from_millis(10);
 /// Maximum number of levels of control groups at which limits are read.
-const MOST_LEVELS: usize = 16;
+const MAX_LEVELS: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -327,7 +327,7 @@ mod tests {
                 "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"
             ]
         );
-        assert!(names(&format!("0::{}", "/a".repeat(1000))).len() <= MOST_LEVELS);
+        assert!(names(&format!("0::{}", "/a".repeat(1000))).len() <= MAX_LEVELS);
     }
 
     /// A reading after a quarter of a second in which one worker ran for `ran` and waited for

@@ -270,8 +270,8 @@ pub(crate) fn wait_any<P: AsFd>(
             fds.push(PollFd::new(stopper, PollFlags::IN));
             fds.len() - 1
         });
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = left.map(timespec);
+        let remaining = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = remaining.map(timespec);
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) => return Ok(Wake::Timeout),
             Ok(_) => {}

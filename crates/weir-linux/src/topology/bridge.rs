@@ -40,11 +40,11 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
         let routable = addresses
             .iter()
             .filter(|(ip, _)| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
-        let words: Vec<String> = routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
-        notes.extend(remarks(link, &words));
+        let routable: Vec<String> = routable.map(|(ip, prefix)| format!("{ip}/{prefix}")).collect();
+        notes.extend(remarks(link, &routable));
         let own: Vec<IpAddr> = addresses.iter().map(|(address, _)| *address).collect();
         match user_of(link, &links, &own) {
-            _ if !words.is_empty() => {}
+            _ if !routable.is_empty() => {}
             Some(user) => notes.push(Note::new(format!(
                 "{user} uses {name}: the machine's own IP stack stays on it and answers ARP and \
                  neighbour discovery"

@@ -182,10 +182,10 @@ pub(super) fn start_pasta(
         Ok(true) => Ok(program),
         Ok(false) | Err(_) => {
             program.kill();
-            let mut words = String::new();
+            let mut messages = String::new();
             // pasta's last message is left out if it is not UTF-8.
-            let _ = errors.read_to_string(&mut words);
-            let last = words
+            let _ = errors.read_to_string(&mut messages);
+            let last = messages
                 .lines()
                 .rev()
                 .find(|line| !line.starts_with("Failed to send"))

@@ -48,7 +48,7 @@ impl OpenPort {
     pub(super) fn leading_to(self, inside: &[IpAddr]) -> Entrance {
         let port = self.publish.inside;
         let targets = inside.iter().map(|&address| (address, port).into()).collect();
-        Entrance { socket: self.socket, kind: self.publish.kind(), targets, only: None }
+        Entrance { socket: self.socket, kind: self.publish.kind(), targets, only_client: None }
     }
 }
 

@@ -37,7 +37,7 @@ fn entrances(end: IpAddr, program: Ipv4Addr, server: IpAddr) -> std::io::Result<
     let entrance = |kind| {
         let socket = open(SocketAddr::new(end, DNS), kind)?;
         let targets = vec![SocketAddr::new(server, DNS)];
-        Ok(Entrance { socket, kind, targets, only: Some(program.into()) })
+        Ok(Entrance { socket, kind, targets, only_client: Some(program.into()) })
     };
     [Kind::Datagrams, Kind::Stream].into_iter().map(entrance).collect()
 }

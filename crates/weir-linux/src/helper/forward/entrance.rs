@@ -15,7 +15,7 @@ pub(crate) struct Entrance {
     /// The destinations. If one refuses, the forwarder tries the next one.
     pub(crate) targets: Vec<SocketAddr>,
     /// The only permitted client; `None` permits all.
-    pub(crate) only: Option<IpAddr>,
+    pub(crate) only_client: Option<IpAddr>,
 }
 
 /// What clients send.
@@ -30,6 +30,6 @@ pub(crate) enum Kind {
 impl Entrance {
     /// Whether a client with this address may enter.
     pub(super) fn permits(&self, client: SocketAddr) -> bool {
-        self.only.is_none_or(|only| only == client.ip().to_canonical())
+        self.only_client.is_none_or(|only| only == client.ip().to_canonical())
     }
 }

@@ -47,7 +47,7 @@ struct Entry {
     socket: RawFd,
     kind: Kind,
     targets: Vec<SocketAddr>,
-    only: Option<IpAddr>,
+    only_client: Option<IpAddr>,
 }
 
 /// The forwarder process, as the main process sees it. Dropping it closes the entrances.
@@ -63,16 +63,16 @@ impl Forward {
     pub(crate) fn start(entrances: &[Entrance], netns: &NetNs) -> io::Result<Forward> {
         let (lifeline, helper_end) = UnixStream::pair()?;
         let mut command = command(Role::Forward, helper_end.as_raw_fd());
-        let order: Vec<Entry> = entrances
+        let entries: Vec<Entry> = entrances
             .iter()
             .map(|entrance| Entry {
                 socket: entrance.socket.as_raw_fd(),
                 kind: entrance.kind,
                 targets: entrance.targets.clone(),
-                only: entrance.only,
+                only_client: entrance.only_client,
             })
             .collect();
-        for entry in &order {
+        for entry in &entries {
             keep_open(&mut command, entry.socket);
         }
         // A separate process group, because ^C is meant for the user's program.
@@ -86,7 +86,7 @@ impl Forward {
         drop(helper_end);
         let forward = Forward { child, lifeline: Some(lifeline) };
         if let Some(lifeline) = &forward.lifeline {
-            send(lifeline, &order)?;
+            send(lifeline, &entries)?;
         }
         Ok(forward)
     }
@@ -106,13 +106,13 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let _ = rustix::thread::set_name(c"weir-forward");
     let lifeline = UnixStream::from(socket);
     let work = || {
-        let order: Vec<Entry> = receive(&lifeline)?;
-        let entrances = order.into_iter().map(|entry| {
+        let entries: Vec<Entry> = receive(&lifeline)?;
+        let entrances = entries.into_iter().map(|entry| {
             Ok(Entrance {
                 socket: inherited_descriptor(entry.socket)?,
                 kind: entry.kind,
                 targets: entry.targets,
-                only: entry.only,
+                only_client: entry.only_client,
             })
         });
         let entrances = entrances.collect::<io::Result<Vec<_>>>()?;
@@ -247,10 +247,10 @@ mod tests {
         socket: OwnedFd,
         kind: Kind,
         targets: Vec<SocketAddr>,
-        only: Option<IpAddr>,
+        only_client: Option<IpAddr>,
     ) -> (Forwarder, UnixStream) {
         let (lifeline, theirs) = UnixStream::pair().unwrap();
-        let entrance = Entrance { socket, kind, targets, only };
+        let entrance = Entrance { socket, kind, targets, only_client };
         (Forwarder::new(vec![entrance], theirs.into()).unwrap(), lifeline)
     }
 
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_goes_to_the_first_destination_that_accepts_and_too_many_are_reset() {
-        let (entrance, door) = listen();
+    fn a_connection_goes_to_the_first_accepting_destination_and_above_the_limit_is_reset() {
+        let (entrance, address) = listen();
         let (server, open) = listen();
         let closed = listen().1;
         let (mut forwarder, _lifeline) =
             forwarder(entrance.into(), Kind::Stream, vec![closed, open], None);
         forwarder.streams.set_limit(1);
-        let mut first = TcpStream::connect(door).unwrap();
+        let mut first = TcpStream::connect(address).unwrap();
         first.write_all(b"question").unwrap();
         let mut accepted = None;
         until(&mut forwarder, |_| {
@@ -294,7 +294,7 @@ mod tests {
             heard.extend_from_slice(&buffer[..length]);
             heard == b"answer"
         });
-        let mut second = TcpStream::connect(door).unwrap();
+        let mut second = TcpStream::connect(address).unwrap();
         second.set_nonblocking(true).unwrap();
         until(&mut forwarder, |_| {
             second.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset)
@@ -303,11 +303,12 @@ mod tests {
 
     #[test]
     fn a_client_that_is_not_permitted_is_reset() {
-        let (entrance, door) = listen();
+        let (entrance, address) = listen();
         let (_server, open) = listen();
-        let only = Some("127.0.0.2".parse().unwrap());
-        let (mut forwarder, _lifeline) = forwarder(entrance.into(), Kind::Stream, vec![open], only);
-        let mut client = TcpStream::connect(door).unwrap();
+        let only_client = Some("127.0.0.2".parse().unwrap());
+        let (mut forwarder, _lifeline) =
+            forwarder(entrance.into(), Kind::Stream, vec![open], only_client);
+        let mut client = TcpStream::connect(address).unwrap();
         client.set_nonblocking(true).unwrap();
         until(&mut forwarder, |_| {
             client.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset)
@@ -317,7 +318,7 @@ mod tests {
     #[test]
     fn clients_of_datagrams_get_their_answers_and_the_longest_silent_client_makes_room() {
         let entrance = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let door = entrance.local_addr().unwrap();
+        let address = entrance.local_addr().unwrap();
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         server.set_nonblocking(true).unwrap();
         let targets = vec![server.local_addr().unwrap()];
@@ -326,7 +327,7 @@ mod tests {
         for text in [&b"one"[..], b"two", b"three"] {
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
             client.set_nonblocking(true).unwrap();
-            client.send_to(text, door).unwrap();
+            client.send_to(text, address).unwrap();
             let mut buffer = [0; 99];
             until(&mut forwarder, |_| {
                 server
