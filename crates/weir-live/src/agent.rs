@@ -532,6 +532,8 @@ fn keep(
     outbox: SyncSender<Message>,
 ) -> io::Result<JoinHandle<()>> {
     let over = Arc::clone(over);
+    // The engine's answer releases the container. Its first packet must not overtake the thread.
+    session.shape();
     std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
         let end = session.hold(&over);
         // The packets already pass unshaped, so an error at the end of the loop no longer matters.

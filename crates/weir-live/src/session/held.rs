@@ -44,7 +44,7 @@ pub enum HoldEnd {
 
 impl HeldSite {
     /// Redirects the packets of all interfaces of a site that are up and carry Ethernet frames. The
-    /// packets pass unshaped until [`LiveSession::hold`].
+    /// packets pass unshaped until [`LiveSession::shape`].
     ///
     /// # Errors
     /// The site cannot be attached; its traffic is then as before.
@@ -135,6 +135,14 @@ impl HeldSite {
 }
 
 impl LiveSession<HeldSite> {
+    /// Lets the redirection be in force, if the loop answers. It lapses after 0.6 s unless
+    /// [`Self::hold`] goes on with it: packets then pass unshaped.
+    pub fn shape(&self) {
+        if self.control.counters().is_ok() {
+            self.place.beat();
+        }
+    }
+
     /// Shapes the site until `over` is set, the site vanishes, its interfaces change, or the loop
     /// fails. Unparking the thread lets it notice `over` at once. When this function returns, all
     /// packets pass unshaped. If the site still exists, the packets inside have arrived unless that
@@ -150,9 +158,7 @@ impl LiveSession<HeldSite> {
                 break HoldEnd::Failed;
             }
             // Without a heartbeat packets soon pass unshaped, so a loop that hangs does no harm.
-            if self.control.counters().is_ok() {
-                self.place.beat();
-            }
+            self.shape();
             if looked.elapsed() >= LOOK_EVERY {
                 looks = looks.wrapping_add(1);
                 if let Some(end) = self.place.look(looks.is_multiple_of(CLOSELY_EVERY)) {
