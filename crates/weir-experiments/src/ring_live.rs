@@ -223,6 +223,9 @@ fn quantity(runs: &[Delays], value: fn(&Delays) -> f64) -> Quantity {
     Quantity::of_runs(&runs.iter().map(value).collect::<Vec<_>>())
 }
 
+/// The claim's words, the case that shows the effect, the case without it, and what is compared.
+type Effect = (&'static str, usize, usize, fn(&Delays) -> f64);
+
 fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
     let mut agree = Claim::new(
         "simulation agrees with experiment (mean delays within 10 %; the limit is ours)",
@@ -235,7 +238,7 @@ fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
         agree = agree.expect(format!("{}: difference in %", case.0), far, Range::up_to(10.0));
     }
     let mut claims = vec![agree];
-    let effects: [(&str, usize, usize, fn(&Delays) -> f64); 5] = [
+    let effects: [Effect; 5] = [
         ("the delay grows with the ring", 1, 0, |d| d.mean),
         ("the delay depends on the size of packets", 1, 2, |d| d.mean),
         ("the delay is longer without DQL", 1, 3, |d| d.mean),
