@@ -135,9 +135,10 @@ fn ends(lab: &Lab) {
     assert!(listed.stdout.contains("job") && listed.stdout.contains("web.down"), "{listed:?}");
     let changed = lab.weir(["change", "job", "web.down", "delay 70ms"]);
     assert_eq!(changed.code, 0, "{changed:?}");
-    // A container that starts again is shaped again.
-    let restarted = "docker restart -t 0 $(docker ps -q --filter name=db)";
-    docker.must(restarted);
+    // A container that starts again is shaped again. Its links exist before its program runs.
+    let listed = "docker ps -q --filter name=db";
+    until("the container of db runs", || !docker.must(listed).stdout.is_empty());
+    docker.must(&format!("docker restart -t 0 $({listed})"));
     until("db is shaped again", || running.stderr().matches("db is shaped").count() == 2);
     let stopped = lab.weir(["stop", "job"]);
     assert_eq!(stopped.code, 0, "{stopped:?}");
