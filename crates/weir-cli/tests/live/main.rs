@@ -2,12 +2,14 @@
 //!
 //! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
 //! at a time. Tests that measure shares and rates under small loads run five at a time. Tests that
-//! mostly wait, for processes to end and files to appear, run eight at a time. Each test runs in a
-//! process of its own. As root, the process first moves into its own network and mount namespaces,
-//! so that a fault cannot affect the machine. As an ordinary user, the tests rely on user
-//! namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
+//! mostly wait, for processes to end and files to appear, run eight at a time. A measurement that
+//! fails while the machine pauses is repeated, at most twice, and the output says so. Each test
+//! runs in a process of its own. As root, the process first moves into its own network and mount
+//! namespaces, so that a fault cannot affect the machine. As an ordinary user, the tests rely on
+//! user namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
 //! `SKIPPED: REASON` on stderr and in the file that `WEIR_SKIP_LOG` names. If a filter is given,
-//! all matching tests run one after another in one process.
+//! all matching tests run one after another in one process. `WEIR_LIVE_GROUPS` names the groups to
+//! run, separated by commas; by default all run.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -31,6 +33,7 @@ mod links;
 mod nested;
 mod outputs;
 mod owners;
+mod pauses;
 mod programs;
 mod publish;
 mod record;
@@ -55,23 +58,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
 
+use crate::pauses::PauseWatch;
+
 /// Environment variable that tells a process of this program which test of which group to run:
 /// `shaped 7`.
 const TEST: &str = "WEIR_LIVE_TEST";
+/// Environment variable with the names of the groups to run.
+const CHOSEN: &str = "WEIR_LIVE_GROUPS";
 
 /// A group of tests, of which the same number run at a time.
 struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
     at_once: usize,
+    /// Maximum number of runs of a test. Only a failure while the machine paused is repeated.
+    most_runs: usize,
     tests: fn() -> Vec<Trial>,
 }
 
-const GROUPS: [Group; 4] = [
-    Group { name: "timed", at_once: 1, tests: timed },
-    Group { name: "compared", at_once: 2, tests: compared },
-    Group { name: "shaped", at_once: 5, tests: shaped },
-    Group { name: "waiting", at_once: 8, tests: waiting },
+static GROUPS: [Group; 4] = [
+    Group { name: "timed", at_once: 1, most_runs: 3, tests: timed },
+    Group { name: "compared", at_once: 2, most_runs: 3, tests: compared },
+    Group { name: "shaped", at_once: 5, most_runs: 3, tests: shaped },
+    Group { name: "waiting", at_once: 8, most_runs: 1, tests: waiting },
 ];
 
 fn main() -> ExitCode {
@@ -92,8 +101,15 @@ fn main() -> ExitCode {
         let tests = GROUPS.iter().flat_map(|group| (group.tests)()).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
+    let groups = match chosen(std::env::var(CHOSEN).ok().as_deref()) {
+        Ok(groups) => groups,
+        Err(name) => {
+            eprintln!("{CHOSEN}: there is no group '{name}'");
+            return ExitCode::FAILURE;
+        }
+    };
     // Every group runs, also after a failure.
-    let failed = GROUPS.iter().map(side_by_side).filter(|passed| !passed).count();
+    let failed = groups.into_iter().map(side_by_side).filter(|passed| !passed).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -152,6 +168,17 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
+/// The groups that a list names, in their own order; all groups without a list. An unknown name is
+/// the error.
+fn chosen(list: Option<&str>) -> Result<Vec<&'static Group>, &str> {
+    let Some(list) = list else { return Ok(GROUPS.iter().collect()) };
+    let names: Vec<&str> = list.split(',').collect();
+    match names.iter().find(|name| GROUPS.iter().all(|group| group.name != **name)) {
+        Some(unknown) => Err(unknown),
+        None => Ok(GROUPS.iter().filter(|group| names.contains(&group.name)).collect()),
+    }
+}
+
 /// The group of the only test of this process, and the test's number, if this process runs one.
 fn own_test() -> Option<(&'static Group, usize)> {
     let value = std::env::var(TEST).ok()?;
@@ -164,10 +191,23 @@ fn own_test() -> Option<(&'static Group, usize)> {
 /// each process when it has ended. Returns whether all tests passed.
 fn side_by_side(group: &Group) -> bool {
     let program = std::env::current_exe().expect("this program has a path");
-    let run = |number: usize| -> Output {
+    let start = |number: usize| -> Output {
         let mut command = Command::new(&program);
         command.args(std::env::args_os().skip(1)).env(TEST, format!("{} {number}", group.name));
         command.output().expect("this program can be started")
+    };
+    let run = |number: usize| -> Output {
+        for _ in 1..group.most_runs {
+            let watch = PauseWatch::start();
+            let output = start(number);
+            let pauses = watch.end();
+            if output.status.success() || !pauses.matter() {
+                return output;
+            }
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            eprintln!("{} {number} runs again: {pauses}", group.name);
+        }
+        start(number)
     };
     let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
     // The lock also keeps the outputs of two tests apart.
