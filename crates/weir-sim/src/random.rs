@@ -66,10 +66,10 @@ impl Draws {
 
     /// An index, drawn with these weights. At least one weight must be above 0.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
-        let mut left = self.unit() * weights.iter().sum::<f64>();
+        let mut remaining = self.unit() * weights.iter().sum::<f64>();
         for (index, weight) in weights.iter().enumerate() {
-            left -= weight;
-            if left <= 0.0 && *weight > 0.0 {
+            remaining -= weight;
+            if remaining <= 0.0 && *weight > 0.0 {
                 return index;
             }
         }
@@ -135,7 +135,7 @@ impl Variable {
             Self::LogNormal { mu, sigma } => draws.log_normal(mu, sigma),
             Self::Empirical(ref cdf) => cdf.draw(draws),
             Self::Within(ref variable, low, high) => {
-                for _ in 0..MOST_AGAIN {
+                for _ in 0..MAX_REDRAWS {
                     let value = variable.draw(draws);
                     if (low..=high).contains(&value) {
                         return value;
@@ -246,7 +246,7 @@ impl Cdf {
         for &mut ((value, ref mut p), number) in &mut points {
             *p /= scale;
             // This form of the comparison also rejects NaN.
-            if !(value >= before.0 && value <= MOST_VALUE && *p >= before.1 && *p <= 1.0) {
+            if !(value >= before.0 && value <= MAX_VALUE && *p >= before.1 && *p <= 1.0) {
                 return Err(CdfError::Order(number));
             }
             before = (value, *p);
@@ -308,9 +308,9 @@ pub fn nanos(ns: f64) -> Nanos {
 }
 
 /// Maximum number of draws of a value that must be within bounds.
-const MOST_AGAIN: u32 = 1000;
+const MAX_REDRAWS: u32 = 1000;
 /// The largest value of a distribution.
-const MOST_VALUE: f64 = 1e15;
+const MAX_VALUE: f64 = 1e15;
 
 #[cfg(test)]
 mod tests {

@@ -82,7 +82,7 @@ impl Topology {
             return Ok(ports.iter().map(|&port| port as usize).collect());
         }
         if !self.trees.contains_key(&(from as u32)) {
-            if self.trees.len() * self.is_host.len() > MOST_KEPT {
+            if self.trees.len() * self.is_host.len() > MAX_KEPT {
                 self.trees.clear();
             }
             let tree = self.tree(from, false);
@@ -164,4 +164,4 @@ impl Topology {
 
 const NONE: u32 = u32::MAX;
 /// The largest number of tree entries that are kept.
-const MOST_KEPT: usize = 16_000_000;
+const MAX_KEPT: usize = 16_000_000;

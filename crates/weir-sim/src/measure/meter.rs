@@ -70,7 +70,7 @@ impl Meter {
         let looks = u64::from(settings.looks.clamp(1, 1000));
         let asked = settings.interval.0.max(looks);
         let samples = (end.since(network.now()).0 / asked).saturating_mul((ports + groups) as u64);
-        let interval = Nanos(asked.saturating_mul(samples.div_ceil(MOST_SAMPLES).max(1)));
+        let interval = Nanos(asked.saturating_mul(samples.div_ceil(MAX_SAMPLES).max(1)));
         let mut meter = Self {
             start: network.now(),
             interval,
@@ -220,4 +220,4 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
 
 /// Maximum number of intervals, summed over all ports and groups; they take about 60 MB. A run that
 /// would exceed it gets longer intervals.
-const MOST_SAMPLES: u64 = 500_000;
+const MAX_SAMPLES: u64 = 500_000;

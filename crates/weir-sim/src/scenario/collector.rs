@@ -64,7 +64,7 @@ impl<'a> Collector<'a> {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None => error.label(format!("no {what} has this name")),
         };
-        let error = if known.is_empty() || known.len() > MOST_SHOWN {
+        let error = if known.is_empty() || known.len() > MAX_SHOWN {
             error
         } else {
             error.help(format!("there are: {}", known.join(", ")))
@@ -277,4 +277,4 @@ fn explain(message: &str) -> Explained {
 }
 
 /// The largest number of names that a message lists.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;

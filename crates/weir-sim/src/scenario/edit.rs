@@ -460,7 +460,7 @@ rate = "5Mbit/s""#;
     }
 
     #[test]
-    fn keys_that_are_not_there_are_added_to_their_tables() {
+    fn missing_keys_are_added_to_their_tables() {
         assert_eq!(changed(&[("runs", "5")]), ["runs = 5"]);
         assert_eq!(changed(&[("link[0].scheduler", "fq_codel")]), ["scheduler = \"fq_codel\""]);
         assert_eq!(

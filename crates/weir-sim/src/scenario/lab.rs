@@ -162,7 +162,7 @@ fn health(keys: &HealthKeys, collector: &mut Collector<'_>) -> Option<Health> {
         "a number of retries",
         DEFAULT_RETRIES,
         1,
-        MOST_RETRIES,
+        MAX_RETRIES,
     ) as u32;
     let command = words(&keys.command, collector);
     Some(Health { command: command?, interval: interval?, timeout: timeout?, retries })
@@ -261,7 +261,7 @@ const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(500);
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(2);
 const DEFAULT_RETRIES: i64 = 20;
 /// Maximum value of `retries`.
-const MOST_RETRIES: i64 = 10_000;
+const MAX_RETRIES: i64 = 10_000;
 
 #[cfg(test)]
 mod tests {

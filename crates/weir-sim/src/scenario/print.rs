@@ -49,7 +49,7 @@ pub fn summary(scenario: &Scenario) -> String {
         }
     }
     programs(&mut out, scenario);
-    for link in scenario.links.iter().take(MOST_LINES) {
+    for link in scenario.links.iter().take(MAX_LINES) {
         for (side, direction) in link.directions.iter().enumerate() {
             let words = direction.words();
             let words = if words.is_empty() { "perfect" } else { &words };
@@ -72,7 +72,7 @@ pub fn summary(scenario: &Scenario) -> String {
     }
     let mut topology =
         Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
-    for traffic in scenario.traffic.iter().take(MOST_LINES) {
+    for traffic in scenario.traffic.iter().take(MAX_LINES) {
         let [from, to] = [&traffic.from, &traffic.to]
             .map(|nodes| listed(&nodes.iter().map(|&node| name(node)).collect::<Vec<_>>()));
         let flows = traffic.flows();
@@ -106,7 +106,7 @@ fn programs(out: &mut String, scenario: &Scenario) {
         .iter()
         .filter_map(|node| Some((&node.name, node.program.as_ref()?)))
         .collect();
-    for (host, program) in all.iter().take(MOST_LINES) {
+    for (host, program) in all.iter().take(MAX_LINES) {
         let what = match &program.root {
             Root::Machine => String::new(),
             Root::Directory { path, .. } => format!(" in {path}"),
@@ -137,18 +137,18 @@ fn programs(out: &mut String, scenario: &Scenario) {
 /// A list of names, shortened if there are many.
 fn listed(names: &[&str]) -> String {
     match names.len() {
-        0..=MOST_NAMES => names.join(", "),
-        all => format!("{}, … {all} in all", names[..MOST_NAMES].join(", ")),
+        0..=MAX_NAMES => names.join(", "),
+        all => format!("{}, … {all} in all", names[..MAX_NAMES].join(", ")),
     }
 }
 
 fn more(out: &mut String, lines: usize) {
-    if lines > MOST_LINES {
-        let _ = writeln!(out, "… {} more", lines - MOST_LINES);
+    if lines > MAX_LINES {
+        let _ = writeln!(out, "… {} more", lines - MAX_LINES);
     }
 }
 
 /// Maximum number of names in a line.
-const MOST_NAMES: usize = 12;
+const MAX_NAMES: usize = 12;
 /// Maximum number of links, and of traffic entries, in the summary.
-const MOST_LINES: usize = 100;
+const MAX_LINES: usize = 100;

@@ -37,9 +37,9 @@ impl Supply {
 
     /// The next bytes to write, up to `room`.
     pub(super) fn next(&self, room: usize) -> &'static [u8] {
-        let left = usize::try_from(self.total - self.written).unwrap_or(usize::MAX);
+        let remaining = usize::try_from(self.total - self.written).unwrap_or(usize::MAX);
         let start = (self.written % PERIOD as u64) as usize;
-        &PATTERN[start..start + left.min(room).min(PATTERN.len() - PERIOD)]
+        &PATTERN[start..start + remaining.min(room).min(PATTERN.len() - PERIOD)]
     }
 
     pub(super) fn wrote(&mut self, bytes: usize) {

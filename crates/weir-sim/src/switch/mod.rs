@@ -139,10 +139,10 @@ impl Default for SwitchConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// There are more ports than the configuration has, or than a switch may have.
-    #[error("{0} ports are too many: the switch has {1}, and at most {MOST_PORTS}")]
+    #[error("{0} ports are too many: the switch has {1}, and at most {MAX_PORTS}")]
     Ports(usize, u16),
     /// The size of a queue is zero or too large.
-    #[error("`{0}` must be 1..{MOST_PACKETS} packets")]
+    #[error("`{0}` must be 1..{MAX_PACKETS} packets")]
     Places(&'static str),
     /// The batch is larger than the interface's queue.
     #[error("`batch` must be 1..{0}, at most what the interface holds")]
@@ -156,7 +156,7 @@ pub enum SwitchError {
     )]
     TwoPipelines,
     /// There are more match-action stages than a pipeline has.
-    #[error("{0} match-action stages are too many: a pipeline has at most {MOST_STAGES}")]
+    #[error("{0} match-action stages are too many: a pipeline has at most {MAX_STAGES}")]
     Stages(usize),
     /// A stage takes no time or too long.
     #[error("`{0}` must be 1ns..1s for each packet")]
@@ -264,8 +264,8 @@ impl SwitchConfig {
     }
 
     fn parts(&self) -> Result<Parts, SwitchError> {
-        if self.ports == 0 || self.ports > MOST_PORTS {
-            return Err(SwitchError::Ports(usize::from(self.ports), self.ports.min(MOST_PORTS)));
+        if self.ports == 0 || self.ports > MAX_PORTS {
+            return Err(SwitchError::Ports(usize::from(self.ports), self.ports.min(MAX_PORTS)));
         }
         let places = [
             ("input_buffer", self.input_buffer),
@@ -274,7 +274,7 @@ impl SwitchConfig {
             ("interface", self.interface),
         ];
         if let Some((name, _)) =
-            places.into_iter().find(|(_, places)| !(1..=MOST_PACKETS).contains(places))
+            places.into_iter().find(|(_, places)| !(1..=MAX_PACKETS).contains(places))
         {
             return Err(SwitchError::Places(name));
         }
@@ -320,7 +320,7 @@ impl SwitchConfig {
             }
             _ => {}
         }
-        if self.stages.len() > MOST_STAGES {
+        if self.stages.len() > MAX_STAGES {
             return Err(SwitchError::Stages(self.stages.len()));
         }
         let allowed = |time: &Time| (Nanos(1)..=LONGEST_STAGE).contains(&time.0);
@@ -398,7 +398,7 @@ impl SwitchConfig {
         let separate = parts.manager.row().parameter(RANK).is_some()
             && !self.keep_order
             && parts.program.as_ref().is_some_and(|program| !program.row().traits.knows_flows);
-        let limit = if separate { MOST_PACKETS } else { self.queue };
+        let limit = if separate { MAX_PACKETS } else { self.queue };
         let queue = |priority| FlowsetConfig {
             mask: mask(separate, parts.manager.row().name),
             limit: Some(QueueLimit::Packets(limit)),
@@ -462,7 +462,7 @@ const RANK: &str = "rank";
 /// Packets per second of the pipeline if nothing is configured.
 const DEFAULT_PIPELINE: u64 = 100_000;
 /// Maximum number of match-action stages, as in the published switch.
-const MOST_STAGES: usize = 12;
+const MAX_STAGES: usize = 12;
 /// The longest time for which a stage may hold a packet.
 const LONGEST_STAGE: Nanos = Nanos::from_secs(1);
 /// The random stream of an output's readings of the time.
@@ -474,9 +474,9 @@ const CLASSES: u32 = 8;
 /// inside, the later packet stays behind it.
 const SEPARATE: u32 = 4096;
 /// Maximum number of ports, such that a port number and the number of its queue fit into one field.
-const MOST_PORTS: u16 = 1024;
+const MAX_PORTS: u16 = 1024;
 /// Maximum number of packets in a queue.
-const MOST_PACKETS: u32 = 1_000_000;
+const MAX_PACKETS: u32 = 1_000_000;
 /// The time after which the device reports an incomplete batch.
 const LONGEST_BATCH: Nanos = Nanos::from_secs(1);
 

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_say_when_the_application_was_the_limit() {
+    fn samples_report_whether_the_application_was_the_limit() {
         let mut rate = Rate::default();
         rate.limit(0);
         let (limited, now) = (rate.send(Nanos(1), true), Nanos(1));

@@ -177,7 +177,7 @@ fn on_off(spec: &spec::OnOff) -> Checked<OpenLoop> {
         })
     };
     let (on, off) = (period("on", spec.on)?, period("off", spec.off)?);
-    if f64::from(len) * 8e9 / spec.rate.bps() as f64 > spec.on.ns() as f64 * MOST_PERIODS {
+    if f64::from(len) * 8e9 / spec.rate.bps() as f64 > spec.on.ns() as f64 * MAX_PERIODS {
         return refuse(
             "on",
             Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"),
@@ -192,7 +192,7 @@ fn on_off(spec: &spec::OnOff) -> Checked<OpenLoop> {
 fn markov(spec: &spec::Markov) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
     let needs = spec.states.len();
-    if !(1..=MOST_STATES).contains(&needs) {
+    if !(1..=MAX_STATES).contains(&needs) {
         return refuse("states", Reason::Range("there are from 1 to 1000 states"));
     }
     let states = spec
@@ -332,6 +332,6 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<OpenLoop> {
 /// Bytes of the IP, UDP and RTP headers.
 const RTP_HEADER: u8 = 40;
 /// Maximum number of states of a Markov chain.
-const MOST_STATES: usize = 1000;
+const MAX_STATES: usize = 1000;
 /// Maximum number of on periods that one packet may take.
-const MOST_PERIODS: f64 = 1000.0;
+const MAX_PERIODS: f64 = 1000.0;

@@ -180,7 +180,7 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<TransportT
         (None, None) => spec.rate.map(|rate| rate.bps() as f64),
     };
     let arrivals = if let Some(users) = spec.users {
-        let users = number("users", u64::from(users), MOST_USERS)? as u32;
+        let users = number("users", u64::from(users), MAX_USERS)? as u32;
         Arrivals::Closed(thinking(spec.think.unwrap_or_default()), users)
     } else {
         let per_second = match bps {
@@ -207,7 +207,7 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<TransportT
 
 pub(super) fn requests(spec: &spec::Requests, files: &dyn Files) -> Checked<TransportTraffic> {
     let habits = Habits { sizes: sizes("sizes", &spec.sizes, files)?, think: thinking(spec.think) };
-    let users = number("users", spec.users.into(), MOST_USERS)? as u32;
+    let users = number("users", spec.users.into(), MAX_USERS)? as u32;
     Ok(TransportTraffic::Requests {
         habits,
         users,
@@ -284,4 +284,4 @@ fn number(setting: &'static str, number: u64, most: u64) -> Checked<u64> {
 const WEB_SEARCH: &str = include_str!("../../data/web-search.csv");
 const DATA_MINING: &str = include_str!("../../data/data-mining.csv");
 /// Maximum number of users of one traffic entry.
-const MOST_USERS: u64 = 100_000;
+const MAX_USERS: u64 = 100_000;

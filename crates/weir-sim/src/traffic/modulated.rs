@@ -94,7 +94,7 @@ impl Process for Modulated {
             }
             need -= credit;
             gap += self.remaining;
-            if gap > LONGEST || changes > MOST_CHANGES {
+            if gap > LONGEST || changes > MAX_CHANGES {
                 return None;
             }
             self.state = draws.weighted(next);
@@ -109,7 +109,7 @@ impl Process for Modulated {
 /// The length of the silence that ends the source, ns. It is longer than any scenario.
 const LONGEST: f64 = 366.0 * 86_400e9;
 /// The source ends after this number of state changes without enough credit for a packet.
-const MOST_CHANGES: u32 = 10_000_000;
+const MAX_CHANGES: u32 = 10_000_000;
 
 #[cfg(test)]
 mod tests {

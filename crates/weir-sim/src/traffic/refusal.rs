@@ -85,7 +85,7 @@ pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
 /// Checks the length of a packet, in network-layer bytes.
 pub(super) fn length(setting: &'static str, size: Size) -> Checked<u32> {
     match u32::try_from(size.0) {
-        Ok(len @ LEAST_PACKET..=MOST_PACKET) => Ok(len),
+        Ok(len @ LEAST_PACKET..=MAX_PACKET) => Ok(len),
         _ => refuse(setting, Reason::Range("a packet has from 28 bytes, its headers, to 65535")),
     }
 }
@@ -97,4 +97,4 @@ pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
 
 /// The length of a packet that consists of IPv4 and UDP headers only.
 const LEAST_PACKET: u32 = 28;
-const MOST_PACKET: u32 = 65_535;
+const MAX_PACKET: u32 = 65_535;

@@ -43,7 +43,7 @@ pub enum TraceError {
     #[error("no packet in it")]
     Empty,
     /// There are too many packets.
-    #[error("more than {MOST_PACKETS} packets")]
+    #[error("more than {MAX_PACKETS} packets")]
     Many,
 }
 
@@ -105,7 +105,7 @@ impl Trace {
     fn of(packets: Vec<(Nanos, u32)>) -> Result<Self, TraceError> {
         match packets.len() {
             0 => Err(TraceError::Empty),
-            MOST_PACKETS.. => Err(TraceError::Many),
+            MAX_PACKETS.. => Err(TraceError::Many),
             _ => Ok(Self(packets.into())),
         }
     }
@@ -264,7 +264,7 @@ impl Process for Replay {
 }
 
 /// Maximum number of packets of a trace. Each takes 16 bytes of memory.
-const MOST_PACKETS: usize = 50_000_000;
+const MAX_PACKETS: usize = 50_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -134,7 +134,7 @@ fn a_trace_arrives_at_its_times_with_its_lengths() {
 }
 
 #[test]
-fn packets_carry_what_the_settings_say() {
+fn packets_carry_the_fields_of_the_settings() {
     let packets = arrivals(
         "kind = 'cbr'\nrate = '1M'\nsize = '500B'\necn = 'ect1'\ndeadline = '20us'\nstop = '1s'",
         Nanos::from_secs(9),

@@ -32,7 +32,7 @@ fn modes(model: &mut Model, end: Nanos) -> Vec<(Mode, Nanos)> {
 }
 
 #[test]
-fn states_follow_each_other_as_the_draft_says() {
+fn states_follow_each_other_as_in_the_draft() {
     let mut model = model();
     let seen = modes(&mut model, Nanos::from_secs(25));
     let order: Vec<Mode> = seen.iter().map(|&(mode, _)| mode).collect();
