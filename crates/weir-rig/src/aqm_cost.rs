@@ -230,9 +230,9 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
         let begin = clock();
         self.pairs(plan.pairs);
         let end = clock();
-        let left = self.queues.packets() as u64;
+        let remaining = self.queues.packets() as u64;
         let mut counts = std::hint::black_box(self.counts);
-        counts.dropped = (before + counts.offered).saturating_sub(counts.delivered + left);
+        counts.dropped = (before + counts.offered).saturating_sub(counts.delivered + remaining);
         (counts, end.saturating_sub(begin))
     }
 

@@ -223,7 +223,7 @@ impl Search<'_> {
 
     /// Measures a pattern.
     fn scored(&self, pattern: Pattern) -> Scored {
-        let Some(trace) = self.space.trace(&pattern, MOST_PACKETS) else {
+        let Some(trace) = self.space.trace(&pattern, MAX_PACKETS) else {
             return Scored::default();
         };
         let (_, score, worst) = self.worst(&trace);
@@ -251,7 +251,7 @@ impl Search<'_> {
     /// The worst pattern as a trace. The trace ends with the worst interval if the score stays the
     /// same.
     fn found(&self, at: &State) -> Found {
-        let whole = self.space.trace(&at.best.pattern, MOST_PACKETS);
+        let whole = self.space.trace(&at.best.pattern, MAX_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
         let Some(whole) = whole else { unreachable!("a trace without arrivals is one") };
         let until = |end: u64| {
@@ -297,4 +297,4 @@ const ALLOWANCE: i64 = 20;
 /// The number of tries between two saves of the state, each followed by a call of `watch`.
 const STEPS: u64 = 32;
 /// The maximum number of packets in a pattern.
-const MOST_PACKETS: usize = 40_000;
+const MAX_PACKETS: usize = 40_000;

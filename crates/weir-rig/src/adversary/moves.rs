@@ -38,12 +38,12 @@ impl Space {
                 let (a, b) = (Self::pick(random, acts.len()), Self::pick(random, acts.len()));
                 acts.swap(a, b);
             }
-            2 if !acts.is_empty() && acts.len() < MOST_ACTS => {
+            2 if !acts.is_empty() && acts.len() < MAX_ACTS => {
                 let mut twin = acts[Self::pick(random, acts.len())];
                 self.change_act(&mut twin, worst, random);
                 acts.push(twin);
             }
-            _ if acts.len() < MOST_ACTS => {
+            _ if acts.len() < MAX_ACTS => {
                 let group = Self::pick(random, self.groups().len()) as u32;
                 let count = self.groups()[group as usize].count;
                 let (first, count) =
@@ -127,4 +127,4 @@ fn near(worst: (u64, u64), random: &mut Stream) -> u64 {
         .saturating_sub([0, 1, 64, 1500][Space::pick(random, 4)])
 }
 
-const MOST_ACTS: usize = 40;
+const MAX_ACTS: usize = 40;

@@ -71,7 +71,7 @@ impl Space {
         let group = &self.groups()[act.group as usize];
         act.first = act.first.min(group.count - 1);
         act.count = act.count.clamp(1, group.count - act.first);
-        act.packets = act.packets.clamp(1, MOST_PACKETS_OF_FLOW);
+        act.packets = act.packets.clamp(1, MAX_PACKETS_OF_FLOW);
         act.at = act.at.min(LATEST);
         act.gap = act.gap.min(LARGEST_GAP);
         act.len = match group.lengths {
@@ -195,4 +195,4 @@ impl Space {
 /// The latest start of an act, in bytes of the link: the time of some 45,000 packets of 1500 bytes.
 const LATEST: u64 = 1 << 26;
 const LARGEST_GAP: u32 = 1 << 20;
-const MOST_PACKETS_OF_FLOW: u32 = 4096;
+const MAX_PACKETS_OF_FLOW: u32 = 4096;

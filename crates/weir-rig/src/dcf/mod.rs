@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_medium_carries_what_bianchis_model_says() {
+    fn the_throughput_is_near_bianchis_model() {
         for stations in STATIONS {
             for settings in [
                 &[][..],

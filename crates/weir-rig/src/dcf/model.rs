@@ -133,7 +133,7 @@ fn fixed_point(classes: &[Class]) -> Vec<f64> {
 /// The probability that an attempt of class `k` collides.
 fn collides(classes: &[Class], sends: &[f64], k: usize) -> f64 {
     let (mut reached, mut alone, mut weight) = (0.0, 0.0, 1.0);
-    for slot in 0..MOST_SLOTS {
+    for slot in 0..MAX_SLOTS {
         if weight < NEGLIGIBLE {
             break;
         }
@@ -160,7 +160,7 @@ fn silence(classes: &[Class], sends: &[f64], slot: usize, counts: impl Fn(usize)
 fn periods(classes: &[Class], sends: &[f64], gap: f64, slot_us: f64) -> Computed {
     let mut wins = vec![0.0; classes.len()];
     let (mut us, mut weight) = (gap, 1.0);
-    for slot in 0..MOST_SLOTS {
+    for slot in 0..MAX_SLOTS {
         if weight < NEGLIGIBLE {
             break;
         }
@@ -221,7 +221,7 @@ const ITERATIONS: u32 = 400;
 const DAMPING: f64 = 0.2;
 /// The largest number of slots after a transmission. The model leaves out slots that are reached
 /// with a probability below `NEGLIGIBLE`.
-const MOST_SLOTS: usize = 100_000;
+const MAX_SLOTS: usize = 100_000;
 const NEGLIGIBLE: f64 = 1e-12;
 /// Retries that count as unbounded.
 const UNBOUNDED: u32 = 200;

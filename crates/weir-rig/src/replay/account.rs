@@ -286,13 +286,13 @@ impl Account {
 fn level(offered: &[u64], total: u64) -> f64 {
     let mut needs = offered.to_vec();
     needs.sort_unstable();
-    let mut left = total as f64;
+    let mut remaining = total as f64;
     for (index, &need) in needs.iter().enumerate() {
-        let each = left / (needs.len() - index) as f64;
+        let each = remaining / (needs.len() - index) as f64;
         if need as f64 >= each {
             return each;
         }
-        left -= need as f64;
+        remaining -= need as f64;
     }
     needs.last().map_or(0.0, |&need| need as f64)
 }

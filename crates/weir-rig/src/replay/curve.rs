@@ -51,7 +51,7 @@ impl Curve {
 
     fn at(&mut self, at: u64) -> &mut Point {
         let at = at.min(LATEST);
-        while at / self.period >= MOST_POINTS as u64 {
+        while at / self.period >= MAX_POINTS as u64 {
             self.period *= 2;
             let merge = |pair: &[Point]| Point {
                 queued: pair.iter().map(|point| point.queued).max().unwrap_or(0),
@@ -72,7 +72,7 @@ const LATEST: u64 = 1 << 60;
 /// The first length of a period, ns.
 const FINEST: u64 = 1_000_000;
 /// Maximum number of periods.
-const MOST_POINTS: usize = 512;
+const MAX_POINTS: usize = 512;
 
 #[cfg(test)]
 mod tests {
@@ -84,7 +84,7 @@ mod tests {
         for n in 0..10_000 {
             curve.length(n * FINEST, n * FINEST + 1, if n == 7001 { 99 } else { n % 3 });
         }
-        assert!(curve.points.len() <= MOST_POINTS);
+        assert!(curve.points.len() <= MAX_POINTS);
         assert_eq!(curve.points().map(|(_, point)| point.queued).max(), Some(99));
         let (at, _) = curve.points().find(|(_, point)| point.queued == 99).unwrap();
         assert!(at <= 7_001_000_000 && 7_001_000_000 < at + curve.period_ns());

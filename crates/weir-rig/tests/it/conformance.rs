@@ -247,13 +247,13 @@ delivered = 12
 #[test]
 fn a_link_starts_with_its_burst_and_time_never_runs_backwards() {
     let play = Case::read(LINK).unwrap().run().play;
-    let left: Vec<(u64, u64)> =
+    let departures: Vec<(u64, u64)> =
         play.events.iter().map(|event| (event.at_ns / 1000, event.waited_ns / 1000)).collect();
     // Two packets use the credit of the burst, and the third occupies the link.
     let waits = [0, 0, 0, 1500, 3000, 4500];
     let expected: Vec<(u64, u64)> =
         [0, 150_000].iter().flat_map(|at| waits.map(|wait| (at + wait, wait))).collect();
-    assert_eq!(left, expected);
+    assert_eq!(departures, expected);
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn a_pipe_is_a_token_bucket_with_requests() {
     assert!(outcome.passed, "{}", failures(&outcome));
     let no_requests = pipe.split("[[dequeue]]").next().unwrap();
     let play = Case::read(no_requests).unwrap().run().play;
-    let left: Vec<u64> = play.events.iter().map(|event| event.at_ns / 1000).collect();
-    assert_eq!(left[..6], [0, 0, 1500, 3000, 4500, 6000]);
+    let departures: Vec<u64> = play.events.iter().map(|event| event.at_ns / 1000).collect();
+    assert_eq!(departures[..6], [0, 0, 1500, 3000, 4500, 6000]);
 }
 
 #[test]

@@ -31,11 +31,11 @@ impl Visitor for Play<'_> {
         let mut pool = Pool::new(10_000);
         let slots: Vec<_> =
             self.0.flows().flows().map(|f| scheduler.add_flow(Nanos::ZERO, &f.spec())).collect();
-        let mut left: VecDeque<Arrival> = self.0.arrivals().iter().copied().collect();
+        let mut arrivals: VecDeque<Arrival> = self.0.arrivals().iter().copied().collect();
         let (mut now, mut busy_until, mut sent) = (0, 0, Vec::new());
-        while !left.is_empty() || !scheduler.is_empty() {
-            while left.front().is_some_and(|arrival| arrival.time == now) {
-                let Arrival { flow, len, .. } = left.pop_front()?;
+        while !arrivals.is_empty() || !scheduler.is_empty() {
+            while arrivals.front().is_some_and(|arrival| arrival.time == now) {
+                let Arrival { flow, len, .. } = arrivals.pop_front()?;
                 let id = pool
                     .insert(Packet {
                         len,
