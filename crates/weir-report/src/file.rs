@@ -40,39 +40,42 @@ pub enum WriteError {
 /// (`/dev/stdout`) is written directly. A symbolic link stays, and its target is replaced. A link
 /// of another user is refused if it is in a directory in which every user may create files.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
-    let mut beside = Beside::create(path)
+    let mut temporary = TemporaryFile::create(path)
         .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
-    beside
+    temporary
         .file()
         .write_all(content)
         .map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
-    beside.store().map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
-    beside.rename().map_err(|source| WriteError::Replace { path: path.to_owned(), source })
+    temporary.store().map_err(|source| WriteError::Write { path: path.to_owned(), source })?;
+    temporary.rename().map_err(|source| WriteError::Replace { path: path.to_owned(), source })
 }
 
 /// A file that gets its final name when it is complete. Until then it has a temporary name in the
 /// same directory. Dropping the value removes the temporary file.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct TemporaryFile {
     file: File,
     /// The temporary and the final path; none for a device or a pipe.
     places: Option<(RemoveOnDrop, PathBuf)>,
 }
 
-impl Beside {
-    pub(crate) fn create(path: &Path) -> io::Result<Beside> {
+impl TemporaryFile {
+    pub(crate) fn create(path: &Path) -> io::Result<TemporaryFile> {
         refuse_strangers_link(path)?;
         let existing = fs::metadata(path).ok();
         if existing.as_ref().is_some_and(|m| !m.is_file()) {
-            return Ok(Beside { file: OpenOptions::new().write(true).open(path)?, places: None });
+            return Ok(TemporaryFile {
+                file: OpenOptions::new().write(true).open(path)?,
+                places: None,
+            });
         }
         let target = if existing.is_some() { fs::canonicalize(path)? } else { path.to_owned() };
-        let (temporary, file) = create_beside(&target)?;
+        let (temporary, file) = create_temporary(&target)?;
         let temporary = RemoveOnDrop(Some(temporary));
         if let Some(old) = existing {
             file.set_permissions(old.permissions())?;
         }
-        Ok(Beside { file, places: Some((temporary, target)) })
+        Ok(TemporaryFile { file, places: Some((temporary, target)) })
     }
 
     pub(crate) fn file(&mut self) -> &mut File {
@@ -100,7 +103,7 @@ impl Beside {
     }
 
     fn rename(self) -> io::Result<()> {
-        let Beside { file, places } = self;
+        let TemporaryFile { file, places } = self;
         drop(file);
         let Some((mut temporary, target)) = places else { return Ok(()) };
         if let Some(path) = &temporary.0 {
@@ -134,7 +137,7 @@ fn refuse_strangers_link(path: &Path) -> io::Result<()> {
 }
 
 /// A new file in the same directory, so that the rename stays within one file system.
-fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
+fn create_temporary(target: &Path) -> io::Result<(PathBuf, File)> {
     let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
     let mut attempt = 0u32;
     loop {

@@ -115,16 +115,16 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
         return;
     }
     let _ = writeln!(out, "\n{}", paint.bold("rules"));
-    for rule in run.rules().iter().take(MOST_LINES) {
+    for rule in run.rules().iter().take(MAX_LINES) {
         let line =
             format!("{:05} {:>10} {:>13} {}", rule.number, rule.packets, rule.bytes, rule.text);
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
     }
-    let more = run.rules().len().saturating_sub(MOST_LINES);
+    let more = run.rules().len().saturating_sub(MAX_LINES);
     if more > 0 {
         let _ = writeln!(out, "  {}", paint.dim(&format!("and {more} more; --json has all")));
     }
-    for pipe in run.pipes().iter().take(MOST_LINES) {
+    for pipe in run.pipes().iter().take(MAX_LINES) {
         let c = &pipe.stats.counters;
         let delay = duration(pipe.stats.total_ns.quantile(0.5) as f64);
         let mut line = format!(
@@ -188,7 +188,7 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
 }
 
 /// Maximum number of rules, and of pipes, in a summary.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 /// Quotes words for a shell, so that the line can be copied.
 pub(crate) fn shell_words(words: &[String]) -> String {

@@ -160,7 +160,7 @@ fn over_time(
     value: impl Fn(Point) -> f64,
 ) -> Chart {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let shown = replay.rows.iter().take(MOST_CURVES);
+    let shown = replay.rows.iter().take(MAX_CURVES);
     let curves = (0u8..)
         .zip(shown)
         .map(|(colour, row)| {
@@ -170,7 +170,7 @@ fn over_time(
         .collect();
     let period = replay.rows.first().map_or(0, |row| row.curve.period_ns());
     let each = format!("{what} in each {}", duration(period as f64));
-    let more = replay.rows.len().saturating_sub(MOST_CURVES);
+    let more = replay.rows.len().saturating_sub(MAX_CURVES);
     let rest = if more > 0 { format!(" The table has {more} more.") } else { String::new() };
     let plot = Plot {
         title: title.to_owned(),
@@ -198,4 +198,4 @@ const NOTES: [&str; 3] = [
      `flow p50` is the median over the flows of their mean delay.",
 ];
 /// Maximum number of curves of a plot, which is the number of colours of the palette.
-const MOST_CURVES: usize = 7;
+const MAX_CURVES: usize = 7;

@@ -9,7 +9,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::file::Beside;
+use crate::file::TemporaryFile;
 
 use super::{CaptureWriter, Interface, Meta};
 
@@ -51,7 +51,7 @@ pub struct CaptureReport {
 pub struct CaptureFile {
     path: PathBuf,
     /// None after the capture has ended.
-    file: Option<Beside>,
+    file: Option<TemporaryFile>,
     snaplen: usize,
     encoder: CaptureWriter<Vec<u8>>,
     /// The number of packets in the encoder's buffer.
@@ -73,7 +73,7 @@ impl CaptureFile {
         snaplen: usize,
     ) -> Result<Self, CaptureError> {
         let failed = |source| CaptureError::Create { path: path.to_owned(), source };
-        let file = Some(Beside::create(path).map_err(failed)?);
+        let file = Some(TemporaryFile::create(path).map_err(failed)?);
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -87,7 +87,7 @@ impl CaptureFile {
     /// Where the packets that are flushed can be read before the capture ends.
     #[must_use]
     pub fn growing(&self) -> &Path {
-        self.file.as_ref().and_then(Beside::temporary).unwrap_or(&self.path)
+        self.file.as_ref().and_then(TemporaryFile::temporary).unwrap_or(&self.path)
     }
 
     /// Adds a packet. The call may wait for the disk. After an error the packet is only counted.
@@ -106,7 +106,7 @@ impl CaptureFile {
     /// Writes the buffered packets, for programs that read the growing file.
     pub fn flush(&mut self) {
         let buffer = self.encoder.get_mut();
-        let Some(file) = self.file.as_mut().map(Beside::file) else { return };
+        let Some(file) = self.file.as_mut().map(TemporaryFile::file) else { return };
         if buffer.is_empty() || self.report.error.is_some() {
             return;
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_measure::packets::{Encoder, End, Entry, Head};
 
-use crate::file::Beside;
+use crate::file::TemporaryFile;
 
 use super::RecordError;
 
@@ -13,7 +13,7 @@ use super::RecordError;
 #[derive(Debug)]
 pub struct PacketFile {
     path: PathBuf,
-    file: Beside,
+    file: TemporaryFile,
     encoder: Encoder,
     waiting: Vec<u8>,
 }
@@ -25,7 +25,7 @@ impl PacketFile {
     /// [`RecordError::Create`] if no file can be created there.
     pub fn create(path: &Path, head: &Head) -> Result<Self, RecordError> {
         let path = path.to_owned();
-        let file = match Beside::create(&path) {
+        let file = match TemporaryFile::create(&path) {
             Ok(file) => file,
             Err(source) => return Err(RecordError::Create { path, source }),
         };

@@ -11,14 +11,14 @@ use std::path::Path;
 use weir_measure::watch::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
-use crate::file::Beside;
+use crate::file::TemporaryFile;
 use crate::sim::parquet::{Column, Table, TableError, TableWriter};
 
 /// A file while it is written.
 #[derive(Debug)]
 pub(super) struct ParquetRecord {
     writer: TableWriter<Vec<u8>>,
-    file: Option<Beside>,
+    file: Option<TemporaryFile>,
     /// The end offset of each group of rows, and the number of rows up to it. The first entry is
     /// the end of the magic number at the start of the file.
     ends: Vec<(u64, u64)>,
@@ -36,7 +36,7 @@ struct Row {
 
 impl ParquetRecord {
     pub(super) fn create(path: &Path) -> io::Result<ParquetRecord> {
-        let file = Beside::create(path)?;
+        let file = TemporaryFile::create(path)?;
         let writer =
             TableWriter::new(Vec::new(), &table(&[], &BTreeMap::new())).map_err(io_error)?;
         let mut record = ParquetRecord {
@@ -101,22 +101,22 @@ impl ParquetRecord {
         let end = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
         let Some(file) = &mut self.file else { return Ok(()) };
         file.file().write_all(&end)?;
-        self.file.take().map_or(Ok(()), Beside::put_in_place)
+        self.file.take().map_or(Ok(()), TemporaryFile::put_in_place)
     }
 
     /// Completes the file with the data written before an error, and gives it its final name.
     /// Returns the number of rows; if completing fails, no file remains.
     pub(super) fn salvage(&mut self) -> Option<u64> {
-        let mut beside = self.file.take()?;
+        let mut temporary = self.file.take()?;
         while let Some((end, rows)) = self.ends.pop().filter(|&(_, rows)| rows > 0) {
             let footer = self.writer.footer(self.ends.len()).ok()?;
-            let file = beside.file();
+            let file = temporary.file();
             let ended = file
                 .set_len(end)
                 .and_then(|()| io::Seek::seek(file, io::SeekFrom::Start(end)))
                 .and_then(|_| file.write_all(&footer));
             if ended.is_ok() {
-                return beside.put_in_place().ok().map(|()| rows);
+                return temporary.put_in_place().ok().map(|()| rows);
             }
         }
         None

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_measure::watch::{Queue, QueueId};
 
-use crate::file::Beside;
+use crate::file::TemporaryFile;
 
 use super::entry::{Change, Entry, Readings};
 
@@ -14,7 +14,7 @@ use super::entry::{Change, Entry, Readings};
 #[derive(Debug)]
 pub(super) struct Lines {
     /// None after the file has its name.
-    file: Option<Beside>,
+    file: Option<TemporaryFile>,
     waiting: Vec<u8>,
     written: u64,
     /// The bytes and the number of the complete lines.
@@ -26,7 +26,7 @@ impl Lines {
     /// written directly.
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
         Ok(Lines {
-            file: Some(Beside::create(path)?),
+            file: Some(TemporaryFile::create(path)?),
             waiting: Vec::with_capacity(2 * BUFFER),
             written: 0,
             whole: (0, 0),
@@ -42,7 +42,7 @@ impl Lines {
     /// Writes buffered lines.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut rest = self.waiting.as_slice();
-        let Some(file) = self.file.as_mut().map(Beside::file) else { return Ok(()) };
+        let Some(file) = self.file.as_mut().map(TemporaryFile::file) else { return Ok(()) };
         while !rest.is_empty() {
             match file.write(rest) {
                 Ok(0) => return self.cut(io::ErrorKind::WriteZero.into()),
@@ -69,7 +69,7 @@ impl Lines {
 
     /// Gives the file its name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
-        self.file.take().map_or(Ok(()), Beside::put_in_place)
+        self.file.take().map_or(Ok(()), TemporaryFile::put_in_place)
     }
 
     /// After an error, gives the file with its complete lines its name. Returns their number;

@@ -26,7 +26,7 @@ pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     };
     let mut all: Vec<usize> = (0..first.links.len()).filter(|&n| weight(n) > 0).collect();
     all.sort_by_key(|&n| (std::cmp::Reverse(weight(n)), n));
-    all.truncate(MOST_LINKS);
+    all.truncate(MAX_LINKS);
     all.sort_unstable();
     all
 }
@@ -124,7 +124,7 @@ fn flow_rates(results: &Results, first: &Outcome, shown: &[usize], remark: &str)
             results,
             &first.flows[n].name,
             colour,
-            shown.len() <= MOST_BANDS,
+            shown.len() <= MAX_BANDS,
             bps,
             &mut curves,
         );
@@ -157,7 +157,7 @@ fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str
             results,
             &first.flows[n].name,
             colour,
-            shown.len() <= MOST_BANDS,
+            shown.len() <= MAX_BANDS,
             delays,
             &mut curves,
         );
@@ -480,9 +480,9 @@ fn held(values: Vec<f64>) -> Vec<f64> {
 }
 
 /// Maximum number of links with plots.
-pub(super) const MOST_LINKS: usize = 12;
+pub(super) const MAX_LINKS: usize = 12;
 /// Maximum number of flows in one plot with bands: more would hide each other.
-const MOST_BANDS: usize = 3;
+const MAX_BANDS: usize = 3;
 /// Palette of flows, in an order that makes adjacent colours differ most.
 const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
 /// Maximum number of points of a curve: of rates, of queues, of bars of losses, and of shares.

@@ -126,7 +126,7 @@ fn flows(results: &Results, first: &Outcome) -> Markup {
         "Marked",
         "Resent",
     ];
-    let rows = first.flows.iter().enumerate().take(MOST_ROWS).map(|(n, flow)| {
+    let rows = first.flows.iter().enumerate().take(MAX_ROWS).map(|(n, flow)| {
         let runs: Vec<_> = results
             .runs
             .iter()
@@ -175,7 +175,7 @@ fn links(results: &Results, first: &Outcome) -> Markup {
         "Dropped",
         "Marked",
     ];
-    let rows = first.links.iter().enumerate().take(MOST_ROWS).map(|(n, link)| {
+    let rows = first.links.iter().enumerate().take(MAX_ROWS).map(|(n, link)| {
         let runs: Vec<_> = results
             .runs
             .iter()
@@ -184,7 +184,7 @@ fn links(results: &Results, first: &Outcome) -> Markup {
         row(&link.name, cells_of_link(link, &runs))
     });
     let shown = charts::busiest_links(results).len();
-    let which = if shown < charts::MOST_LINKS {
+    let which = if shown < charts::MAX_LINKS {
         "that had traffic"
     } else {
         "with the most waiting, dropping and traffic"
@@ -262,9 +262,9 @@ fn plots(id: &str, charts: Vec<Chart>, data: &mut Vec<Data>) -> Markup {
 /// A note below a table that does not have all rows.
 fn rest_of(rows: usize) -> Markup {
     html! {
-        @if rows > MOST_ROWS {
+        @if rows > MAX_ROWS {
             p.note {
-                "The first " (MOST_ROWS) " of " (count(rows as u64))
+                "The first " (MAX_ROWS) " of " (count(rows as u64))
                 "; the files beside this page have all."
             }
         }
@@ -289,6 +289,6 @@ fn share(runs: &[Vec<Metric>], name: &str) -> Option<String> {
 }
 
 /// Maximum number of rows of a table.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 /// The class of tables of numbers.
 const NUMBERS: Option<&str> = Some("numbers");

@@ -137,12 +137,12 @@ pub(super) fn above(queue: &Measured) -> Chart {
 /// `[length, share above]`, thinned without losing the ends.
 fn complement(packets: &Exact) -> Vec<[f64; 2]> {
     let total = packets.total().max(1) as f64;
-    let mut left = packets.total();
+    let mut longer = packets.total();
     let mut points = vec![[0.0, (packets.total() - packets.weight_at(0)) as f64 / total]];
     for Bin { low: value, count: weight, .. } in packets.bins() {
-        left -= weight;
+        longer -= weight;
         if value > 0 {
-            points.push([value as f64, left as f64 / total]);
+            points.push([value as f64, longer as f64 / total]);
         }
     }
     // No value exceeds the greatest length: the curve ends there.
@@ -163,15 +163,15 @@ fn complement(packets: &Exact) -> Vec<[f64; 2]> {
 /// The differences of consecutive readings, in the form of the Fast Queue Sampler publication.
 pub(super) fn variance(queue: &Measured) -> Chart {
     let steps = queue.steps();
-    let most = steps.max().min(MOST_STEPS);
+    let most = steps.max().min(MAX_STEPS);
     let share = |weight: u64| weight as f64 / steps.total().max(1) as f64;
     let mut bars: Vec<[f64; 4]> = (0..=most)
         .map(|step| [step as f64 - 0.5, step as f64 + 0.5, 0.0, share(steps.weight_at(step))])
         .filter(|bar| bar[3] > 0.0)
         .collect();
-    let more = steps.share_above(MOST_STEPS);
+    let more = steps.share_above(MAX_STEPS);
     if more > 0.0 {
-        bars.push([MOST_STEPS as f64 + 0.5, MOST_STEPS as f64 + 1.5, 0.0, more]);
+        bars.push([MAX_STEPS as f64 + 0.5, MAX_STEPS as f64 + 1.5, 0.0, more]);
     }
     let (zero, one) = (format::percent(steps.share_at(0)), format::percent(steps.share_at(1)));
     let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
@@ -186,11 +186,8 @@ pub(super) fn variance(queue: &Measured) -> Chart {
         y: Axis::log("readings", Unit::Fraction).with_range((lowest * 0.5).max(LEAST_SHARE), 1.0),
         curves: vec![Curve::new("", 2, Shape::Bars(bars))],
     };
-    let rest = if more > 0.0 {
-        format!(" The last bar is all above {MOST_STEPS}.")
-    } else {
-        String::new()
-    };
+    let rest =
+        if more > 0.0 { format!(" The last bar is all above {MAX_STEPS}.") } else { String::new() };
     let remark = format!(
         "0: {zero}, 1: {one}, more: {}, up to {} packets.{rest}",
         format::percent(steps.share_above(1)),
@@ -260,7 +257,7 @@ const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
 /// Number of bars of lengths.
 const BARS: u64 = 100;
 /// Number of differences with a separate bar.
-const MOST_STEPS: u64 = 20;
+const MAX_STEPS: u64 = 20;
 /// Maximum number of points of a curve.
 const CURVE_POINTS: usize = 400;
 /// Lower bound of the scale of shares.

@@ -39,7 +39,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let title = if names.is_empty() { "Queues".to_owned() } else { names.join(", ") };
     let shown = most_interesting(tally);
     // A plot of bytes gets a quarter of the items of a plot of packets.
-    let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
+    let most = (ALL_ITEMS / shown.len().max(1)).min(MAX_ITEMS);
     let mut data = Vec::new();
     let content = html! {
         (header(summary, about, &title))
@@ -128,10 +128,10 @@ fn remarks(tally: &Tally, (start, _): Span) -> Markup {
         return Markup::default();
     }
     let seconds = |time: u64| format!("{:.3} s", time.saturating_sub(start) as f64 / 1e9);
-    let more = (tally.remarks().len().saturating_sub(MOST_REMARKS)) as u64 + tally.more_remarks();
+    let more = (tally.remarks().len().saturating_sub(MAX_REMARKS)) as u64 + tally.more_remarks();
     html! {
         ul.note {
-            @for remark in tally.remarks().iter().take(MOST_REMARKS) {
+            @for remark in tally.remarks().iter().take(MAX_REMARKS) {
                 li {
                     @if let Some(time) = remark.time { b { (seconds(time)) } " " }
                     (remark.text)
@@ -157,13 +157,13 @@ fn queues(device: &DeviceSummary, name: &str) -> Markup {
         "by 1",
         last,
     ];
-    let rows = device.qdiscs.iter().take(MOST_ROWS);
+    let rows = device.qdiscs.iter().take(MAX_ROWS);
     let rows = rows.map(|queue| row(heading(queue), cells(queue)));
     html! {
         (table(&format!("Queues of {name}"), Some("numbers"), &columns, rows))
-        @if device.qdiscs.len() > MOST_ROWS {
+        @if device.qdiscs.len() > MAX_ROWS {
             p.note {
-                "The first " (MOST_ROWS) " of " (count(device.qdiscs.len() as u64))
+                "The first " (MAX_ROWS) " of " (count(device.qdiscs.len() as u64))
                 "; the result inside this page has all."
             }
         }
@@ -245,7 +245,7 @@ fn rings(device: &DeviceSummary, name: &str) -> Markup {
 
 /// A note on the choice of the queues with plots.
 fn selection(shown: usize, all: usize) -> Markup {
-    let others = if shown < MOST_SECTIONS {
+    let others = if shown < MAX_SECTIONS {
         "the others were empty whenever they were looked at"
     } else {
         "those that were longest, roots first"
@@ -272,7 +272,7 @@ fn most_interesting(tally: &Tally) -> Vec<&Measured> {
     shown.sort_by_key(|(place, queue)| {
         (std::cmp::Reverse((queue.queue.root, queue.packets().max())), *place)
     });
-    shown.truncate(MOST_SECTIONS);
+    shown.truncate(MAX_SECTIONS);
     shown.sort_by_key(|(place, _)| *place);
     shown.into_iter().map(|(_, queue)| queue).collect()
 }
@@ -388,14 +388,14 @@ fn short(value: f64) -> String {
 /// A plot over the full width of the page.
 const BROAD: Size = Size { width: 1210, height: 300 };
 /// Maximum number of queues with plots.
-const MOST_SECTIONS: usize = 12;
+const MAX_SECTIONS: usize = 12;
 /// Maximum number of rows of a table.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 /// Maximum number of remarks.
-const MOST_REMARKS: usize = 50;
+const MAX_REMARKS: usize = 50;
 /// Maximum number of items of a queue over time, and of all queues together, to limit the size of
 /// the file.
-const MOST_ITEMS: usize = 1 << 16;
+const MAX_ITEMS: usize = 1 << 16;
 const ALL_ITEMS: usize = 1 << 17;
 
 #[cfg(test)]
