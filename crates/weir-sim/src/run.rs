@@ -102,21 +102,29 @@ pub fn run(
     let measure = Settings { interval: scenario.measure.interval, ..Settings::default() };
     let plan = Plan { seed, warmup: scenario.warmup, end: scenario.duration, measure };
     world.measure(plan.measure, plan.end);
-    // The run is divided into pieces to report progress. This does not change the result.
-    let piece = Nanos((plan.end.0 / PIECES).max(1));
+    // The run is divided into pieces to report progress and to end early. This does not change the
+    // result.
+    let longest = (plan.end.0 / PIECES).max(1);
+    let mut piece = longest.min(FIRST_PIECE);
     let (mut now, mut events) = (Nanos::ZERO, 0);
     while now < plan.end {
         if progress.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let border = if now < plan.warmup { plan.warmup } else { plan.end };
-        let next = now.saturating_add(piece).min(border);
+        let next = now.saturating_add(Nanos(piece)).min(border);
         world.run(next);
         if next == plan.warmup {
             world.zero();
         }
         progress.simulated_ns.fetch_add(next.since(now).0, Ordering::Relaxed);
         progress.events.fetch_add(world.events() - events, Ordering::Relaxed);
+        let handled = world.events() - events;
+        if handled > MOST_EVENTS {
+            piece = (piece / 2).max(1);
+        } else if handled < MOST_EVENTS / 4 {
+            piece = piece.saturating_mul(2).min(longest);
+        }
         (now, events) = (next, world.events());
     }
     progress.finished.fetch_add(1, Ordering::Relaxed);
@@ -153,5 +161,9 @@ fn run_all(
         .collect()
 }
 
-/// Number of pieces of a run.
+/// The least number of pieces of a run.
 const PIECES: u64 = 200;
+/// Length of the first piece, ns. The number of events in it is not known.
+const FIRST_PIECE: u64 = 1_000_000;
+/// About the most events of a piece: those of some hundredths of a second.
+const MOST_EVENTS: u64 = 100_000;
