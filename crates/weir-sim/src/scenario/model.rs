@@ -150,6 +150,15 @@ pub struct Traffic {
 }
 
 impl Scenario {
+    /// The name of a traffic entry or host that is a program, which only live runs have; `None` if
+    /// the scenario can be simulated.
+    pub fn live_only(&self) -> Option<&str> {
+        let program = |traffic: &&Traffic| matches!(traffic.spec, Spec::Program(_));
+        let traffic = self.traffic.iter().find(program).map(|traffic| traffic.name.as_str());
+        let host = || self.nodes.iter().find(|node| node.program.is_some());
+        traffic.or_else(|| host().map(|node| node.name.as_str()))
+    }
+
     /// Whether hosts run programs or containers, which only `weir live` does.
     pub fn is_lab(&self) -> bool {
         self.nodes.iter().any(|node| node.program.is_some())
