@@ -18,7 +18,6 @@ use weir_sim::disk::{Beside, Disk};
 use weir_sim::measure::Names;
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
-use weir_sim::traffic::Spec;
 
 pub(crate) use args::{SimArgs, parse_setting};
 use results::Directory;
@@ -133,20 +132,9 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
         scenario.name =
             file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     }
-    if let Some(program) =
-        scenario.traffic.iter().find(|traffic| matches!(traffic.spec, Spec::Program(_)))
-    {
+    if let Some(name) = scenario.live_only() {
         let what = format!(
-            "`{}` is a program, which the simulator cannot run: use `weir live {}`",
-            program.name,
-            file.display()
-        );
-        return Err(Failure::new(USAGE, what));
-    }
-    if let Some(node) = scenario.nodes.iter().find(|node| node.program.is_some()) {
-        let what = format!(
-            "`{}` runs a program, which the simulator cannot: use `weir live {}`",
-            node.name,
+            "`{name}` is or runs a program, which the simulator cannot run: use `weir live {}`",
             file.display()
         );
         return Err(Failure::new(USAGE, what));
