@@ -12,7 +12,7 @@ use super::parquet::{Column, Table};
 type Count<T> = fn(&T) -> u64;
 
 /// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and statistics.
-pub(crate) fn flows(results: &Results) -> Table {
+pub fn flows(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &FlowOutcome)> =
         results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
     let counts: [(&'static str, Count<FlowOutcome>); 7] = [
@@ -41,7 +41,7 @@ pub(crate) fn flows(results: &Results) -> Table {
 
 /// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and
 /// statistics.
-pub(crate) fn links(results: &Results) -> Table {
+pub fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> =
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
     let counts: [(&'static str, Count<LinkOutcome>); 8] = [
@@ -71,7 +71,7 @@ pub(crate) fn links(results: &Results) -> Table {
 
 /// A row for each interval of each flow and link. The input of a flow is its sent traffic, the
 /// output its received traffic.
-pub(crate) fn series(results: &Results) -> Table {
+pub fn series(results: &Results) -> Table {
     let mut rows = SeriesRows::default();
     for run in &results.runs {
         let s = &run.series;
@@ -108,7 +108,7 @@ pub(crate) fn series(results: &Results) -> Table {
 
 /// A row for each bucket of each distribution. `what` is `delay` or `completion` for a flow,
 /// `queue` or `total` for a link.
-pub(crate) fn delays(results: &Results) -> Table {
+pub fn delays(results: &Results) -> Table {
     let (mut seed, mut object, mut what, mut name_of) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), Vec::new());

@@ -33,12 +33,7 @@ impl<W: Write + Send> TraceTable<W> {
     /// # Errors
     /// The file cannot be written.
     pub fn new(writer: W, names: &Names) -> Result<Self, TableError> {
-        // The last, empty name is for flows and links without a name.
-        let named = |all: Vec<&String>| -> Vec<String> {
-            all.into_iter().cloned().chain([String::new()]).collect()
-        };
-        let flows = named(names.flows.iter().map(|flow| &flow.name).collect());
-        let links = named(names.links.iter().map(|link| &link.name).collect());
+        let (flows, links) = all_names(names);
         let writer = TableWriter::new(writer, &rows(&[], &flows, &links))?;
         Ok(Self { writer, flows, links })
     }
@@ -58,6 +53,24 @@ impl<W: Write + Send> TraceTable<W> {
     pub fn finish(self) -> Result<(), TableError> {
         self.writer.finish()
     }
+}
+
+/// A block of records as rows, with the columns of [`TraceTable`].
+pub fn trace_rows(records: &[Record], names: &Names) -> Table {
+    let (flows, links) = all_names(names);
+    rows(records, &flows, &links)
+}
+
+/// The names of flows and links. The last name of each list is empty, for flows and links without a
+/// name.
+fn all_names(names: &Names) -> (Vec<String>, Vec<String>) {
+    let named = |all: Vec<&String>| -> Vec<String> {
+        all.into_iter().cloned().chain([String::new()]).collect()
+    };
+    (
+        named(names.flows.iter().map(|flow| &flow.name).collect()),
+        named(names.links.iter().map(|link| &link.name).collect()),
+    )
 }
 
 fn rows(records: &[Record], flows: &[String], links: &[String]) -> Table {
