@@ -30,7 +30,8 @@ const LAYERS: &[&[&str]] = &[
     // watches of queues, and the traffic generator's command line for tests and benches.
     &["weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
-    &["weir-cli"],
+    // What users call: the command, and the compiled part of the Python package.
+    &["weir-cli", "weir-python"],
 ];
 
 /// Crates that are built without `std`, because they must not need an operating system.

@@ -1,0 +1,143 @@
+//! Carries out runs on several threads, while the calling thread reports progress and answers
+//! interruptions.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use weir_sim::build::BuildError;
+use weir_sim::measure::Outcome;
+use weir_sim::run::{Job, Progress, run};
+
+use crate::trace::Trace;
+
+/// A run, and where its records go.
+pub(crate) struct Task<'a> {
+    pub(crate) job: Job<'a>,
+    pub(crate) trace: Option<Trace>,
+}
+
+/// Carries out the tasks on `threads` threads. Returns the outcomes in the order of the tasks.
+/// Signals and exceptions of `progress` end the runs.
+pub(crate) fn run_all(
+    py: Python<'_>,
+    tasks: &[Task<'_>],
+    threads: usize,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<Vec<Outcome>> {
+    let whole_ns: u64 =
+        tasks.iter().map(|task| task.job.scenario.duration.0).fold(0, u64::saturating_add);
+    let state = State {
+        tasks,
+        next: AtomicUsize::new(0),
+        progress: Progress::default(),
+        results: tasks.iter().map(|_| Mutex::new(None)).collect(),
+        working: Mutex::new(0),
+        ended: Condvar::new(),
+    };
+    let report = |state: &State<'_>| -> PyResult<()> {
+        Python::attach(|py| {
+            py.check_signals()?;
+            let Some(progress) = progress else { return Ok(()) };
+            let Progress { simulated_ns, events, finished, .. } = &state.progress;
+            let simulated_s = simulated_ns.load(Ordering::Relaxed) as f64 / 1e9;
+            let events = events.load(Ordering::Relaxed);
+            let finished = finished.load(Ordering::Relaxed);
+            let whole_s = whole_ns as f64 / 1e9;
+            progress.call1(py, (simulated_s, whole_s, events, finished, tasks.len()))?;
+            Ok(())
+        })
+    };
+    let signals = || Python::attach(|py| py.check_signals());
+    let ended = py.detach(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..threads.clamp(1, tasks.len().max(1)) {
+                *lock(&state.working) += 1;
+                scope.spawn(|| state.work());
+            }
+            let mut reported = Instant::now();
+            while !state.wait(SIGNALS) {
+                let due = reported.elapsed() >= REPORTS;
+                let result = if due { report(&state) } else { signals() };
+                if due {
+                    reported = Instant::now();
+                }
+                if result.is_err() {
+                    state.progress.stop.store(true, Ordering::Relaxed);
+                    return result;
+                }
+            }
+            report(&state)
+        })
+    });
+    ended?;
+    state
+        .results
+        .into_iter()
+        .map(|result| match result.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ok(Some(outcome))) => Ok(outcome),
+            Some(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
+            Some(Ok(None)) | None => Err(PyRuntimeError::new_err("a run was stopped")),
+        })
+        .collect()
+}
+
+/// The result of a run; `Ok(None)` if the run was stopped.
+type RunResult = Result<Option<Outcome>, BuildError>;
+
+/// What the threads share.
+struct State<'a> {
+    tasks: &'a [Task<'a>],
+    next: AtomicUsize,
+    progress: Progress,
+    /// The result of each task; `None` before its end.
+    results: Vec<Mutex<Option<RunResult>>>,
+    /// Number of threads that work.
+    working: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl State<'_> {
+    /// Carries out tasks until there are no more.
+    fn work(&self) {
+        // Counts the end of the thread even if a run panics.
+        let _working = Working(self);
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(task) = self.tasks.get(number) else { return };
+            if self.progress.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let tap = |names: &_| task.trace.as_ref().map(|trace| trace.sink(names));
+            let result = run(task.job, &self.progress, &tap);
+            *lock(&self.results[number]) = Some(result);
+        }
+    }
+
+    /// Waits until all threads have ended, for `timeout` at most. Returns whether they have.
+    fn wait(&self, timeout: Duration) -> bool {
+        let guard = lock(&self.working);
+        let waited = self.ended.wait_timeout_while(guard, timeout, |working| *working > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+}
+
+struct Working<'a>(&'a State<'a>);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.working) -= 1;
+        self.0.ended.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Time between two looks at signals.
+const SIGNALS: Duration = Duration::from_millis(20);
+/// Time between two reports of progress.
+const REPORTS: Duration = Duration::from_millis(100);
