@@ -1,0 +1,60 @@
+"""The build backend: builds the command `weir` for the package, then the package with maturin.
+
+The environment variable WEIRLAB_PROFILE is the cargo profile of both; `release` by default.
+WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import (
+    build_sdist,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_wheel",
+]
+
+PACKAGE = Path(__file__).parent
+WORKSPACE = PACKAGE.parent
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: dict[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Builds the wheel."""
+    profile = os.environ.get("WEIRLAB_PROFILE", "release")
+    add_command(profile)
+    settings = {"build-args": f"--profile={profile}", **(config_settings or {})}
+    name: str = maturin.build_wheel(wheel_directory, settings, metadata_directory)
+    return name
+
+
+def add_command(profile: str) -> None:
+    """Builds `weir` and copies it to where maturin looks for a package's commands."""
+    commands = PACKAGE / "weirlab.data/scripts"
+    commands.mkdir(parents=True, exist_ok=True)
+    if given := os.environ.get("WEIRLAB_COMMAND"):
+        shutil.copy2(given, commands / "weir")
+        return
+    features = subprocess.run(
+        [WORKSPACE / "scripts/features"], check=True, stdout=subprocess.PIPE, text=True
+    )
+    command = ["cargo", "build", "--locked", f"--profile={profile}", "-p", "weir-cli"]
+    subprocess.run([*command, *features.stdout.split()], cwd=WORKSPACE, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", WORKSPACE / "target"))
+    built = target / ("debug" if profile == "dev" else profile) / "weir"
+    shutil.copy2(built, commands / "weir")

@@ -1,0 +1,130 @@
+"""Exceptions, and the diagnostics of the scenario checker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+_SUGGESTION = re.compile(r"did you mean `([^`]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One remark of the checker about a place in a scenario.
+
+    >>> import weirlab as wl
+    >>> try:
+    ...     wl.simulate("duration = '1s'\\nlnik = []")
+    ... except wl.ScenarioError as error:
+    ...     error.diagnostics[0].line, error.diagnostics[0].suggestion
+    (2, 'link')
+    """
+
+    severity: Literal["error", "warning", "note"]
+    code: str
+    """A stable name of the kind of diagnostic, such as ``bad-value``."""
+    message: str
+    file: str | None
+    """The file, or None for a text without a name."""
+    line: int
+    """The line, counted from 1."""
+    column: int
+    """The first marked character of the line, counted from 1."""
+    end_column: int
+    """The character after the marked ones."""
+    text: str
+    """The line itself."""
+    label: str
+    """What the marked characters are, or what is expected there."""
+    help: tuple[str, ...]
+
+    @property
+    def suggestion(self) -> str | None:
+        """The word that was probably meant, or None."""
+        for text in (self.label, self.message, *self.help):
+            if match := _SUGGESTION.search(text):
+                return match[1]
+        return None
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.file else f"line {self.line}"
+        return f"{self.severity}[{self.code}]: {self.message} ({place})"
+
+
+class WeirError(Exception):
+    """The base of all exceptions of this package."""
+
+
+class ScenarioError(WeirError, ValueError):
+    """A scenario, or a key given in ``set``, is refused.
+
+    The text of the exception shows each faulty line with the place underlined, as ``weir check``
+    does.
+
+    >>> import weirlab as wl
+    >>> try:
+    ...     wl.Scenario(duration="1s").link("a", "b").check()
+    ... except wl.ScenarioError as error:
+    ...     error.line is not None
+    True
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    """Errors first, in the order of the text; empty if the error is not in the text."""
+
+    def __init__(
+        self, message: str, diagnostics: Sequence[Diagnostic | Mapping[str, Any]] = ()
+    ) -> None:
+        found = tuple(map(to_diagnostic, diagnostics))
+        super().__init__(message, found)
+        self.diagnostics = tuple(sorted(found, key=lambda item: item.severity != "error"))
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def line(self) -> int | None:
+        """The line of the first error, counted from 1; None if the error is not in the text."""
+        return self.diagnostics[0].line if self.diagnostics else None
+
+    @property
+    def suggestion(self) -> str | None:
+        """The word that was probably meant at the first place that has a suggestion, or None."""
+        for diagnostic in self.diagnostics:
+            if diagnostic.suggestion:
+                return diagnostic.suggestion
+        match = _SUGGESTION.search(str(self))
+        return match[1] if match else None
+
+
+class ScenarioWarning(UserWarning):
+    """A scenario is accepted, and something in it is probably not meant."""
+
+
+class CommandError(WeirError):
+    """The command ``weir`` failed.
+
+    >>> import weirlab as wl
+    >>> str(wl.CommandError("it is busy", 1))
+    'it is busy'
+    """
+
+    status: int
+    """The exit code of the command."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message, status)
+        self.status = status
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def to_diagnostic(value: Diagnostic | Mapping[str, Any]) -> Diagnostic:
+    """A diagnostic of the compiled part."""
+    if isinstance(value, Diagnostic):
+        return value
+    fields: dict[str, Any] = {**value, "help": tuple(value["help"])}
+    return Diagnostic(**fields)
