@@ -1,0 +1,35 @@
+"""What the tests share. They run against the installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import weirlab as wl
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def two_hosts() -> Path:
+    """A scenario with five flows through one bottleneck."""
+    return ROOT / "experiments/two-hosts.toml"
+
+
+@pytest.fixture
+def short() -> dict[str, wl.Value]:
+    """Changed keys that make `two_hosts` short."""
+    return {"duration": "1500ms", "warmup": "500ms"}
+
+
+@pytest.fixture
+def endless() -> wl.Scenario:
+    """A scenario that would run for hours."""
+    return (
+        wl.Scenario("endless", duration=10_000_000)
+        .host("a", "b")
+        .link("a", "b", "bw 1Gbit/s delay 1ms")
+        .traffic("cbr", "a", "b", rate="900Mbit/s", size="100B")
+        .measure(interval=100)
+    )

@@ -1,0 +1,129 @@
+"""Tables in the libraries that read them, each where it is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weirlab as wl
+
+
+@pytest.fixture
+def results(two_hosts: Path) -> wl.Results:
+    return wl.simulate(two_hosts, set={"duration": "3s"}, seeds=2, trace=True)
+
+
+NAMES = ["flows", "links", "series", "delays", "trace"]
+
+
+def table(results: wl.Results, name: str) -> wl.Table:
+    found: wl.Table = getattr(results, name)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pyarrow_reads_the_rows(results: wl.Results, name: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    ours = table(results, name)
+    theirs = pyarrow.table(ours)
+    theirs.validate(full=True)
+    assert theirs.column_names == list(ours.columns)
+    assert theirs.to_pylist() == ours.to_pylist()
+    assert pyarrow.schema(ours) == theirs.schema
+    # The same table again, since exporting does not consume it.
+    assert ours.to_pyarrow().equals(theirs)
+
+
+def test_pyarrow_shares_the_memory(results: wl.Results) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    first, second = (pyarrow.table(results.trace)["t_ns"].chunk(0) for _ in range(2))
+    assert first.buffers()[1].address == second.buffers()[1].address
+    # The memory lives as long as its last reader.
+    del results
+    assert first.to_pylist() == second.to_pylist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_polars_reads_the_rows(results: wl.Results, name: str) -> None:
+    polars = pytest.importorskip("polars")
+    ours = table(results, name)
+    theirs = polars.DataFrame(ours)
+    assert theirs.columns == list(ours.columns)
+    assert theirs.rows(named=True) == ours.to_pylist()
+    assert theirs.equals(ours.to_polars())
+
+
+def test_polars_computes_with_names(results: wl.Results) -> None:
+    polars = pytest.importorskip("polars")
+    flows = polars.DataFrame(results.flows)
+    calls = flows.filter(polars.col("name") == "calls.1")
+    assert calls.height == 2
+    series = polars.DataFrame(results.series).filter(polars.col("object") == "flow")
+    joined = series.join(flows, on=["seed", "name"])
+    assert joined.height == series.height
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pandas_reads_the_rows(results: wl.Results, name: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    ours = table(results, name)
+    theirs: Any = ours.to_pandas()
+    assert list(theirs.columns) == list(ours.columns)
+    assert len(theirs) == len(ours)
+    for column in ours.columns:
+        values = [None if pandas.isna(value) else value for value in theirs[column]]
+        assert values == ours[column]
+    if hasattr(pandas.DataFrame, "from_arrow"):
+        assert pandas.DataFrame.from_arrow(ours).equals(theirs)
+
+
+def test_pandas_groups_by_name(results: wl.Results) -> None:
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = results.flows.to_pandas()
+    means = frame.groupby("name", observed=True)["goodput_bps"].mean()
+    assert len(means) == 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_duckdb_reads_the_rows(results: wl.Results, name: str) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    ours = table(results, name)
+    connection = duckdb.connect()
+    connection.register("ours", ours.to_pyarrow() if name == "" else ours)
+    found = connection.sql("select * from ours").fetchall()
+    assert found == [tuple(row.values()) for row in ours]
+
+
+def test_duckdb_finds_a_table_by_its_variable(results: wl.Results) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    links = results.links
+    assert len(links) == 8
+    found = duckdb.sql("select name, max(drops) from links group by name order by name")
+    assert [row[0] for row in found.fetchall()] == sorted({*links["name"]})
+
+
+def test_a_table_without_rows_has_its_columns() -> None:
+    scenario = wl.Scenario(duration="1s").host("a", "b").link("a", "b", "1M/1ms")
+    results = wl.simulate(scenario, trace=True)
+    assert (len(results.flows), len(results.trace)) == (0, 0)
+    assert "t_ns" in results.trace.columns
+    pyarrow = pytest.importorskip("pyarrow")
+    assert pyarrow.table(results.trace).num_rows == 0
+
+
+def test_columns_that_only_some_points_have_are_null_elsewhere() -> None:
+    # Flows that end have completion times; flows that do not end have none.
+    scenario = (
+        wl.Scenario(duration="2s")
+        .host("a", "b")
+        .link("a", "b", "10M/5ms")
+        .traffic("tcp", "a", "b", name="f", bytes="20kB")
+        .sweep("traffic.f.bytes", ["20kB", "2GB"])
+    )
+    results = wl.simulate(scenario)
+    completed = results.flows["completion_mean_ns"]
+    assert completed[0] > 0 and completed[1] is None
