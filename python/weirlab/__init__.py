@@ -1,20 +1,37 @@
-"""Weir in Python: simulate networks.
+"""Weir in Python: simulate networks, measure schedulers, reproduce published experiments.
 
 >>> import weirlab as wl
 >>> r = wl.simulate("two-hosts.toml", seeds=range(1, 4), set={"duration": "3s"})
 >>> df = r.flows.to_polars()                                    # doctest: +SKIP
 """
 
-from ._errors import Diagnostic, ScenarioError, ScenarioWarning, WeirError
+from ._command import (
+    CaseResult,
+    Claim,
+    Expectation,
+    Reproduction,
+    Rig,
+    case,
+    find_weir,
+    reproduce,
+    rig,
+)
+from ._errors import CommandError, Diagnostic, ScenarioError, ScenarioWarning, WeirError
 from ._native import __version__
 from ._results import Progress, Results, Table, simulate
 from ._scenario import Checked, Scenario, ScenarioLike, Time, Value, check_scenario, schema
 
 __all__ = [
+    "CaseResult",
     "Checked",
+    "Claim",
+    "CommandError",
     "Diagnostic",
+    "Expectation",
     "Progress",
+    "Reproduction",
     "Results",
+    "Rig",
     "Scenario",
     "ScenarioError",
     "ScenarioLike",
@@ -24,7 +41,11 @@ __all__ = [
     "Value",
     "WeirError",
     "__version__",
+    "case",
     "check_scenario",
+    "find_weir",
+    "reproduce",
+    "rig",
     "schema",
     "simulate",
 ]

@@ -1,0 +1,273 @@
+"""The command `weir` of this package, and measurements that it makes: the rig and published
+experiments."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from . import _native
+from ._errors import CommandError
+from ._scenario import whole
+
+Metric: TypeAlias = Literal["time", "instr", "memory", "wfi", "delay"]
+Verdict: TypeAlias = Literal["holds", "differs", "cannot_be_judged"]
+
+_USAGE = 2
+
+
+def find_weir() -> str:
+    """The path of the command ``weir``: that of the environment variable ``WEIRLAB_COMMAND``, the
+    one that was installed with this package, or the first one on ``PATH``.
+
+    Raises:
+        FileNotFoundError: There is none.
+
+    >>> import weirlab as wl
+    >>> wl.find_weir().endswith("weir")
+    True
+    """
+    if chosen := os.environ.get("WEIRLAB_COMMAND"):
+        return chosen
+    scripts = [sysconfig.get_path("scripts")]
+    if "posix_user" in sysconfig.get_scheme_names():
+        scripts.append(sysconfig.get_path("scripts", "posix_user"))
+    for folder in scripts:
+        path = os.path.join(folder, "weir")
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which("weir")
+    if found is None:
+        raise FileNotFoundError("the command weir is neither beside this package nor on PATH")
+    return found
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Measurements of schedulers in isolation.
+
+    ``polars.DataFrame(rig.runs)`` or ``pandas.DataFrame(rig.runs)`` makes a table of them.
+    """
+
+    runs: tuple[dict[str, Any], ...]
+    """A dictionary for each scheduler with each set of flows: ``alg``, ``flows``,
+    ``ns_per_pair``, …, as ``weir rig --json`` writes them; docs/results.md explains the keys."""
+
+
+def rig(
+    algorithms: str | Iterable[str] = "all",
+    *,
+    flows: str | Iterable[str] = (),
+    metric: Metric | Iterable[Metric] = "time",
+    order: str = "ramp",
+    batch: int = 1,
+    seed: int = 1,
+    runs: int | None = None,
+    pairs: int | None = None,
+    quick: bool = False,
+) -> Rig:
+    """Measures schedulers in isolation: cost of a packet, service of each flow.
+
+    Args:
+        algorithms: Names with settings, such as ``"qfq+:m=1"``; ``"none"`` is the rig alone,
+            ``"all"`` every scheduler.
+        flows: Sets of flows, such as ``"500:w1,250:w2"``; by default ``"1k:w1"``.
+        metric: ``time`` (processor time in ns), ``instr`` (needs valgrind), ``memory`` (bytes),
+            ``wfi`` (worst-case fairness index), ``delay``.
+        order: Order of arrivals: ``ramp``, ``random``, ``zipf``, ``bursty`` or ``trace:FILE``.
+        batch: Packets that are enqueued at once, and dequeued at once.
+        seed: Seed of all random draws.
+        runs: Number of runs for times, of which the median counts.
+        pairs: Packets per run.
+        quick: Whether to make fewer packets and runs.
+
+    Raises:
+        ValueError: An argument is refused; the message says what is allowed.
+        CommandError: The measurement failed.
+
+    >>> import weirlab as wl
+    >>> found = wl.rig(["fifo", "scfq"], flows="16:w1", metric="wfi", pairs=1000)
+    >>> [run["alg"] for run in found.runs]
+    ['fifo', 'scfq']
+    """
+    words = ["rig", "--quiet", "--json", "-", f"--alg={_joined(algorithms, 'algorithms')}"]
+    words += [f"--flows={each}" for each in _listed(flows, "flows")]
+    words += [f"--metric={_joined(metric, 'metric')}", f"--gen={order}"]
+    words += [f"--batch={whole(batch, 'batch')}", f"--seed={whole(seed, 'seed')}"]
+    for name, number in (("runs", runs), ("pairs", pairs)):
+        if number is not None:
+            words.append(f"--{name}={whole(number, name)}")
+    if quick:
+        words.append("--quick")
+    document = json.loads(run_weir(words))
+    return Rig(tuple(document["runs"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An expectation of a conformance case, and what was found."""
+
+    name: str
+    line: int
+    """The line in the file."""
+    passed: bool
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """The result of a conformance case."""
+
+    passed: bool
+    """Whether all expectations hold."""
+    expectations: tuple[Expectation, ...]
+    document: dict[str, Any]
+    """Everything, with the fate of each packet, as ``weir rig --case --json`` writes it."""
+
+
+def case(case: str | os.PathLike[str]) -> CaseResult:
+    """Plays a conformance case: given packets through a scheduler or AQM, compared with what is
+    expected (docs/conformance.md).
+
+    Args:
+        case: The path of the file, or its text (of several lines).
+
+    Raises:
+        ValueError: The case has an error; the message has the line.
+        OSError: The file cannot be read.
+
+    >>> import weirlab as wl
+    >>> wl.case("headdrop.toml").passed
+    True
+    """
+    if not isinstance(case, (str, os.PathLike)):
+        raise TypeError(f"case: expected a path or a text, not {type(case).__name__}")
+    if isinstance(case, str) and "\n" in case:
+        text, name = case, "<text>"
+    else:
+        text, name = Path(case).read_text(encoding="utf-8"), os.fspath(case)
+    document: dict[str, Any] = json.loads(_native.play_case(text, name))
+    found = (
+        Expectation(**{key: item[key] for key in Expectation.__slots__})
+        for item in document["expectations"]
+    )
+    return CaseResult(document["passed"], tuple(found), document)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A published claim and the verdict on it."""
+
+    claim: str
+    """The claim in words."""
+    verdict: Verdict
+    holds: bool | None
+    """None if the claim cannot be judged."""
+    measured: str | None
+    """The measured values in words."""
+    seeds: str
+    provenance: Mapping[str, Any]
+    """Where the claim comes from."""
+    conditions: tuple[Mapping[str, Any], ...]
+    """The conditions of the claim, each with its measured quantity and its interval."""
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A published experiment, made again."""
+
+    title: str
+    claims: tuple[Claim, ...]
+    document: dict[str, Any]
+    """Everything, tables included, as ``weir reproduce --out`` writes it."""
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict on each claim."""
+        return {claim.claim: claim.verdict for claim in self.claims}
+
+
+def reproduce(
+    name: str, *, quick: bool = False, out: str | os.PathLike[str] | None = None
+) -> Reproduction:
+    """Makes a published experiment again and judges its claims by 95 % intervals.
+
+    Args:
+        name: The experiment, such as ``"s10"``; ``weir reproduce --list`` shows all.
+        quick: Whether to make fewer and shorter runs: wider intervals in a tenth of the time.
+        out: A directory for the page, the plots and the document.
+
+    Raises:
+        ValueError: There is no such experiment.
+        CommandError: The experiment cannot run on this machine.
+
+    >>> import weirlab as wl
+    >>> wl.reproduce("s11")
+    Traceback (most recent call last):
+        ...
+    ValueError: there is no experiment `s11`: allowed are ...
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name: expected a text, not {type(name).__name__}")
+    if name.startswith("-") or name == "all" or not name:
+        raise ValueError(f"there is no experiment `{name}`")
+    with tempfile.TemporaryDirectory(prefix="weirlab-") as scratch:
+        directory = Path(scratch if out is None else out)
+        words = ["reproduce", name, "--quiet", "--out", os.fspath(directory)]
+        run_weir([*words, "--quick"] if quick else words)
+        # The file has the name of the list, whose letters may differ in case.
+        written = (path for path in directory.glob("*.json") if path.stem.lower() == name.lower())
+        document: dict[str, Any] = json.loads(next(written).read_text(encoding="utf-8"))
+    return Reproduction(document["title"], tuple(map(_claim, document["claims"])), document)
+
+
+def run_weir(words: Sequence[str]) -> str:
+    """Runs the command and returns what it prints.
+
+    Raises:
+        ValueError: The command refuses its arguments.
+        CommandError: The command failed.
+    """
+    done = subprocess.run(
+        [find_weir(), *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+    )
+    if done.returncode == 0:
+        return done.stdout
+    message = done.stderr.strip().removeprefix("weir: ").removeprefix("error: ")
+    if done.returncode == _USAGE:
+        raise ValueError(message)
+    raise CommandError(message or f"weir ended with status {done.returncode}", done.returncode)
+
+
+def _claim(item: Mapping[str, Any]) -> Claim:
+    fields: dict[str, Any] = {key: item[key] for key in Claim.__slots__}
+    fields["conditions"] = tuple(item["conditions"])
+    return Claim(**fields)
+
+
+def _listed(words: str | Iterable[str], where: str) -> list[str]:
+    listed = [words] if isinstance(words, str) else list(words)
+    for word in listed:
+        if not isinstance(word, str):
+            raise TypeError(f"{where}: expected texts, not {type(word).__name__}")
+    return listed
+
+
+def _joined(words: str | Iterable[str], where: str) -> str:
+    joined = ",".join(_listed(words, where))
+    if not joined:
+        raise ValueError(f"{where}: at least one is needed")
+    return joined
