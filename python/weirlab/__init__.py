@@ -17,6 +17,19 @@ from ._command import (
     rig,
 )
 from ._errors import CommandError, Diagnostic, ScenarioError, ScenarioWarning, WeirError
+from ._live import (
+    End,
+    Lab,
+    LinkStats,
+    Pair,
+    Session,
+    Stats,
+    Wait,
+    attach,
+    live,
+    pair,
+    run,
+)
 from ._native import __version__
 from ._results import Progress, Results, Table, simulate
 from ._scenario import Checked, Scenario, ScenarioLike, Time, Value, check_scenario, schema
@@ -27,7 +40,11 @@ __all__ = [
     "Claim",
     "CommandError",
     "Diagnostic",
+    "End",
     "Expectation",
+    "Lab",
+    "LinkStats",
+    "Pair",
     "Progress",
     "Reproduction",
     "Results",
@@ -36,16 +53,23 @@ __all__ = [
     "ScenarioError",
     "ScenarioLike",
     "ScenarioWarning",
+    "Session",
+    "Stats",
     "Table",
     "Time",
     "Value",
+    "Wait",
     "WeirError",
     "__version__",
+    "attach",
     "case",
     "check_scenario",
     "find_weir",
+    "live",
+    "pair",
     "reproduce",
     "rig",
+    "run",
     "schema",
     "simulate",
 ]

@@ -1,0 +1,173 @@
+"""Live links, where namespaces are allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import weirlab as wl
+
+
+def namespaces_are_allowed() -> bool:
+    words = ["unshare", "--net", "true"] if os.geteuid() == 0 else ["unshare", "-rn", "true"]
+    try:
+        return subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+pytestmark = pytest.mark.skipif(
+    not namespaces_are_allowed(), reason="network namespaces are not allowed here"
+)
+
+ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 7000))
+print("up", flush=True)
+while True:
+    data, sender = s.recvfrom(2000)
+    s.sendto(data, sender)
+"""
+ASK = """
+import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(5)
+start = time.monotonic()
+s.sendto(b"x" * 100, (sys.argv[1], 7000))
+s.recv(2000)
+print(time.monotonic() - start)
+"""
+
+
+def processes(name: str) -> list[str]:
+    """The processes whose command line has this word."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if name in path.read_bytes().decode(errors="replace").split("\0"):
+                found.append(path.parent.name)
+        except OSError:
+            pass
+    return found
+
+
+def ask(link: wl.Pair) -> float:
+    answer = link.left.check_output([sys.executable, "-c", ASK, link.right.address])
+    return float(answer)
+
+
+def test_programs_of_a_pair_talk_over_the_link() -> None:
+    with wl.pair("bw 10Mbit/s delay 20ms", name="weirlab-test-pair") as link:
+        server = link.right.popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE)
+        assert server.stdout is not None and server.stdout.readline() == b"up\n"
+        assert ask(link) >= 0.04
+        link.set(down="delay 70ms")
+        assert ask(link) >= 0.09
+        stats = link.stats()
+        assert (stats.up.packets_out, stats.down.packets_out) == (2, 2)
+        assert "delay 70ms" in stats.down.spec and "delay 20ms" in stats.up.spec
+        assert 0 <= stats.up.wait.p99 < 5
+        with pytest.raises(ValueError, match="delay"):
+            link.set(down="dealy 5ms")
+        with pytest.raises(ValueError):
+            link.set(sideways="delay 5ms")
+        with pytest.raises(ValueError):
+            link.set()
+    assert server.wait(5) != 0
+    server.stdout.close()
+    assert link.results is not None and link.results["links"]
+    assert processes("weirlab-test-pair") == []
+
+
+def test_a_refused_specification_is_an_error_of_the_checker() -> None:
+    with pytest.raises(wl.ScenarioError, match="did you mean `delay`"):
+        wl.pair("bw 10Mbit/s dealy 20ms")
+
+
+def test_hosts_of_a_scenario_know_each_other_by_name() -> None:
+    scenario = (
+        wl.Scenario(duration="60s")
+        .host("a")
+        .router("r")
+        .host("b")
+        .link("a", "r", "100M/1ms")
+        .link("r", "b", "10M/5ms", name="line")
+    )
+    with wl.live(scenario) as lab:
+        assert list(lab) == ["a", "b"]
+        assert lab["b"].address == "10.0.0.3"
+        server = lab["b"].popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE)
+        assert server.stdout is not None and server.stdout.readline() == b"up\n"
+        answer = lab["a"].check_output([sys.executable, "-c", ASK, "b"])
+        assert float(answer) >= 0.012
+        assert lab.stats()["line.back"].packets_out >= 1
+    server.wait(5)
+    server.stdout.close()
+
+
+def test_a_program_is_started_from_a_coroutine() -> None:
+    async def talk(link: wl.Pair) -> bytes:
+        process = await link.left.start(
+            ["sh", "-c", "echo $0", "word"], stdout=asyncio.subprocess.PIPE
+        )
+        printed, _ = await process.communicate()
+        return printed
+
+    with wl.pair() as link:
+        assert asyncio.run(talk(link)) == b"word\n"
+
+
+def test_the_exit_code_is_that_of_the_program() -> None:
+    with wl.pair() as link:
+        assert link.left.run(["sh", "-c", "exit 7"]).returncode == 7
+        with pytest.raises(subprocess.CalledProcessError):
+            link.left.run(["false"], check=True)
+        with pytest.raises(TypeError):
+            link.left.run("false")
+        with pytest.raises(ValueError):
+            link.left.run([])
+
+
+def test_nothing_is_left_after_an_exception() -> None:
+    with pytest.raises(LookupError), wl.pair(name="weirlab-test-exception"):
+        raise LookupError
+    assert processes("weirlab-test-exception") == []
+
+
+def test_nothing_is_left_when_the_interpreter_is_killed() -> None:
+    code = """
+import subprocess, sys, time
+import weirlab as wl
+link = wl.pair("10M/1ms", name="weirlab-test-killed")
+inside = link.left.popen(["sleep", "987654"])
+print("up", flush=True)
+time.sleep(1000)
+"""
+    child = subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"up\n"
+    assert processes("weirlab-test-killed") and processes("987654")
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    end = time.monotonic() + 20
+    while processes("weirlab-test-killed") or processes("987654"):
+        assert time.monotonic() < end, "processes are left"
+        time.sleep(0.05)
+    done = subprocess.run([wl.find_weir(), "ps", "--json"], stdout=subprocess.PIPE)
+    assert b"weirlab-test-killed" not in done.stdout
+
+
+def test_a_program_runs_behind_a_link() -> None:
+    done, results = wl.run(["sh", "-c", "echo here; exit 3"], "10M/5ms", capture_output=True)
+    assert (done.returncode, done.stdout) == (3, b"here\n")
+    assert {link["name"] for link in results["links"]} == {"up", "down"}
+    with pytest.raises(ValueError, match="delay"):
+        wl.run(["true"], "dealy 5ms", capture_output=True)

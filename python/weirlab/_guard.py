@@ -1,0 +1,46 @@
+"""Runs a command that ends when the process that started it ends, for whatever reason.
+
+Standard input is a pipe from that process, so it ends with it. The command gets SIGTERM then, and
+also if this guard is killed. Started as a script, in a process without other threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(words: list[str]) -> int:
+    """Runs the command and returns its exit code."""
+    guard = os.getpid()
+    libc = ctypes.CDLL(None)
+
+    def end_with_the_guard() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != guard:
+            os._exit(1)
+
+    # The function runs between fork and exec, which is safe since there is only one thread.
+    child = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_the_guard
+    )
+
+    def watch() -> None:
+        while os.read(0, 4096):
+            pass
+        child.terminate()
+
+    threading.Thread(target=watch, daemon=True).start()
+    status = child.wait()
+    return 128 - status if status < 0 else status
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(main(sys.argv[1:]))
