@@ -1,0 +1,76 @@
+"""Every public object has an example, and every example runs."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import weirlab as wl
+from conftest import ROOT
+from test_live import namespaces_are_allowed
+
+# Libraries that examples need.
+NEEDED = {"to_pyarrow": "pyarrow", "to_pandas": "pandas", "to_polars": "polars"}
+
+
+def examples() -> dict[str, doctest.DocTest]:
+    """The examples of all public objects, by name."""
+    finder = doctest.DocTestFinder(exclude_empty=False)
+    found: dict[str, doctest.DocTest] = {}
+    for name in wl.__all__:
+        item = getattr(wl, name)
+        if inspect.isclass(item) or inspect.isfunction(item):
+            for test in finder.find(item, name, globs={}):
+                found[test.name] = test
+    for test in finder.find(wl, "weirlab", globs={}):
+        if test.name == "weirlab":
+            found[test.name] = test
+    return found
+
+
+EXAMPLES = examples()
+
+
+def public() -> Iterator[str]:
+    for name, test in EXAMPLES.items():
+        # Dataclasses document their fields; a property needs an example only if it computes.
+        if not any(part.startswith("_") for part in name.split(".")):
+            yield name
+
+
+@pytest.mark.parametrize("name", sorted(public()))
+def test_every_public_object_is_documented(name: str) -> None:
+    assert EXAMPLES[name].docstring, f"{name} has no docstring"
+    item: object = wl
+    for part in name.split("."):
+        item = getattr(item, part, item)
+    if inspect.isroutine(item):
+        assert EXAMPLES[name].examples, f"{name} has no example"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, test in EXAMPLES.items() if test.examples))
+def test_the_example_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for word, library in NEEDED.items():
+        if word in EXAMPLES[name].examples[-1].source:
+            pytest.importorskip(library)
+    if any("wl.pair" in e.source or "wl.live" in e.source for e in EXAMPLES[name].examples) or (
+        name == "run"
+    ):
+        if not namespaces_are_allowed():
+            pytest.skip("network namespaces are not allowed here")
+    shutil.copy(ROOT / "experiments/two-hosts.toml", tmp_path)
+    case = ROOT / "crates/weir-core/tests/conformance/headdrop-burst.toml"
+    shutil.copy(case, tmp_path / "headdrop.toml")
+    monkeypatch.chdir(tmp_path)
+    options = doctest.ELLIPSIS
+    runner = doctest.DocTestRunner(optionflags=options)
+    runner.run(EXAMPLES[name])
+    results = runner.summarize(verbose=False)
+    assert results.failed == 0, capsys.readouterr().out
