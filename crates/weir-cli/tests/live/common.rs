@@ -154,7 +154,8 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The directory of a test. Every user can read it, and it is removed when this is dropped.
+/// The directory of a test, and the commands that the test runs with their files in it. This is not
+/// a lab of a scenario. Every user can read the directory, and it is removed when this is dropped.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -450,8 +451,8 @@ pub(crate) const NOBODY: [&str; 8] = [
     "HOME=/",
 ];
 
-/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, each with its outer end first. They are deleted
-/// when this is dropped.
+/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`. Weir bridges `wlb` and `wrb`; the hosts on the
+/// left and on the right use `wla` and `wra`. Both pairs are deleted when this is dropped.
 pub(crate) struct Pairs;
 
 impl Pairs {
