@@ -142,7 +142,7 @@ mod tests {
         let (log, out, errors) = Log::new(20).expect("a pipe");
         let mut out = File::from(out);
         for piece in ["0123456", "789abcdefghijklmnop", "q", "rstuvwxyz"] {
-            out.write_all(piece.as_bytes()).expect("it is read");
+            out.write_all(piece.as_bytes()).expect("the log reads the pipe");
         }
         drop((out, errors));
         let text = log.text();
@@ -155,7 +155,7 @@ mod tests {
     fn a_short_log_is_complete() {
         let (log, out, errors) = Log::new(20).expect("a pipe");
         let mut file = File::from(errors);
-        file.write_all(b"one\n\ntwo\n").expect("it is read");
+        file.write_all(b"one\n\ntwo\n").expect("the log reads the pipe");
         drop((out, file));
         assert_eq!(log.text(), Text { text: b"one\n\ntwo\n".to_vec(), bytes: 9, cut: 0 });
         assert_eq!(log.last_lines(), "one\n  two");
