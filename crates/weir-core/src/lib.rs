@@ -27,6 +27,7 @@ pub mod quantity;
 pub mod rng;
 pub mod sched;
 pub mod settings;
+mod siphash;
 mod slab;
 pub mod stamped;
 pub mod units;

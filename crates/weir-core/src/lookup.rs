@@ -6,19 +6,24 @@
 //! for each process. The hash decides only where an instance is found; all random draws are seeded
 //! from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
 
-use siphasher::sip::SipHasher13;
-
 use crate::key::{FlowKey, stable_hash};
+use crate::siphash::SipHash;
 
 /// The key of look-ups.
 ///
 /// The default key is public and gives the same hashes on every machine. Simulations use it,
 /// because their packets are trusted. Schedulers and AQMs that divide flows among buckets then use
 /// the stable hash, so that a simulation gives the same bytes everywhere.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct LookupKey {
-    words: [u64; 2],
+    hash: SipHash,
     is_secret: bool,
+}
+
+impl Default for LookupKey {
+    fn default() -> Self {
+        Self { hash: SipHash::new([0; 2]), is_secret: false }
+    }
 }
 
 impl core::fmt::Debug for LookupKey {
@@ -30,11 +35,7 @@ impl core::fmt::Debug for LookupKey {
 impl LookupKey {
     /// A key from 128 random bits, which senders of packets must not know.
     pub const fn secret(words: [u64; 2]) -> Self {
-        Self { words, is_secret: true }
-    }
-
-    fn hash(&self, bytes: &[u8]) -> u64 {
-        SipHasher13::new_with_keys(self.words[0], self.words[1]).hash(bytes)
+        Self { hash: SipHash::new(words), is_secret: true }
     }
 
     /// The short form of a masked key.
@@ -59,31 +60,30 @@ impl LookupKey {
             | u64::from(key.dscp) << 40
             | u64::from(key.ipv6) << 48;
         let ports = ports(key) | u64::from(key.ethertype) << 32 | u64::from(key.vlan) << 48;
-        let mut bytes = [0; 64];
-        bytes[..16].copy_from_slice(&key.src.to_le_bytes());
-        bytes[16..32].copy_from_slice(&key.dst.to_le_bytes());
-        for (chunk, word) in
-            bytes[32..].chunks_exact_mut(8).zip([key.src_mac, key.dst_mac, ports, small])
-        {
-            chunk.copy_from_slice(&word.to_le_bytes());
-        }
-        let hash = self.hash(&bytes);
+        let [src, dst] = [key.src, key.dst].map(halves);
+        let hash = self.hash.words([
+            src[0],
+            src[1],
+            dst[0],
+            dst[1],
+            key.src_mac,
+            key.dst_mac,
+            ports,
+            small,
+        ]);
         CompactKey(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
     }
 
     /// The hash of a short form, for tables.
     #[inline]
     pub(crate) fn table(&self, key: CompactKey) -> u64 {
-        self.hash(&key.0.to_le_bytes())
+        self.hash.words(halves(key.0))
     }
 
     /// The hash of a short form that belongs to the object with number `owner`.
     #[inline]
     pub(crate) fn owned(&self, owner: u32, key: CompactKey) -> u64 {
-        let mut bytes = [0; 20];
-        bytes[..16].copy_from_slice(&key.0.to_le_bytes());
-        bytes[16..].copy_from_slice(&owner.to_le_bytes());
-        self.hash(&bytes)
+        self.hash.words_and(halves(key.0), owner)
     }
 
     /// The hash by which schedulers and AQMs divide flows among buckets. The function is not
@@ -104,6 +104,11 @@ impl LookupKey {
             src => self.bucket(&FlowKey { src, ipv6: key.ipv6, ..FlowKey::default() }).max(1),
         })
     }
+}
+
+/// The two words of a number, the lower one first.
+fn halves(number: u128) -> [u64; 2] {
+    [number as u64, (number >> 64) as u64]
 }
 
 fn ports(key: &FlowKey) -> u64 {
