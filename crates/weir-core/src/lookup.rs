@@ -6,7 +6,7 @@
 //! for each process. The hash decides only where an instance is found; all random draws are seeded
 //! from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
 
-use crate::key::{FlowKey, stable_hash};
+use crate::key::{FlowKey, FlowMask, stable_hash};
 use crate::siphash::SipHash;
 
 /// The key of look-ups.
@@ -38,6 +38,25 @@ impl LookupKey {
         Self { hash: SipHash::new(words), is_secret: true }
     }
 
+    /// The short form of `key` reduced to the bits of `mask`, of which `short` is the short form:
+    /// the same as [`Self::compact`] of the masked key.
+    #[inline]
+    pub(crate) fn compact_masked(
+        &self,
+        mask: &FlowMask,
+        short: &CompactMask,
+        key: &FlowKey,
+    ) -> CompactKey {
+        short.apply(key).unwrap_or_else(|| self.compact_long(mask, key))
+    }
+
+    /// [`Self::compact_masked`] for the other masks. The function is not inlined, so that its
+    /// masked key occupies no registers.
+    #[inline(never)]
+    fn compact_long(&self, mask: &FlowMask, key: &FlowKey) -> CompactKey {
+        self.compact(&mask.apply(key))
+    }
+
     /// The short form of a masked key.
     #[inline]
     pub(crate) fn compact(&self, key: &FlowKey) -> CompactKey {
@@ -49,8 +68,7 @@ impl LookupKey {
         if (key.src | key.dst) >> 32 != 0 || others != 0 || key.ipv6 {
             return self.wide(key);
         }
-        let ports = ports(key) | u64::from(key.proto) << 32 | u64::from(key.dscp) << 40;
-        CompactKey(u128::from(key.src as u64 | (key.dst as u64) << 32) | u128::from(ports) << 64)
+        CompactKey::narrow(addresses(key), transport(key))
     }
 
     #[inline(never)]
@@ -115,6 +133,18 @@ fn ports(key: &FlowKey) -> u64 {
     u64::from(key.src_port) | u64::from(key.dst_port) << 16
 }
 
+/// The lower word of the short form of an IPv4 key.
+#[inline]
+fn addresses(key: &FlowKey) -> u64 {
+    u64::from(key.src as u32) | (key.dst as u64) << 32
+}
+
+/// The upper word of the short form of an IPv4 key.
+#[inline]
+fn transport(key: &FlowKey) -> u64 {
+    ports(key) | u64::from(key.proto) << 32 | u64::from(key.dscp) << 40
+}
+
 /// A masked key in 16 bytes, so that a search reads only 16 bytes of each candidate.
 ///
 /// ```text
@@ -128,6 +158,11 @@ fn ports(key: &FlowKey) -> u64 {
 pub(crate) struct CompactKey(u128);
 
 impl CompactKey {
+    #[inline]
+    fn narrow(addresses: u64, transport: u64) -> Self {
+        Self(u128::from(addresses) | u128::from(transport) << 64)
+    }
+
     /// Whether the keys may differ although their short forms are equal.
     #[inline]
     pub(crate) fn is_wide(self) -> bool {
@@ -138,12 +173,144 @@ impl CompactKey {
 /// Set in a [`CompactKey`] that does not contain the whole key.
 const WIDE: u128 = 1 << 127;
 
+/// A mask in the layout of a [`CompactKey`], so that only the fields that the mask uses are read
+/// from a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactMask {
+    addresses: u64,
+    transport: u64,
+    /// Whether every masked key of an IPv4 packet, and of an IPv6 packet, fits into a short form.
+    fits: [bool; 2],
+}
+
+impl CompactMask {
+    pub(crate) fn new(mask: &FlowMask) -> Self {
+        let FlowMask {
+            src_ip,
+            dst_ip,
+            src_ip6,
+            dst_ip6,
+            src_mac,
+            dst_mac,
+            flow_id,
+            src_port,
+            dst_port,
+            vlan,
+            proto,
+            dscp,
+        } = *mask;
+        let [src, dst] = [src_ip, dst_ip].map(u128::from);
+        let short = FlowKey { src, dst, src_port, dst_port, proto, dscp, ..FlowKey::default() };
+        let has_others = src_mac | dst_mac | u64::from(flow_id) | u64::from(vlan) != 0;
+        Self {
+            addresses: addresses(&short),
+            transport: transport(&short),
+            fits: [!has_others, !has_others && src_ip6 | dst_ip6 == 0],
+        }
+    }
+
+    /// The short form of the masked key; `None` if the mask has other fields than a short form.
+    #[inline]
+    fn apply(&self, key: &FlowKey) -> Option<CompactKey> {
+        if !self.fits[usize::from(key.ipv6)] {
+            return None;
+        }
+        let reads_addresses = self.addresses != 0 && !key.ipv6;
+        let addresses = if reads_addresses { addresses(key) & self.addresses } else { 0 };
+        let transport = if self.transport == 0 { 0 } else { transport(key) & self.transport };
+        Some(CompactKey::narrow(addresses, transport))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
 
+    use proptest::prelude::*;
+
     const LOOKUP: LookupKey = LookupKey::secret([1, 2]);
+
+    prop_compose! {
+        fn any_key()(
+            (src, dst) in any::<(u128, u128)>(),
+            (src_mac, dst_mac) in any::<(u64, u64)>(),
+            (flow_id, ethertype, vlan) in any::<(u32, u16, u16)>(),
+            (src_port, dst_port, proto, dscp) in any::<(u16, u16, u8, u8)>(),
+            ipv6 in any::<bool>(),
+        ) -> FlowKey {
+            FlowKey {
+                src,
+                dst,
+                src_mac,
+                dst_mac,
+                flow_id,
+                src_port,
+                dst_port,
+                ethertype,
+                vlan,
+                proto,
+                dscp,
+                ipv6,
+            }
+        }
+    }
+
+    prop_compose! {
+        /// Masks in which each field may be 0.
+        fn any_mask()(
+            which in any::<u16>(),
+            (src_ip, dst_ip, src_ip6, dst_ip6) in any::<(u32, u32, u128, u128)>(),
+            (src_mac, dst_mac, flow_id, vlan) in any::<(u64, u64, u32, u16)>(),
+            (src_port, dst_port, proto, dscp) in any::<(u16, u16, u8, u8)>(),
+        ) -> FlowMask {
+            let used = |field: u32| which >> field & 1 != 0;
+            // Half of the masks have only fields of the short form.
+            let long = used(12);
+            FlowMask {
+                src_ip: if used(0) { src_ip } else { 0 },
+                dst_ip: if used(1) { dst_ip } else { 0 },
+                src_ip6: if used(2) { src_ip6 } else { 0 },
+                dst_ip6: if used(2) { dst_ip6 } else { 0 },
+                src_mac: if long && used(3) { src_mac } else { 0 },
+                dst_mac: if long && used(4) { dst_mac } else { 0 },
+                flow_id: if long && used(5) { flow_id } else { 0 },
+                vlan: if long && used(6) { vlan } else { 0 },
+                src_port: if used(7) { src_port } else { 0 },
+                dst_port: if used(8) { dst_port } else { 0 },
+                proto: if used(9) { proto } else { 0 },
+                dscp: if used(10) { dscp } else { 0 },
+            }
+        }
+    }
+
+    proptest! {
+        /// The short form through the compact mask is the short form of the masked key.
+        #[test]
+        fn a_compact_mask_gives_the_short_form_of_the_masked_key(
+            key in any_key(),
+            mask in any_mask(),
+        ) {
+            let short = CompactMask::new(&mask);
+            prop_assert_eq!(
+                LOOKUP.compact_masked(&mask, &short, &key),
+                LOOKUP.compact(&mask.apply(&key))
+            );
+        }
+    }
+
+    #[test]
+    fn a_mask_with_only_short_fields_needs_no_masked_key() {
+        let mask = FlowMask { dst_ip: 0xff, dst_port: u16::MAX, ..FlowMask::default() };
+        let key = FlowKey { dst: 0x0a00_0005, dst_port: 80, ..FlowKey::default() };
+        let fits = |mask: &FlowMask, key: &FlowKey| CompactMask::new(mask).apply(key).is_some();
+        assert!(fits(&mask, &key));
+        assert!(fits(&mask, &FlowKey { ipv6: true, ..key }));
+        let both = FlowMask { dst_ip6: u128::MAX, ..mask };
+        assert!(fits(&both, &key));
+        assert!(!fits(&both, &FlowKey { ipv6: true, ..key }));
+        assert!(!fits(&FlowMask { vlan: 1, ..mask }, &key));
+    }
 
     #[test]
     fn compact_keys_are_distinct_unless_they_are_wide() {

@@ -214,8 +214,8 @@ impl Emulator {
         let Some(template) = slot(&mut self.templates, id) else { return };
         let regroup = template.mask != config.mask || template.parent != config.parent;
         let another = template.discipline != config.discipline;
-        (template.discipline, template.mask, template.pipe) =
-            (config.discipline, config.mask, false);
+        (template.discipline, template.pipe) = (config.discipline, false);
+        template.set_mask(config.mask);
         template.parent = config.parent;
         template.max_instances = config.max_instances.unwrap_or(u32::MAX);
         let old = core::mem::replace(&mut template.link, link.clone());

@@ -27,12 +27,8 @@ impl Emulator {
             Action::Queue(id) => self.queues.get(usize::from(id))?.as_ref()?.root()?,
         };
         let template = self.templates.get(usize::from(id))?.as_ref()?;
-        let masked = if template.single.is_some() || template.mask.is_empty() {
-            FlowKey::default()
-        } else {
-            template.mask.apply(key)
-        };
-        Some(self.lookup.owned(id.into(), self.lookup.compact(&masked)))
+        let compact = self.lookup.compact_masked(&template.mask, &template.short_mask, key);
+        Some(self.lookup.owned(id.into(), compact))
     }
 
     /// The link and the flow of a packet, which are created if they do not exist. `None` if the
@@ -63,11 +59,10 @@ impl Emulator {
             Some(single) => Some(single),
             None if template.instances.is_empty() => None,
             None => {
-                let masked = template.mask.apply(key);
-                let compact = self.lookup.compact(&masked);
-                let links = &self.links;
+                let (mask, links) = (&template.mask, &self.links);
+                let compact = self.lookup.compact_masked(mask, &template.short_mask, key);
                 let matches =
-                    |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
+                    |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, mask, key));
                 template.instances.find(self.lookup.table(compact), matches).copied()
             }
         };

@@ -12,7 +12,7 @@ use super::tables::Template;
 use super::totals::Freed;
 use crate::config::{Capacity, LinkConfig};
 use crate::device::{self, Device};
-use crate::key::FlowKey;
+use crate::key::{FlowKey, FlowMask};
 use crate::link::{DelayLine, Impairments, LossProcess, Serializer, Step};
 use crate::lookup::{CompactKey, LookupKey};
 use crate::packet::{PacketId, Pool};
@@ -174,10 +174,16 @@ impl Link {
         if self.effects >= Effects::Scheduled { self.next_step_due } else { Nanos::MAX }
     }
 
-    /// Whether the link's key is `masked`, of which `compact` is the short form.
+    /// Whether the link's key is `key` reduced to the bits of `mask`, of which `compact` is the
+    /// short form.
     #[inline]
-    pub(super) fn is_for(&self, compact: CompactKey, masked: &FlowKey) -> bool {
-        self.compact == compact && (!compact.is_wide() || self.key == *masked)
+    pub(super) fn is_for(&self, compact: CompactKey, mask: &FlowMask, key: &FlowKey) -> bool {
+        self.compact == compact && (!compact.is_wide() || self.has_key(mask, key))
+    }
+
+    #[inline(never)]
+    fn has_key(&self, mask: &FlowMask, key: &FlowKey) -> bool {
+        self.key == mask.apply(key)
     }
 
     /// The hash of the link's entry in the template's table.

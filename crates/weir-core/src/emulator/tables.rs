@@ -9,6 +9,7 @@ use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig, defa
 use crate::dist::NormalTables;
 use crate::key::FlowMask;
 use crate::link::Impairments;
+use crate::lookup::CompactMask;
 use crate::sched::cake::needs_hosts;
 use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
@@ -18,7 +19,10 @@ use crate::stats::LinkStats;
 pub(super) struct Template {
     pub(super) id: u16,
     pub(super) discipline: Discipline,
+    /// Changed by [`Self::set_mask`].
     pub(super) mask: FlowMask,
+    /// The short form of the mask.
+    pub(super) short_mask: CompactMask,
     pub(super) max_instances: u32,
     /// The parent scheduler, which serves this scheduler as a flow. A template with a parent has no
     /// links.
@@ -54,6 +58,7 @@ impl Template {
             id,
             discipline: config.discipline,
             mask: config.mask,
+            short_mask: CompactMask::new(&config.mask),
             max_instances: config.max_instances.unwrap_or(u32::MAX),
             parent: config.parent,
             pipe: false,
@@ -69,6 +74,10 @@ impl Template {
             classifies: config.discipline.row().traits.classifies,
             isolates: needs_hosts(&config.discipline),
         }
+    }
+
+    pub(super) fn set_mask(&mut self, mask: FlowMask) {
+        (self.mask, self.short_mask) = (mask, CompactMask::new(&mask));
     }
 
     #[inline]
