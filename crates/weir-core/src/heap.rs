@@ -37,7 +37,11 @@ impl<E: Entry> Heap<E> {
     /// The second-least entry.
     #[inline]
     pub(crate) fn second(&self) -> Option<E> {
-        self.entries.get(1..).unwrap_or_default().iter().take(ARITY).min().copied()
+        let below = self.entries.get(1..)?;
+        match below.first_chunk::<ARITY>() {
+            Some(children) => Some(least_of(children).1),
+            None => below.iter().copied().min(),
+        }
     }
 
     /// Number of entries.
@@ -68,7 +72,9 @@ impl<E: Entry> Heap<E> {
         }
     }
 
-    fn insert(&mut self, indices: &mut Vec<u32>, entry: E) {
+    /// Adds the entry of an owner that has none.
+    #[inline]
+    pub(crate) fn insert(&mut self, indices: &mut Vec<u32>, entry: E) {
         if indices.len() <= entry.owner() as usize {
             indices.resize(entry.owner() as usize + 1, ABSENT);
         }

@@ -97,13 +97,16 @@ impl EventQueue {
 
     #[inline(never)]
     fn set_among_many(&mut self, link: u32, time: Nanos) {
-        if self.nodes.get(link as usize).is_some_and(|node| node.previous != NONE) {
+        let was_in_wheel = self.nodes.get(link as usize).is_some_and(|node| node.previous != NONE);
+        if was_in_wheel {
             self.unlink(link);
         }
         if self.belongs_to_heap(link, time) {
-            self.heap.set(link, time);
+            self.heap.set_among_others(link, time);
         } else {
-            self.heap.set(link, Nanos::MAX);
+            if !was_in_wheel {
+                self.heap.remove(link);
+            }
             self.put(link, time);
         }
         if self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest) {
@@ -133,7 +136,7 @@ impl EventQueue {
                 let Node { time, next, .. } =
                     core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
                 if tick(time) <= self.position {
-                    self.heap.set(link, time);
+                    self.heap.add(link, time);
                 } else {
                     self.put(link, time);
                 }
@@ -264,6 +267,18 @@ impl Front {
         let event = (time != Nanos::MAX).then(|| Event::new(time, link));
         self.heap.set(&mut self.indices, link, event);
     }
+
+    /// Adds the event of a link that has none in the heap.
+    #[inline]
+    fn add(&mut self, link: u32, time: Nanos) {
+        self.heap.insert(&mut self.indices, Event::new(time, link));
+    }
+
+    /// Removes a link's event, if it is in the heap.
+    #[inline]
+    fn remove(&mut self, link: u32) {
+        self.heap.set(&mut self.indices, link, None);
+    }
 }
 
 /// The occupied slots of a level, one bit each.
@@ -334,8 +349,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_map(operations in operations()) {
+        fn agrees_with_a_sorted_map(
+            others in 0..2 * FEW as u32,
+            spread in 0u32..40,
+            operations in operations(),
+        ) {
             let (mut queue, mut model, mut now) = (EventQueue::default(), BTreeMap::new(), 0u64);
+            // Enough links with events that the wheel is in use, or not.
+            for link in 60..60 + others {
+                let time = Nanos(u64::from(link.wrapping_mul(2_654_435_761)) << spread >> 20);
+                queue.set(link, time);
+                model.insert(link, time);
+            }
             for operation in operations {
                 match operation {
                     Operation::Set(link, ahead) => {
