@@ -113,13 +113,13 @@ impl<E: Entry> Heap<E> {
     fn sift_down(&mut self, indices: &mut [u32], mut index: usize, entry: E) {
         loop {
             let first = index * ARITY + 1;
-            let below = self.entries.get(first..).unwrap_or_default();
+            let below = match self.entries.get(first..) {
+                Some(below) if !below.is_empty() => below,
+                _ => break,
+            };
             let (child, least) = match below.first_chunk::<ARITY>() {
                 Some(children) => least_of(children),
-                None => match below.iter().copied().enumerate().min_by_key(|child| child.1) {
-                    Some(least) => least,
-                    None => break,
-                },
+                None => least_of_last(below),
             };
             if entry <= least {
                 break;
@@ -146,6 +146,18 @@ fn least_of<E: Entry>(children: &[E; ARITY]) -> (usize, E) {
     let (left, l) = if b < a { (1, b) } else { (0, a) };
     let (right, r) = if d < c { (3, d) } else { (2, c) };
     if r < l { (right, r) } else { (left, l) }
+}
+
+/// The least child of the last node with children, which has fewer than the others.
+#[inline]
+fn least_of_last<E: Entry>(children: &[E]) -> (usize, E) {
+    let (mut child, mut least) = (0, children[0]);
+    for (i, &other) in children.iter().enumerate().skip(1) {
+        if other < least {
+            (child, least) = (i, other);
+        }
+    }
+    (child, least)
 }
 
 /// Number of children of a node. Four children fit into one or two cache lines.
