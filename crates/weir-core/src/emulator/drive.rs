@@ -163,10 +163,8 @@ impl Emulator {
             if time > now || left == 0 {
                 break;
             }
-            // Continue with this link while no other link has an earlier event: this usually saves
-            // several operations on the event queue. At equal times the event queue decides, so
-            // that links are served in the order of their numbers.
-            let others = events.others_from();
+            // The time until which no other link has an event, once it is needed.
+            let mut others = None;
             let link = links.at_mut(number);
             let Some(template) =
                 templates.get_mut(usize::from(link.template)).and_then(Option::as_mut)
@@ -179,7 +177,13 @@ impl Emulator {
                 link.step(at, &mut context);
                 left -= 1;
                 let next = link.next_event();
-                if next > now || next >= others || left == 0 {
+                // Continue with this link while no other link has an earlier event: this usually
+                // saves several operations on the event queue. At equal times the event queue
+                // decides, so that links are served in the order of their numbers.
+                if next > now
+                    || left == 0
+                    || next >= *others.get_or_insert_with(|| events.others_from())
+                {
                     break next;
                 }
                 at = next;
