@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -16,12 +15,15 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from . import _guard, _native
 from ._command import find_weir, run_weir
 from ._errors import CommandError
 from ._scenario import Scenario, ScenarioLike, Value, source, whole
+
+if TYPE_CHECKING:
+    import asyncio
 
 Words: TypeAlias = Sequence[str | os.PathLike[str]]
 """A command: the program and its arguments."""
@@ -155,6 +157,8 @@ class End:
         ...     asyncio.run(talk(link))
         0
         """
+        import asyncio
+
         return await asyncio.create_subprocess_exec(*self._words(command), **options)
 
     def _words(self, command: Words) -> list[str]:
