@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,54 @@ time.sleep(1000)
         time.sleep(0.05)
     done = subprocess.run([wl.find_weir(), "ps", "--json"], stdout=subprocess.PIPE)
     assert b"weirlab-test-killed" not in done.stdout
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """A network namespace with the address 10.99.7.2, connected to this one's 10.99.7.1."""
+    name = f"wlt{os.getpid()}"
+    commands = [
+        f"ip netns add {name}",
+        f"ip link add {name} type veth peer name {name}i netns {name}",
+        f"ip addr add 10.99.7.1/24 dev {name}",
+        f"ip link set {name} up",
+        f"ip -n {name} addr add 10.99.7.2/24 dev {name}i",
+        f"ip -n {name} link set {name}i up",
+    ]
+    try:
+        for command in commands:
+            subprocess.run(command.split(), check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="attaching needs root")
+def test_a_namespace_is_attached_and_released(namespace: str) -> None:
+    words = [sys.executable, "-c", ASK, "10.99.7.2"]
+    inside = ["ip", "netns", "exec", namespace, sys.executable, "-c", ECHO]
+    server = subprocess.Popen(inside, stdout=subprocess.PIPE)
+    assert server.stdout is not None and server.stdout.readline() == b"up\n"
+    try:
+        with wl.attach(f"netns:{namespace}", down="bw 10Mbit/s delay 30ms") as link:
+            assert float(subprocess.check_output(words)) >= 0.03
+            link.set(down="delay 90ms")
+            assert float(subprocess.check_output(words)) >= 0.09
+            stats = link.stats()
+            # The namespace has answered each packet, and its kernel may send more of its own.
+            assert stats.down.packets_out >= 2 and stats.up.packets_out >= 2
+        assert link.results is not None
+        assert [item["name"] for item in link.results["links"]] == ["up", "down"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def test_a_target_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(wl.CommandError if os.geteuid() == 0 else Exception, match="nothing-here"):
+        wl.attach("netns:nothing-here", down="4M/20ms")
 
 
 def test_a_program_runs_behind_a_link() -> None:
