@@ -235,12 +235,13 @@ fn customers_of_two(lab: &Lab) {
 }
 
 /// Ten thousand customers behind a bridge. Every two-hundredth customer is offered 1.5 times its
-/// rate.
+/// rate. The queue lasts 0.8 s, so that it does not run empty while a busy machine pauses the
+/// sender.
 fn serve_customers(lab: &Lab, workers: &str) {
     let _pairs = Pairs::make();
     let file = lab.file(
         "test.rules",
-        "pipe 1 config bw 200Kbit/s queue 10 mask dst-ip 0xffffffff\n\
+        "pipe 1 config bw 200Kbit/s queue 40 mask dst-ip 0xffffffff\n\
             add 100 pipe 1 ip from any to any in recv wlb\n",
     );
     let json = lab.path("weir.json").display().to_string();
