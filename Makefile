@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall sim-image clean
+.PHONY: help setup build demo test python wheel bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall sim-image clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -29,9 +29,19 @@ demo: ## a real download and pings behind a DSL line: configured and measured va
 	@scripts/demo --weir $(TARGET_DIR)/demo/weir --out $(OUT)
 
 test: ## all tests, including live ones; lists skipped tests with the reasons at the end
-	@scripts/setup test
+	@scripts/setup test python
 	@scripts/need-cargo
 	@scripts/test --out $(OUT)
+
+python: ## build the Python package weirlab and install it into a virtual environment
+	@scripts/setup build python
+	@scripts/need-cargo
+	@scripts/python build
+
+wheel: ## make a wheel of weirlab in OUT, and show for which systems it is
+	@scripts/setup build python
+	@scripts/need-cargo
+	@scripts/python wheel --out $(OUT)
 
 bench: ## criterion benches of the crates, then live measurements if the machine allows them
 	@scripts/setup bench
