@@ -4,19 +4,16 @@ The environment variable WEIRLAB_PROFILE is the cargo profile of both; `release`
 WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import maturin
-from maturin import (
-    build_sdist,
-    get_requires_for_build_sdist,
-    get_requires_for_build_wheel,
-    prepare_metadata_for_build_wheel,
-)
+from maturin import get_requires_for_build_sdist, get_requires_for_build_wheel
 
 __all__ = [
     "build_sdist",
@@ -26,14 +23,15 @@ __all__ = [
     "prepare_metadata_for_build_wheel",
 ]
 
+Settings: TypeAlias = dict[str, Any] | None
+
 PACKAGE = Path(__file__).parent
 WORKSPACE = PACKAGE.parent
+COMMANDS = PACKAGE / "weirlab.data/scripts"
 
 
 def build_wheel(
-    wheel_directory: str,
-    config_settings: dict[str, Any] | None = None,
-    metadata_directory: str | None = None,
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Builds the wheel."""
     profile = os.environ.get("WEIRLAB_PROFILE", "release")
@@ -43,12 +41,28 @@ def build_wheel(
     return name
 
 
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Builds the source distribution."""
+    COMMANDS.mkdir(parents=True, exist_ok=True)
+    name: str = maturin.build_sdist(sdist_directory, config_settings)
+    return name
+
+
+def prepare_metadata_for_build_wheel(
+    metadata_directory: str, config_settings: Settings = None
+) -> str:
+    """Writes the metadata of the wheel."""
+    # maturin refuses a package whose directory of commands is missing.
+    COMMANDS.mkdir(parents=True, exist_ok=True)
+    name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
+    return name
+
+
 def add_command(profile: str) -> None:
     """Builds `weir` and copies it to where maturin looks for a package's commands."""
-    commands = PACKAGE / "weirlab.data/scripts"
-    commands.mkdir(parents=True, exist_ok=True)
+    COMMANDS.mkdir(parents=True, exist_ok=True)
     if given := os.environ.get("WEIRLAB_COMMAND"):
-        shutil.copy2(given, commands / "weir")
+        shutil.copy2(given, COMMANDS / "weir")
         return
     features = subprocess.run(
         [WORKSPACE / "scripts/features"], check=True, stdout=subprocess.PIPE, text=True
@@ -57,4 +71,4 @@ def add_command(profile: str) -> None:
     subprocess.run([*command, *features.stdout.split()], cwd=WORKSPACE, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", WORKSPACE / "target"))
     built = target / ("debug" if profile == "dev" else profile) / "weir"
-    shutil.copy2(built, commands / "weir")
+    shutil.copy2(built, COMMANDS / "weir")
