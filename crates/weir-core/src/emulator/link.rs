@@ -48,6 +48,8 @@ pub(super) struct Link {
     /// The current delay. A plain link uses the delay of its template, which is already in the
     /// cache.
     pub(super) delay: Nanos,
+    /// The delay of the packet on the wire, if [`OnWire::keeps_delay`].
+    wire_delay: Nanos,
     /// The time of the next step of the schedule.
     next_step_due: Nanos,
     /// The newest flow, which is the head of the list of all flows, or [`NO_FLOW`].
@@ -92,6 +94,17 @@ pub(super) struct OnWire {
     pub(super) lost: bool,
     /// Whether the packet is already in the delay line.
     pub(super) in_line: bool,
+    /// Whether the link changed during the transmission. A packet in the delay line then has the
+    /// delay of [`Link::wire_delay`], with which it started.
+    pub(super) keeps_delay: bool,
+}
+
+impl OnWire {
+    /// The packet on a plain link, which is already in the delay line.
+    #[inline]
+    pub(super) fn in_line(packet: PacketId, done: Nanos) -> Self {
+        Self { packet, done, lost: false, in_line: true, keeps_delay: false }
+    }
 }
 
 impl Link {
@@ -121,6 +134,7 @@ impl Link {
             serializer: Serializer::new(now, config.capacity.clone(), config.burst),
             key,
             delay: config.delay,
+            wire_delay: Nanos::ZERO,
             next_step_due: Nanos::MAX,
             flows: NO_FLOW,
             loss: LossProcess::configure(None, config.loss, || stream(Purpose::Loss)),
@@ -223,9 +237,11 @@ impl Link {
         }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
-            if wire.in_line {
-                let due = Nanos(self.last_due.0 - wire.done.0 + done.0);
-                self.last_due = self.line.retime_last(pool, due).unwrap_or(due);
+            // Only `configure` and the steps of a schedule that it has set come here, so
+            // `wire_delay` is set.
+            if wire.in_line && wire.done != done {
+                let due = done.saturating_add(self.wire_delay);
+                self.last_due = self.line.retime(pool, wire.packet, due);
             }
             wire.done = done;
         }
@@ -303,6 +319,12 @@ impl Link {
         old: &LinkConfig,
     ) {
         let path = path(self.template, &self.key);
+        // A packet that is already in the delay line started on a plain link, which uses the delay
+        // of its template.
+        if let Some(wire) = self.wire.as_mut().filter(|wire| wire.in_line && !wire.keeps_delay) {
+            wire.keeps_delay = true;
+            self.wire_delay = old.delay;
+        }
         let restarts = config.schedule != old.schedule;
         if restarts {
             (self.schedule_origin, self.schedule_step) = (now, 0);

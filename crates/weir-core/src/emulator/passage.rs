@@ -85,7 +85,7 @@ impl Link {
         context.pool.get_mut(packet).label_then_start = LabelThenStart::started(now);
         let done = self.start_plain(now, packet, len, segments, context);
         if done > now {
-            self.wire = Some(OnWire { packet, done, lost: false, in_line: true });
+            self.wire = Some(OnWire::in_line(packet, done));
         }
         self.release_due(now, context);
     }
@@ -252,7 +252,7 @@ impl Link {
     ) -> OnWire {
         if self.effects == Effects::Plain {
             let done = self.start_plain(now, id, len, segments, context);
-            return OnWire { packet: id, done, lost: false, in_line: true };
+            return OnWire::in_line(id, done);
         }
         let (extra, lost) = match &context.template.link.profile {
             Some(profile) => profile.draw(self.profile_stream.bits32()),
@@ -263,7 +263,7 @@ impl Link {
             context.template.link.overhead.wire_bytes(len, segments),
             extra,
         );
-        OnWire { packet: id, done, lost, in_line: false }
+        OnWire { packet: id, done, lost, in_line: false, keeps_delay: false }
     }
 
     /// Starts a packet on a plain link, where its departure is already known. Returns the time at

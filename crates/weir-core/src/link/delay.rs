@@ -104,21 +104,34 @@ impl DelayLine {
             && self.overtaking.as_ref().is_none_or(|overtaking| overtaking.heap.is_empty())
     }
 
-    /// Changes the due time of the last packet in the list to `due`, or to the due time of the
-    /// packet before it if that is later. Returns the new due time, or `None` if the list is empty.
-    /// Visits every packet of the list.
-    pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
-        let last = self.list.back()?;
+    /// Changes the due time of `packet`, which keeps its order and was added last, to `due`, or to
+    /// the due time of the packet before it if that is later. Returns the new due time. Visits
+    /// every packet.
+    pub(crate) fn retime(&mut self, pool: &mut Pool, packet: PacketId, due: Nanos) -> Nanos {
+        let old = pool.crossed(packet).due;
         // Packets that have departed need no check: they were due before now, and `due` is not.
         let (mut rest, mut previous_due) = (self.list, Nanos::ZERO);
-        while let Some((packet, _)) = rest.pop_front(pool).filter(|&(packet, _)| packet != last) {
-            previous_due = pool.crossed(packet).due;
+        while let Some((other, _)) = rest.pop_front(pool) {
+            let other_due = pool.crossed(other).due;
+            if other != packet && other_due <= old {
+                previous_due = other_due;
+            }
         }
         let due = due.max(previous_due);
-        pool.set_crossed(last, Crossed { due, ..pool.crossed(last) });
-        self.last_due = due;
+        pool.set_crossed(packet, Crossed { due, ..pool.crossed(packet) });
+        if self.list.back() == Some(packet) {
+            self.last_due = due;
+        } else if let Some(overtaking) = &mut self.overtaking {
+            // The packet overtook one that a jitter delayed which the link no longer has.
+            let packets = core::mem::take(&mut overtaking.heap).into_iter();
+            overtaking.heap = packets
+                .map(|Reverse((time, number, other))| {
+                    Reverse((if other == packet { due } else { time }, number, other))
+                })
+                .collect();
+        }
         self.next_due = self.list_due(pool).min(self.heap_due());
-        Some(due)
+        due
     }
 
     #[inline]

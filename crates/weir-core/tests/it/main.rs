@@ -10,6 +10,7 @@ mod aqm_red;
 mod aqm_signals;
 mod bounded_work;
 mod changes;
+mod changes_due;
 mod common;
 mod device;
 mod dql_ring;
