@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -14,6 +13,7 @@ use weir_core::{Emulator, Nanos};
 use weir_rules::classify::{Classifier, DynamicEntry};
 
 use super::config::LiveError;
+use super::mailbox::{Answer, Mailbox, Missing, Reply, question};
 use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
 use crate::port::AnyPort;
 
@@ -33,11 +33,9 @@ pub struct LiveHandle {
 /// The sending end of a worker's commands.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
-    commands: Sender<Command>,
+    commands: Arc<Mailbox<Command>>,
     wake: Arc<OwnedFd>,
     turns: Arc<Turns>,
-    /// Commands that the worker has not taken yet.
-    waiting: Arc<AtomicUsize>,
 }
 
 /// The number of turns of a worker, on a cache line that no other worker writes.
@@ -79,6 +77,7 @@ impl LiveHandle {
     /// Creates or changes pipe `id`; packets inside stay. The change is in force when this returns,
     /// so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), NoAnswer> {
+        // The answers are the configurations. This thread drops them, because that takes time.
         self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
@@ -105,7 +104,7 @@ impl LiveHandle {
 
     /// The current dynamic rules.
     pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, NoAnswer> {
-        let (answer, result) = sync_channel(1);
+        let (answer, result) = question();
         self.remotes[0].ask(Command::Dynamic(answer))?;
         Patience::new(self.limit).wait(&result)
     }
@@ -115,7 +114,7 @@ impl LiveHandle {
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for (remote, new) in self.remotes.iter().zip(with) {
-            let (answer, result) = sync_channel(1);
+            let (answer, result) = question();
             remote.send(Command::Port(port, Box::new(new), answer))?;
             answers.push(result);
         }
@@ -133,8 +132,7 @@ impl LiveHandle {
         self.ask_all(|answer| {
             let work = Arc::clone(&work);
             Command::Engine(Box::new(move |engine, now| {
-                // This fails if the asking thread has ended, and then the result is not needed.
-                let _ = answer.send(work(engine, now));
+                answer.send(work(engine, now));
             }))
         })
     }
@@ -158,10 +156,9 @@ impl LiveHandle {
         worker: usize,
         work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let (answer, result) = sync_channel(1);
+        let (answer, result) = question();
         self.remotes[worker].ask(Command::Engine(Box::new(move |engine, now| {
-            // As in `with_engines`, this fails if the asking thread has ended.
-            let _ = answer.send(work(engine, now));
+            answer.send(work(engine, now));
         })))?;
         Patience::new(self.limit).wait(&result)
     }
@@ -237,7 +234,7 @@ impl LiveHandle {
     pub fn settle_observer(&self) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
-            let (answer, result) = sync_channel(1);
+            let (answer, result) = question();
             remote.ask(Command::Mark(answer))?;
             answers.push(result);
         }
@@ -260,24 +257,24 @@ impl LiveHandle {
     }
 
     /// Sends a question to every worker, then waits for all answers.
-    fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
+    fn ask_all<T>(&self, command: impl Fn(Answer<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
         self.send_all(Remote::ask, command)
     }
 
     /// Sends a change to every worker, then waits for all answers. A worker that is stuck gets the
     /// change too, so that all changes come into force when it works again.
-    fn tell_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
+    fn tell_all<T>(&self, command: impl Fn(Answer<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
         self.send_all(Remote::send, command)
     }
 
     fn send_all<T>(
         &self,
         send: fn(&Remote, Command) -> Result<(), NoAnswer>,
-        command: impl Fn(SyncSender<T>) -> Command,
+        command: impl Fn(Answer<T>) -> Command,
     ) -> Result<Vec<T>, NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
-            let (answer, result) = sync_channel(1);
+            let (answer, result) = question();
             send(remote, command(answer))?;
             answers.push(result);
         }
@@ -299,13 +296,13 @@ impl Patience {
         Self { steps: limit.as_millis().div_ceil(STEP.as_millis()) }
     }
 
-    fn wait<T>(&mut self, result: &Receiver<T>) -> Result<T, NoAnswer> {
+    fn wait<T>(&mut self, result: &Reply<T>) -> Result<T, NoAnswer> {
         loop {
-            match result.recv_timeout(STEP) {
+            match result.wait(STEP) {
                 Ok(answer) => return Ok(answer),
-                Err(RecvTimeoutError::Disconnected) => return Err(NoAnswer::Ended),
-                Err(RecvTimeoutError::Timeout) if self.steps <= 1 => return Err(NoAnswer::Late),
-                Err(RecvTimeoutError::Timeout) => self.steps -= 1,
+                Err(Missing::Never) => return Err(NoAnswer::Ended),
+                Err(Missing::NotYet) if self.steps <= 1 => return Err(NoAnswer::Late),
+                Err(Missing::NotYet) => self.steps -= 1,
             }
         }
     }
@@ -314,7 +311,7 @@ impl Patience {
 impl Remote {
     /// Sends a question, unless so many commands wait that the worker must be stuck.
     fn ask(&self, command: Command) -> Result<(), NoAnswer> {
-        if self.waiting.load(Ordering::Relaxed) >= WAITING {
+        if self.commands.waiting() >= WAITING {
             return Err(NoAnswer::Late);
         }
         self.send(command)
@@ -322,8 +319,7 @@ impl Remote {
 
     /// Sends a command.
     fn send(&self, command: Command) -> Result<(), NoAnswer> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.commands.send(command).map_err(|_| NoAnswer::Ended)?;
+        self.commands.post(command).map_err(|_| NoAnswer::Ended)?;
         self.wake();
         Ok(())
     }
@@ -354,28 +350,28 @@ const PORTION: usize = 8;
 
 /// A command from a handle to a worker.
 pub(super) enum Command {
-    SetPipe(u16, Box<PipeConfig>, SyncSender<()>),
-    Rules(Arc<Classifier>, Change, SyncSender<Option<Arc<Classifier>>>),
-    RuleCounts(SyncSender<Vec<RuleCount>>),
-    ZeroRules(Option<Vec<u32>>, SyncSender<()>),
-    Dynamic(SyncSender<Vec<DynamicEntry>>),
-    Port(usize, Box<AnyPort>, SyncSender<()>),
+    SetPipe(u16, Box<PipeConfig>, Answer<Box<PipeConfig>>),
+    Rules(Arc<Classifier>, Change, Answer<Option<Arc<Classifier>>>),
+    RuleCounts(Answer<Vec<RuleCount>>),
+    ZeroRules(Option<Vec<u32>>, Answer<()>),
+    Dynamic(Answer<Vec<DynamicEntry>>),
+    Port(usize, Box<AnyPort>, Answer<()>),
     Engine(Work),
-    Report(SyncSender<LiveReport>),
-    Arrivals(SyncSender<Vec<Arrivals>>),
-    Mark(SyncSender<()>),
+    Report(Answer<LiveReport>),
+    Arrivals(Answer<Vec<Arrivals>>),
+    Mark(Answer<()>),
     Stop,
 }
 
 type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 
-/// The receiving end of a worker's commands.
+/// The receiving end of a worker's commands. Dropping it refuses further commands, and those that
+/// were not executed get no answer.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    commands: Receiver<Command>,
+    commands: Arc<Mailbox<Command>>,
     wake: Arc<OwnedFd>,
     turns: Arc<Turns>,
-    waiting: Arc<AtomicUsize>,
 }
 
 impl Inbox {
@@ -383,15 +379,13 @@ impl Inbox {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|errno| LiveError::System { what: "making an event descriptor", errno })?;
         let wake = Arc::new(wake);
-        let (commands, inbox) = channel();
-        let (turns, waiting) = (Arc::<Turns>::default(), Arc::<AtomicUsize>::default());
-        let inbox_of_worker = Self {
-            commands: inbox,
+        let (commands, turns) = (Arc::<Mailbox<Command>>::default(), Arc::<Turns>::default());
+        let inbox = Self {
+            commands: Arc::clone(&commands),
             wake: Arc::clone(&wake),
             turns: Arc::clone(&turns),
-            waiting: Arc::clone(&waiting),
         };
-        Ok((inbox_of_worker, Remote { commands, wake, turns, waiting }))
+        Ok((inbox, Remote { commands, wake, turns }))
     }
 
     /// Counts a turn of the worker.
@@ -401,10 +395,9 @@ impl Inbox {
         self.turns.0.store(self.turns.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The next command, or `None`.
+    /// The next command, or `None`. Never waits for the thread that sends one.
     pub(super) fn next(&self) -> Option<Command> {
-        let command = self.commands.try_recv().ok()?;
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let command = self.commands.try_take()?;
         self.acknowledge();
         Some(command)
     }
@@ -421,8 +414,15 @@ impl Inbox {
     }
 }
 
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.commands.close();
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
     use std::time::Instant;
 
     use super::*;
@@ -457,7 +457,7 @@ mod tests {
     fn a_stuck_loop_gets_a_bounded_number_of_questions() {
         let (inbox, remote) = Inbox::new().unwrap();
         let handle = LiveHandle::new(vec![remote.clone()]).within(Duration::from_millis(1));
-        let ask = || remote.ask(Command::RuleCounts(sync_channel(1).0));
+        let ask = || remote.ask(Command::RuleCounts(question().0));
         assert_eq!((0..2 * WAITING).filter(|_| ask().is_ok()).count(), WAITING);
         let began = Instant::now();
         assert_eq!(handle.rule_counts().err(), Some(NoAnswer::Late));

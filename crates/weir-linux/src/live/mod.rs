@@ -40,6 +40,7 @@ mod intake;
 mod item;
 mod lane;
 mod live_port;
+mod mailbox;
 mod monitor;
 mod observe;
 mod pace;

@@ -121,10 +121,7 @@ impl Monitor {
                 }
             }
             Record::Event(event) => observer.on_event(&event),
-            Record::Mark { answer, .. } => {
-                // This fails if the asking thread has ended.
-                let _ = answer.send(());
-            }
+            Record::Mark { answer, .. } => answer.send(()),
         }
     }
 
@@ -199,10 +196,12 @@ const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use weir_core::stats::DropReason;
 
     use super::*;
+    use crate::live::mailbox::{Missing, question};
     use crate::live::observe::Outcome;
     use crate::live::shared::Shared;
     use crate::live::tap::{Frames, Tap, tap};
@@ -321,11 +320,11 @@ mod tests {
     #[test]
     fn a_mark_is_answered_after_all_earlier_records() {
         let (mut monitor, mut taps, seen) = monitor(1);
-        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        let (answer, answered) = question();
         arrive(&mut taps[0], 1, 1, 60);
         taps[0].mark(Nanos(2), answer);
-        assert!(answered.try_recv().is_err());
+        assert_eq!(answered.wait(Duration::ZERO), Err(Missing::NotYet));
         monitor.drain(Nanos::MAX);
-        assert!(answered.try_recv().is_ok() && seen.lock().unwrap().len() == 1);
+        assert_eq!((answered.wait(Duration::ZERO), seen.lock().unwrap().len()), (Ok(()), 1));
     }
 }

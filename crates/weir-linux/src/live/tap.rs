@@ -5,17 +5,16 @@
 //! in the order of their records. If a record, its bytes or its values do not fit, all of them are
 //! left out, and a frame that is left out is counted.
 
-use std::sync::mpsc::SyncSender;
-
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_core::Nanos;
 use weir_core::stats::LinkCounters;
 
+use super::mailbox::Answer;
 use super::observe::{ArrivalEvent, DepartureEvent, Observer, Outcome};
 use super::report::LiveEvent;
 
 /// An event, without the bytes of frames and the values of samples.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Record {
     /// A frame of `len` bytes arrived.
     Arrival { lane: u16, segments: u16, len: u32, at: Nanos },
@@ -34,7 +33,7 @@ pub(super) enum Record {
     /// An event of a port.
     Event(LiveEvent),
     /// The observer's thread sends the answer after it has handled all earlier records.
-    Mark { at: Nanos, answer: SyncSender<()> },
+    Mark { at: Nanos, answer: Answer<()> },
 }
 
 impl Record {
@@ -172,7 +171,7 @@ impl Tap {
 
     /// Asks the observer's thread for an answer after it has handled all earlier records. If the
     /// request does not fit, the sender is dropped, which its receiver notices.
-    pub(super) fn mark(&mut self, at: Nanos, answer: SyncSender<()>) {
+    pub(super) fn mark(&mut self, at: Nanos, answer: Answer<()>) {
         let _ = self.records.push(Record::Mark { at, answer });
     }
 

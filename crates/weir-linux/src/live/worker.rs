@@ -279,31 +279,30 @@ impl Worker {
     /// Executes a command of a handle. A turn executes only one command, because packets wait
     /// meanwhile.
     fn run_command(&mut self, now: Nanos, command: Command) -> Obeyed {
-        // Answering fails if the asking thread has ended or no longer waits.
         match command {
             Command::SetPipe(id, config, answer) => {
                 self.set_pipe(now, id, &config);
-                let _ = answer.send(());
+                answer.send(config);
             }
             Command::Rules(rules, change, answer) => {
                 let old = self.set_rules(now, rules, &change);
-                let _ = answer.send(old);
+                answer.send(old);
             }
             Command::RuleCounts(answer) => {
-                let _ = answer.send(self.rule_counts());
+                answer.send(self.rule_counts());
             }
             Command::ZeroRules(ids, answer) => {
                 if let Some(rules) = self.emulation.rules_mut() {
                     rules.zero(ids.as_deref());
                 }
-                let _ = answer.send(());
+                answer.send(());
             }
             Command::Dynamic(answer) => {
-                let _ = answer.send(self.shared.dynamic_rules(now));
+                answer.send(self.shared.dynamic_rules(now));
             }
             Command::Port(port, new, answer) => {
                 self.ports.port_mut(port).replace(*new);
-                let _ = answer.send(());
+                answer.send(());
             }
             Command::Engine(work) => {
                 self.emulation.need_keys();
@@ -312,10 +311,10 @@ impl Worker {
             Command::Arrivals(answer) => {
                 let lanes = self.emulation.packets().lanes();
                 let arrivals = lanes.iter().map(|lane| Arrivals::of(lane.counters()));
-                let _ = answer.send(arrivals.collect());
+                answer.send(arrivals.collect());
             }
             Command::Report(answer) => {
-                let _ = answer.send(self.report(now, None));
+                answer.send(self.report(now, None));
             }
             Command::Mark(answer) => {
                 if let Some(tap) = self.emulation.packets_mut().tap_mut() {
