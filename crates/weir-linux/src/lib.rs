@@ -18,6 +18,7 @@ pub mod helper;
 pub mod nat;
 pub mod netlink;
 pub mod netns;
+mod nftables;
 pub mod probe;
 pub mod process;
 pub mod resident;

@@ -1,51 +1,30 @@
 //! Rules of the machine's kernel, for root: the connection of a namespace to the machine's networks
 //! by address translation and forwarding, and ports of a bridge without the machine's own IP stack.
 //!
-//! The nftables table is owned by a process (`flags owner`), so the kernel removes the table when
-//! that process ends. The process, an interactive `nft`, ends when its standard input closes.
-//! Forwarding is switched on for single interfaces, never for the whole machine.
+//! The nftables tables are owned by a socket of this process, so the kernel removes them when the
+//! process ends. Forwarding is switched on for single interfaces, never for the whole machine.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::process::CommandExt as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
+use std::process::{Command, Stdio};
 
 use crate::netlink::{Link, Route};
 use crate::netns::{NetNs, read_setting};
+use crate::nftables::{Chain, Family, Hook, Nftables, Purpose, Rule, Table, priority};
 use crate::process::find_tool;
-use crate::sys::process::keep_capabilities;
 
 /// A table of nftables rules, in force while this value lives.
 #[derive(Debug)]
 pub struct OwnedTable {
-    nft: Child,
-    input: Option<ChildStdin>,
+    #[expect(dead_code, reason = "held, not used: the kernel removes the table when it closes")]
+    owner: Nftables,
 }
 
 /// Why rules could not be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum NatError {
-    /// `nft` is not installed.
-    #[error("nft is not installed")]
-    NoNft,
-    /// `nft` could not be started.
-    #[error("nft does not start: {0}")]
-    Start(#[from] io::Error),
-    /// An interface's name cannot be written in a rule.
-    #[error("nft has no rules for an interface of this name")]
-    Name,
-    /// `nft` refused the rules.
-    #[error("nft refuses the rules: {answer}")]
-    Refused {
-        /// The message of `nft`.
-        answer: String,
-    },
-}
+#[error("the kernel refuses the nftables rules: {0}")]
+pub struct NatError(#[from] pub io::Error);
 
 impl OwnedTable {
     /// Translates the two inside addresses to the machine's own addresses, in packets that leave
@@ -58,8 +37,18 @@ impl OwnedTable {
         ipv4: Ipv4Addr,
         ipv6: Option<Ipv6Addr>,
     ) -> Result<OwnedTable, NatError> {
-        let table = format!("{TABLE}{interface}");
-        Self::load(&rules(&table, interface, ipv4, ipv6), ["inet", &table, "out"])
+        let mut table = Table::new(Family::Inet, &format!("{TABLE}{interface}"), true);
+        let addresses = std::iter::once(IpAddr::from(ipv4)).chain(ipv6.map(IpAddr::from));
+        let chain = Chain {
+            name: "out",
+            purpose: Purpose::Nat,
+            hook: Hook::Postrouting,
+            priority: priority::SRCNAT,
+        };
+        let masquerade =
+            |address| Rule::default().source(address).leaves_not_by(interface).masquerade();
+        table.chain(chain, addresses.map(masquerade));
+        Self::create(table)
     }
 
     /// Keeps ARP and IP packets that arrive on these interfaces (names and numbers) from the
@@ -69,102 +58,35 @@ impl OwnedTable {
     /// The reason. No rule remains in force after an error.
     pub fn silencing(interfaces: &[(&str, u32)]) -> Result<OwnedTable, NatError> {
         let numbers = interfaces.iter().map(|(_, number)| format!("_{number}"));
-        let table = format!("{TABLE}bridge{}", numbers.collect::<String>());
-        let mut chains = String::new();
-        for (name, number) in interfaces {
-            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
-                return Err(NatError::Name);
-            }
-            chains.push_str(&format!(
-                "chain port_{number} {{ type filter hook ingress device \"{name}\" priority \
-                 -500; meta protocol {{ arp, ip, ip6 }} drop; }}; "
-            ));
+        let name = format!("{TABLE}bridge{}", numbers.collect::<String>());
+        let mut table = Table::new(Family::Netdev, &name, true);
+        for (interface, number) in interfaces {
+            let chain = Chain {
+                name: &format!("port_{number}"),
+                purpose: Purpose::Filter,
+                hook: Hook::Ingress(interface),
+                priority: BEFORE_ALL,
+            };
+            let protocols = [libc::ETH_P_ARP, libc::ETH_P_IP, libc::ETH_P_IPV6];
+            let drop = |number: i32| Rule::default().ether_type(number as u16).drop();
+            table.chain(chain, protocols.map(drop));
         }
-        let Some((_, first)) = interfaces.first() else { return Err(NatError::Name) };
-        let rules = format!("table netdev {table} {{ flags owner; {chains}}}\n");
-        Self::load(&rules, ["netdev", &table, &format!("port_{first}")])
+        Self::create(table)
     }
 
-    /// Loads the rules, which are one line: nft applies a line as one transaction. Then the chain
-    /// (family, table and name) exists.
-    fn load(rules: &str, chain: [&str; 3]) -> Result<OwnedTable, NatError> {
-        let program = find_tool("nft").ok_or(NatError::NoNft)?;
-        let mut command = Command::new(&program);
-        // A separate process group, because ^C is meant for the user's program.
-        command
-            .arg("-i")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .current_dir("/");
-        let mut nft = command.spawn()?;
-        let mut owned = OwnedTable { input: nft.stdin.take(), nft };
-        if let Some(input) = &mut owned.input {
-            input.write_all(rules.as_bytes())?;
-            input.flush()?;
-        }
-        let deadline = Instant::now() + START_TIME;
-        while Instant::now() < deadline && owned.nft.try_wait()?.is_none() {
-            let mut list = Command::new(&program);
-            list.args(["list", "chain"])
-                .args(chain)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            if list.status()?.success() {
-                return Ok(owned);
-            }
-            thread::sleep(POLL);
-        }
-        drop(owned.input.take());
-        let mut answer = String::new();
-        // The process ends because its input is closed, so reading its messages ends too.
-        if let Some(errors) = &mut owned.nft.stderr {
-            errors.read_to_string(&mut answer)?;
-        }
-        Err(NatError::Refused { answer: answer.trim().to_owned() })
+    fn create(table: Table) -> Result<Self, NatError> {
+        let mut owner = Nftables::open()?;
+        owner.create(table)?;
+        Ok(Self { owner })
     }
 }
 
-impl Drop for OwnedTable {
-    fn drop(&mut self) {
-        drop(self.input.take());
-        // nft ends because its input is closed; the kill is a precaution. The kernel removes the
-        // table before the wait returns.
-        let _ = self.nft.kill();
-        let _ = self.nft.wait();
-    }
-}
-
-/// Loads a ruleset into one of Weir's namespaces. The rules end with the namespace.
+/// Creates a table in one of Weir's namespaces. The rules end with the namespace.
 ///
 /// # Errors
 /// The reason. No rule remains in force after an error.
-pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
-    let program = find_tool("nft").ok_or(NatError::NoNft)?;
-    netns.enter(|| {
-        let mut command = Command::new(program);
-        command
-            .args(["-f", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .current_dir("/");
-        if !rustix::process::geteuid().is_root() {
-            keep_capabilities(&mut command);
-        }
-        let mut nft = command.spawn()?;
-        // nft reads its whole input before it writes a message, so this cannot block.
-        let written =
-            nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
-        let output = nft.wait_with_output()?;
-        if output.status.success() {
-            return Ok(written?);
-        }
-        Err(NatError::Refused { answer: String::from_utf8_lossy(&output.stderr).trim().to_owned() })
-    })
+pub(crate) fn load(netns: &NetNs, table: Table) -> Result<(), NatError> {
+    netns.enter(|| Ok::<_, NatError>(Nftables::open()?.create(table)?))
 }
 
 /// The settings that let a link's packets pass through this machine, for the interfaces that exist.
@@ -232,15 +154,20 @@ pub enum Ipv6Forwarding {
 /// a rule accepts them.
 #[must_use]
 pub fn strict_chains() -> Vec<StrictChain> {
-    let mut chains = find_tool("nft").map_or_else(Vec::new, |nft| {
-        let output = Command::new(nft)
-            .args(["-j", "list", "chains"])
-            .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output();
-        output.map_or_else(|_| Vec::new(), |output| strict_nft_chains(&output.stdout))
-    });
-    // nft does not show the rules of the older kernel interface.
+    let found = Nftables::open().and_then(|mut nftables| nftables.dropping_chains());
+    let mut chains: Vec<StrictChain> = found
+        .unwrap_or_default()
+        .into_iter()
+        .map(|chain| StrictChain {
+            name: format!("{} {} {}", chain.family, chain.table, chain.name),
+            forwards: chain.forwards,
+            // nft and iptables use the same chain names; Debian's iptables writes nftables chains.
+            iptables: chain.family == "ip"
+                && chain.table == "filter"
+                && (chain.name == "FORWARD" || chain.name == "INPUT"),
+        })
+        .collect();
+    // nftables does not list the rules of the older kernel interface.
     let legacy = std::fs::read_to_string("/proc/net/ip_tables_names")
         .is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
     if legacy && let Some(iptables) = find_tool("iptables-legacy") {
@@ -289,75 +216,22 @@ impl StrictChain {
     }
 }
 
-fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
-    let Ok(answer) = serde_json::from_slice::<Value>(json) else { return vec![] };
-    let chains = answer["nftables"].as_array().into_iter().flatten().map(|item| &item["chain"]);
-    let strict = chains.filter(|chain| {
-        chain["policy"] == "drop" && (chain["hook"] == "forward" || chain["hook"] == "input")
-    });
-    strict
-        .map(|chain| {
-            let word = |key: &str| chain[key].as_str().unwrap_or_default();
-            let (family, table, name) = (word("family"), word("table"), word("name"));
-            // nft and iptables use the same chain names; Debian's iptables writes nftables chains.
-            let iptables =
-                family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
-            StrictChain {
-                name: format!("{family} {table} {name}"),
-                forwards: word("hook") == "forward",
-                iptables,
-            }
-        })
-        .collect()
-}
-
-/// The rules of a translating table, on one line.
-fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> String {
-    let mut rules = format!("ip saddr {ipv4} oifname != \"{interface}\" masquerade; ");
-    if let Some(ipv6) = ipv6 {
-        rules.push_str(&format!("ip6 saddr {ipv6} oifname != \"{interface}\" masquerade; "));
-    }
-    format!(
-        "table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority \
-         srcnat; {rules}}}; }}\n"
-    )
-}
-
 /// Prefix of the tables' names; the interface's name follows.
 const TABLE: &str = "weir_";
-/// The longest time that nft may take to start; it needs some ten milliseconds.
-const START_TIME: Duration = Duration::from_secs(3);
-/// Interval between two checks of nft.
-const POLL: Duration = Duration::from_millis(5);
+/// The priority of a chain that sees a packet before all others.
+const BEFORE_ALL: i32 = -500;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_one_line_and_name_both_families() {
-        let text = rules(
-            "weir_weir0",
-            "weir0",
-            Ipv4Addr::new(198, 18, 0, 2),
-            Some("fd77::2".parse().unwrap()),
-        );
-        assert_eq!(text.matches('\n').count(), 1);
-        assert!(
-            text.contains("ip saddr 198.18.0.2 oifname")
-                && text.contains("ip6 saddr fd77::2 oifname")
-        );
-    }
-
-    #[test]
-    fn dropping_chains_are_found_and_accepting_ones_are_not() {
-        let json = br#"{"nftables":[{"metainfo":{}},
-            {"chain":{"family":"inet","table":"fw","name":"fwd","hook":"forward","policy":"drop"}},
-            {"chain":{"family":"inet","table":"fw","name":"in","hook":"input","policy":"accept"}},
-            {"chain":{"family":"ip","table":"filter","name":"FORWARD","hook":"forward","policy":"drop"}}]}"#;
-        let chains = strict_nft_chains(json);
-        assert_eq!(chains.len(), 2);
-        assert_eq!(chains[0].remedy("weir0"), "nft insert rule inet fw fwd iifname weir0 accept");
-        assert_eq!(chains[1].remedy("weir0"), "iptables -I FORWARD -i weir0 -j ACCEPT");
+    fn each_kind_of_chain_has_its_remedy() {
+        let chain =
+            |name: &str, iptables| StrictChain { name: name.to_owned(), forwards: true, iptables };
+        let remedy = chain("inet fw fwd", false).remedy("weir0");
+        assert_eq!(remedy, "nft insert rule inet fw fwd iifname weir0 accept");
+        let remedy = chain("ip filter FORWARD", true).remedy("weir0");
+        assert_eq!(remedy, "iptables -I FORWARD -i weir0 -j ACCEPT");
     }
 }

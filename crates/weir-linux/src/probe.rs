@@ -12,6 +12,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::helper::{list_states, state_directory};
 use crate::netns::NetNs;
+use crate::nftables::Nftables;
 use crate::port::PacketPort;
 use crate::process::find_tool;
 
@@ -52,7 +53,7 @@ pub fn probe() -> Vec<Check> {
         user_namespaces(),
         tun(),
         packet_sockets(privileged),
-        tool("nft", "nftables", "the outside network of 'weir run'"),
+        nftables(privileged),
         tool("pasta", "passt", "the outside network of 'weir run' without root, for all but TCP"),
         tool("valgrind", "valgrind", "instructions and cache misses in 'weir rig'"),
         tool("tc", "iproute2", "the method tc of 'weir watch', for comparison"),
@@ -206,6 +207,19 @@ fn packet_sockets(privileged: bool) -> Check {
     match opened {
         Ok(()) => Check::new(name, Status::Ok, "with offload headers"),
         Err(error) => Check::new(name, Status::Missing, error),
+    }
+}
+
+fn nftables(privileged: bool) -> Check {
+    let name = "nftables";
+    if !privileged {
+        return Check::new(name, Status::Limited, "inside a user namespace only");
+    }
+    match Nftables::open().and_then(|mut nftables| nftables.dropping_chains()) {
+        Ok(_) => Check::new(name, Status::Ok, "the outside network of 'weir run'"),
+        Err(error) => {
+            Check::new(name, Status::Missing, format!("no outside network of 'weir run': {error}"))
+        }
     }
 }
 

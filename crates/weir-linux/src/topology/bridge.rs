@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::outside::Outside;
 use super::{BridgeSetup, End, Note, Session, SetupError};
-use crate::nat::{NatError, OwnedTable};
+use crate::nat::OwnedTable;
 use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
@@ -142,10 +142,7 @@ fn silence(interfaces: &[(&str, u32)], notes: &mut Vec<Note>) -> Option<OwnedTab
         "the machine itself answers ARP and neighbour discovery on {}: {error}",
         names.join(" and ")
     );
-    notes.push(match error {
-        NatError::NoNft => Note::with_remedy(what, "apt-get install nftables"),
-        _ => Note::new(what),
-    });
+    notes.push(Note::new(what));
     None
 }
 

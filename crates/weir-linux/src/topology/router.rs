@@ -18,6 +18,7 @@ use crate::helper::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
 use crate::nat::{NatError, load};
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
+use crate::nftables::{Chain, Family, Hook, Purpose, Rule, TCP, Table, UDP, priority};
 use crate::sys::packet;
 use crate::sys::redirect::attach_filter;
 
@@ -82,7 +83,7 @@ pub(super) fn start_router(
             open("lo", &NOTHING)?,
         ))
     })?;
-    load(netns, &rules(interface, [range, uplink], &host, &ports))?;
+    load(netns, rules(interface, [range, uplink], &host, &ports))?;
     Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
 }
 
@@ -101,38 +102,34 @@ pub(super) fn configure_uplink(range: Range, ipv6: bool) -> Result<(), SetupErro
 
 /// The namespace's nftables rules. They drop first packets before connection tracking; the proxy
 /// re-injects them through loopback.
-fn rules(interface: &str, [range, uplink]: [Range; 2], host: &[IpAddr], ports: &[u16]) -> String {
-    let mut arrive = String::new();
-    for (address, port) in host.iter().zip(ports) {
-        let (family, program, pasta) = match address {
-            IpAddr::V4(_) => ("ip", IpAddr::from(range.ipv4(0).0), IpAddr::from(uplink.ipv4(1).0)),
-            IpAddr::V6(_) => ("ip6", range.ipv6(0).0.into(), uplink.ipv6(1).0.into()),
-        };
-        let to = std::net::SocketAddr::new(*address, *port);
-        arrive.push_str(&format!(
-            "iifname \"lo\" {family} saddr {program} meta l4proto tcp dnat {family} to {to}\n\
-             iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
-        ));
+fn rules(interface: &str, [range, uplink]: [Range; 2], host: &[IpAddr], ports: &[u16]) -> Table {
+    let rule = Rule::default;
+    let filter = |name, hook, priority| Chain { name, purpose: Purpose::Filter, hook, priority };
+    let nat = |name, hook, priority| Chain { name, purpose: Purpose::Nat, hook, priority };
+    let mut screen = vec![rule().arrives_on(interface).opens_connection().drop()];
+    if host.iter().any(IpAddr::is_ipv6) {
+        // pasta of 2023 sends the answers of the machine's IPv6 loopback between link-local
+        // addresses. This rule restores the addresses of the query.
+        let answer = rule().arrives_on(UPLINK).link_local_source().transport(UDP);
+        screen.push(answer.set_addresses(uplink.ipv6(1).0, uplink.ipv6(0).0));
     }
-    // pasta of 2023 sends the answers of the machine's IPv6 loopback between link-local addresses.
-    // This rule restores the addresses of the query.
-    let answers = if host.iter().any(IpAddr::is_ipv6) {
-        let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
-        format!(
-            "iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 \
-             daddr set {asker}\n"
-        )
-    } else {
-        String::new()
-    };
-    format!(
-        "table inet weir {{
-            chain screen {{ type filter hook prerouting priority raw; iifname \"{interface}\" tcp flags & (syn|ack) == syn drop; {answers} }}
-            chain arrive {{ type nat hook prerouting priority dstnat; {arrive} }}
-            chain through {{ type filter hook forward priority filter; iifname \"{interface}\" meta l4proto tcp reject with tcp reset; }}
-            chain leave {{ type nat hook postrouting priority srcnat; oifname \"{UPLINK}\" masquerade; }}
-        }}\n"
-    )
+    let arrive = host.iter().zip(ports).flat_map(|(&address, &port)| {
+        let (program, pasta) = match address {
+            IpAddr::V4(_) => (IpAddr::from(range.ipv4(0).0), IpAddr::from(uplink.ipv4(1).0)),
+            IpAddr::V6(_) => (range.ipv6(0).0.into(), uplink.ipv6(1).0.into()),
+        };
+        let connection = rule().arrives_on("lo").source(program).transport(TCP);
+        let datagram = rule().arrives_on(interface).destination(address).transport(UDP);
+        [connection.redirect_to(address, Some(port)), datagram.redirect_to(pasta, None)]
+    });
+    let mut table = Table::new(Family::Inet, "weir", false);
+    table.chain(filter("screen", Hook::Prerouting, priority::RAW), screen);
+    table.chain(nat("arrive", Hook::Prerouting, priority::DSTNAT), arrive);
+    let reset = rule().arrives_on(interface).transport(TCP).reset();
+    table.chain(filter("through", Hook::Forward, priority::FILTER), [reset]);
+    let masquerade = rule().leaves_by(UPLINK).masquerade();
+    table.chain(nat("leave", Hook::Postrouting, priority::SRCNAT), [masquerade]);
+    table
 }
 
 /// The name of pasta's interface.
@@ -142,23 +139,48 @@ const BACKLOG: i32 = 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::process::Command;
 
+    use super::*;
+    use crate::process::find_tool;
+
+    /// The kernel accepts the rules, and nft reads them as they are meant.
     #[test]
     fn rules_translate_each_family_to_its_own_port() {
+        let Ok(netns) = quiet_netns() else {
+            eprintln!("SKIPPED: root is needed for a network namespace");
+            return;
+        };
         let ranges = Range::choose_two(&[]);
-        let range = ranges[0];
         let host: Vec<IpAddr> =
-            range.addresses(1, true).into_iter().map(|(address, _)| address).collect();
-        let text = rules("host0", ranges, &host, &[4001, 4002]);
-        assert!(
-            text.contains("ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001\n"),
-            "{text}"
+            ranges[0].addresses(1, true).into_iter().map(|(address, _)| address).collect();
+        load(&netns, rules("host0", ranges, &host, &[4001, 4002])).expect("the kernel takes it");
+        let Some(nft) = find_tool("nft") else {
+            eprintln!("SKIPPED: nft is not installed");
+            return;
+        };
+        let listed = netns.enter(|| Command::new(nft).args(["list", "ruleset"]).output());
+        let text = String::from_utf8(listed.expect("nft runs").stdout).expect("nft writes text");
+        let words: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let answers = format!(
+            "iifname \"pasta0\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {} ip6 daddr \
+             set {}",
+            ranges[1].ipv6(1).0,
+            ranges[1].ipv6(0).0
         );
-        assert!(text.contains("dnat ip6 to [fd77:6569:7248::1]:4002\n"), "{text}");
-        assert!(
-            text.contains("ip daddr 198.18.0.1 meta l4proto udp dnat ip to 198.18.0.5\n"),
-            "{text}"
-        );
+        for rule in [
+            answers.as_str(),
+            "type filter hook prerouting priority raw; policy accept; iifname \"host0\" tcp flags \
+             syn / syn,ack drop",
+            "iifname \"lo\" ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001",
+            "iifname \"host0\" ip daddr 198.18.0.1 meta l4proto udp dnat ip to 198.18.0.5",
+            "meta l4proto tcp dnat ip6 to [fd77:6569:7248::1]:4002",
+            "type filter hook forward priority filter; policy accept; iifname \"host0\" meta \
+             l4proto tcp reject with tcp reset",
+            "type nat hook postrouting priority srcnat; policy accept; oifname \"pasta0\" \
+             masquerade",
+        ] {
+            assert!(words.contains(rule), "{rule}\n{text}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::helper::{
     Entrance, Forward, Janitor, State, clean_up, list_states, may_keep_state, state_directory,
     with_lock,
 };
-use crate::nat::{Ipv6Forwarding, NatError, OwnedTable, forwarding_settings, strict_chains};
+use crate::nat::{Ipv6Forwarding, OwnedTable, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
 use crate::netns::{NetNs, read_setting};
 use crate::port::{AnyPort, PacketPort};
@@ -259,10 +259,6 @@ fn open_outside(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> 
             outside.translation = Some(translation);
             None
         }
-        Err(NatError::NoNft) => Some(Note::with_remedy(
-            "the program reaches this machine (as 'host') and nothing beyond: nft is not installed",
-            "apt-get install nftables",
-        )),
         Err(error) => Some(Note::new(format!(
             "the program reaches this machine (as 'host') and nothing beyond: {error}"
         ))),
@@ -427,10 +423,7 @@ fn without_router(error: &RouterError) -> Note {
         "{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has \
          no congestion control"
     );
-    match error {
-        RouterError::Rules(NatError::NoNft) => Note::with_remedy(what, "apt-get install nftables"),
-        _ => Note::new(what),
-    }
+    Note::new(what)
 }
 
 /// The interface name that programs try first.
