@@ -21,6 +21,7 @@ mod outside;
 mod pair;
 mod place;
 mod publish;
+mod reports;
 mod resolver;
 mod router;
 mod run;

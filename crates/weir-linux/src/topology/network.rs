@@ -135,7 +135,7 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     settle(&mut ports);
     Ok(Network {
         programs: Vec::new(),
-        ports: Some(ports),
+        ports: Some(ports.into_iter().map(|fresh| fresh.port).collect()),
         places,
         holders: BTreeMap::new(),
         ends,

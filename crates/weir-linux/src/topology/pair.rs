@@ -54,7 +54,7 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     settle(&mut ports);
     Ok(Session {
         programs: Vec::new(),
-        ports: Some(ports),
+        ports: Some(ports.map(|fresh| fresh.port)),
         places: [Some(left), Some(right)],
         ends,
         notes: Vec::new(),

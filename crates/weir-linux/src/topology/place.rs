@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::reports::Reports;
 use super::{Backend, MAX_MTU, MIN_MTU, SetupError};
 use crate::arena::BufferPool;
 use crate::netlink::{Mac, Netlink};
@@ -31,6 +32,14 @@ pub(super) struct Attachment<'a> {
     pub(super) gateways: &'a [IpAddr],
     /// Permanent entries for other hosts on the link.
     pub(super) neighbours: &'a [(IpAddr, Mac)],
+}
+
+/// A port whose interface has just been started.
+#[derive(Debug)]
+pub(super) struct FreshPort {
+    pub(super) port: AnyPort,
+    /// The reports that the interface's kernel still sends.
+    pub(super) reports: Reports,
 }
 
 /// A new network namespace with loopback up and `ping` permitted. IPv6 starts there without delays,
@@ -82,7 +91,7 @@ pub(super) fn attach(
     switch: Option<&NetNs>,
     near: &str,
     attachment: &Attachment<'_>,
-) -> Result<AnyPort, SetupError> {
+) -> Result<FreshPort, SetupError> {
     let port = match switch {
         None => target.enter(|| {
             let port = TapPort::create(attachment.name)?;
@@ -109,12 +118,13 @@ pub(super) fn attach(
             Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(near)?))
         })?,
     };
-    target.enter(|| configure(attachment))?;
-    Ok(port)
+    let reports = target.enter(|| configure(attachment))?;
+    Ok(FreshPort { port, reports })
 }
 
-/// Gives the interface its addresses, routes and neighbours and switches it on.
-fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
+/// Gives the interface its addresses, routes and neighbours and switches it on. Returns the reports
+/// that follow.
+fn configure(attachment: &Attachment<'_>) -> Result<Reports, SetupError> {
     silence_kernel(attachment.name);
     let mut netlink = Netlink::open()?;
     let link = netlink.link(attachment.name)?;
@@ -122,17 +132,19 @@ fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
         // A namespace without IPv6 has no such table, so the error is ignored.
         let _ = netlink.trust_neighbours(link.index, ipv6);
     }
-    netlink.set_up(link.index)?;
+    // The kernel reports the groups of these addresses together when the interface starts.
     for &(address, prefix) in attachment.addresses {
         netlink.add_address(link.index, address, prefix)?;
     }
+    netlink.set_up(link.index)?;
+    let reports = Reports::expected(attachment.name);
     for &gateway in attachment.gateways {
         netlink.add_default_route(link.index, gateway)?;
     }
     for &(address, mac) in attachment.neighbours {
         netlink.add_neighbour(link.index, address, mac)?;
     }
-    Ok(())
+    Ok(reports)
 }
 
 /// Keeps the kernel from sending its own packets on an interface (`default` means all future
@@ -157,23 +169,28 @@ fn silence_kernel(interface: &str) {
     }
 }
 
-/// Waits until both kernels have sent the packets that follow an interface's start, and discards
-/// these packets.
-pub(super) fn settle(ports: &mut [AnyPort]) {
+/// Waits until the kernels have sent the packets that follow the start of an interface, and
+/// discards these packets: until all expected reports were sent, or there is silence.
+pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
     let deadline = Instant::now() + SETTLE;
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < SILENCE && Instant::now() < deadline {
-        for port in &mut *ports {
+        for FreshPort { port, reports } in &mut *ports {
             // A port that fails here fails again in the loop, which reports the fault.
             let _ = port.receive(&mut pool, &mut frames);
+            if !frames.is_empty() {
+                quiet_since = Instant::now();
+            }
+            for frame in frames.drain(..) {
+                let bytes = frame.buffer.bytes();
+                reports.note(bytes.get(frame.start..frame.start + frame.len).unwrap_or_default());
+                pool.give(frame.buffer);
+            }
         }
-        if !frames.is_empty() {
-            quiet_since = Instant::now();
-        }
-        for frame in frames.drain(..) {
-            pool.give(frame.buffer);
+        if ports.iter().all(|port| port.reports.are_complete()) {
+            break;
         }
         thread::sleep(POLL);
     }
@@ -209,8 +226,9 @@ const NEAR_INDEX: u32 = 1 << 30;
 /// The interval of multicast reports in ms; the kernel repeats a report after a random part of this
 /// interval.
 const SOON_MS: &str = "1";
-/// The ports are settled after this time without a frame. The kernel repeats a report once, and its
-/// timers have steps of up to ten milliseconds.
+/// Where the kernel's reports are not those that were expected, the ports are settled after this
+/// time without a frame. The kernel repeats a report once, and its timers have steps of up to ten
+/// milliseconds.
 const SILENCE: Duration = Duration::from_millis(25);
 /// The longest wait for that silence.
 const SETTLE: Duration = Duration::from_millis(200);

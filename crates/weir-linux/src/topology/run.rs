@@ -9,10 +9,11 @@ use rustix::thread::{CapabilitySet, UnshareFlags};
 use super::address::{RANGES, Range, mac};
 use super::outside::{HostInterface, Outside, PastaError, start_pasta};
 use super::place::{
-    Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
-    switch_netns,
+    Attachment, FreshPort, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle,
+    switch_for, switch_netns,
 };
 use super::publish::OpenPort;
+use super::reports::Reports;
 use super::resolver::resolver;
 use super::router::{RouterError, UPLINK, configure_uplink, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
@@ -91,7 +92,7 @@ fn maps_every_user(map: &str) -> bool {
 /// The program's side of the link, which is the same for root and for other users.
 struct Inside {
     place: Place,
-    port: AnyPort,
+    port: FreshPort,
     switch: Option<NetNs>,
     far: Option<NetNs>,
     ends: [End; 2],
@@ -134,7 +135,7 @@ fn inside(
 impl Inside {
     fn into_session(
         self,
-        outer: AnyPort,
+        outer: FreshPort,
         outside: Outside,
         notes: Vec<Note>,
     ) -> Result<Session, SetupError> {
@@ -142,7 +143,7 @@ impl Inside {
         settle(&mut ports);
         Ok(Session {
             programs: Vec::new(),
-            ports: Some(ports),
+            ports: Some(ports.map(|fresh| fresh.port)),
             places: [Some(self.place), None],
             ends: self.ends,
             notes,
@@ -337,8 +338,9 @@ fn run_for_user(
                 Ok(pasta) => {
                     notes.extend(ping_note);
                     notes.push(without_router(&why));
-                    let outer = far
+                    let port = far
                         .enter(|| Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(OUTER)?)))?;
+                    let outer = FreshPort { port, reports: Reports::default() };
                     inside.far = Some(far);
                     inside.into_session(
                         outer,
@@ -375,7 +377,7 @@ fn run_for_user(
 fn alone(
     mut inside: Inside,
     netns: NetNs,
-    (outer, outside): (AnyPort, Outside),
+    (outer, outside): (FreshPort, Outside),
     notes: Vec<Note>,
 ) -> Result<Session, SetupError> {
     inside.place.resolv = Some(names::no_resolver());
