@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::net::IpAddr;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
@@ -324,9 +326,18 @@ fn run_for_user(
     }
     let mut notes = Vec::new();
     let forward_dns = set_resolver(&mut inside, range, &mut notes);
-    let proxy = match start_router(&netns, OUTER, ranges, ipv6) {
+    // pasta takes some twenty milliseconds to start, so the router starts meanwhile.
+    let mtu = setup.mtu.max(DEFAULT_MTU);
+    let (proxy, pasta) = thread::scope(|scope| {
+        let pasta = scope.spawn(|| start_pasta(&netns, UPLINK, uplink, mtu, ipv6_out, forward_dns));
+        let proxy = start_router(&netns, OUTER, ranges, ipv6);
+        (proxy, pasta.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let proxy = match proxy {
         Ok(proxy) => proxy,
         Err(why) => {
+            // Without the router, pasta is needed elsewhere.
+            drop(pasta);
             if let Some(publish) = setup.publish.first() {
                 return Err(SetupError::Publish {
                     port: publish.to_string(),
@@ -359,7 +370,7 @@ fn run_for_user(
         }
     };
     outside.proxy = Some(proxy);
-    match start_pasta(&netns, UPLINK, uplink, setup.mtu.max(DEFAULT_MTU), ipv6_out, forward_dns) {
+    match pasta {
         Ok(pasta) => {
             outside.pasta = Some(pasta);
             notes.extend(ping_note);
