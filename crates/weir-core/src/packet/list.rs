@@ -15,6 +15,12 @@ pub struct PacketList {
 }
 
 impl PacketList {
+    /// A list of one packet with a known length.
+    #[inline]
+    pub(crate) fn of(id: PacketId, len: u32) -> Self {
+        Self { chain: Chain { head: id.0, tail: id.0 }, front_len: len }
+    }
+
     /// Whether the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -13,12 +13,17 @@ pub(super) struct Aggregate {
     pub(super) stamps: Stamps,
     /// The era in which the aggregate became idle; see [`groups::Groups::join`].
     pub(super) era: u64,
-    pub(super) kind: Kind,
-    /// The number of classes, `n`.
-    classes: u32,
+    /// The bytes that one service may send.
+    pub(super) budget: u64,
+    weight: u32,
+    lmax: u32,
     /// The last class in the ring of classes with packets, or [`NONE`]. While the aggregate is
     /// served, the scheduler stores this class instead.
     pub(super) last: u32,
+    /// The largest number of classes, `M`.
+    most: u8,
+    /// The number of classes, `n`.
+    classes: u8,
 }
 
 /// The properties that the classes of an aggregate have in common.
@@ -54,29 +59,39 @@ impl Aggregate {
     /// An aggregate without classes.
     pub(super) fn new(kind: Kind) -> Self {
         let stamps = Stamps::new(0, kind.group());
-        Self { stamps, era: groups::FORGOTTEN, kind, classes: 0, last: NONE }
+        let Kind { weight, lmax, most } = kind;
+        let most = most as u8;
+        Self {
+            stamps,
+            era: groups::FORGOTTEN,
+            budget: 0,
+            weight,
+            lmax,
+            last: NONE,
+            most,
+            classes: 0,
+        }
     }
 
     /// Sets the number of classes.
     pub(super) fn resize(&mut self, classes: u32) {
-        self.classes = classes;
+        self.classes = classes as u8;
+        self.budget = u64::from(self.lmax) * u64::from(classes);
         self.stamps.inverse = groups::inverse(u64::from(self.weight()).max(1));
     }
 
+    pub(super) fn kind(&self) -> Kind {
+        Kind { weight: self.weight, lmax: self.lmax, most: self.most.into() }
+    }
+
     pub(super) fn classes(&self) -> u32 {
-        self.classes
+        self.classes.into()
     }
 
     /// The weight of all classes together, whether or not they have packets.
     #[inline]
     pub(super) fn weight(&self) -> u32 {
-        self.kind.weight * self.classes
-    }
-
-    /// The bytes that one service may send.
-    #[inline]
-    pub(super) fn budget(&self) -> u64 {
-        u64::from(self.kind.lmax) * u64::from(self.classes)
+        self.weight * self.classes()
     }
 
     /// Whether no class has packets.
@@ -87,7 +102,7 @@ impl Aggregate {
 
     /// Whether the aggregate has its largest number of classes.
     pub(super) fn is_full(&self) -> bool {
-        self.classes >= self.kind.most
+        self.classes >= self.most
     }
 
     /// Moves the start by a service of `bytes`; returns the bits of the start that change.
@@ -127,7 +142,7 @@ mod tests {
                 let unit = 1u64 << (22 + u32::from(alone.stamps.group));
                 for classes in 2..=MOST {
                     let mut several = aggregate(weight, lmax, classes);
-                    let whole = several.budget();
+                    let whole = several.budget;
                     several.charge(whole);
                     let budget = u64::from(lmax.min(groups::LARGEST)) * u64::from(classes);
                     assert!(several.stamps.start.abs_diff(time) <= budget, "{weight} {lmax}");

@@ -62,7 +62,7 @@ use alloc::vec::Vec;
 
 use super::aggregate::{Aggregate, Kind, MOST, NONE};
 use super::batch::{self, Batched, Foresight};
-use super::groups::{self, Groups, Place, Stamps};
+use super::groups::{self, Groups, Place, Stamps, Step};
 use super::qfq::{limits, longest};
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};
@@ -80,17 +80,16 @@ pub struct QfqPlus {
     front: u32,
     last: u32,
     len: u32,
-    /// The bytes that have left.
-    sent: u64,
-    /// The value of `sent` at which the budget of the served aggregate is used.
-    until: u64,
-    /// The value of `sent` when the service began, and that for which `V` was last advanced.
-    begun: u64,
-    advanced: u64,
-    /// The bytes that have arrived.
-    arrived: u64,
+    /// The rest of the budget of the served aggregate in bytes, now and when `V` was last advanced.
+    /// Both change only during a service.
+    left: u64,
+    marked: u64,
+    /// The bytes inside when the service began, and those that have arrived since.
+    backlog: u64,
     /// The place of the served aggregate, which stays first in its group, or [`Place::NONE`].
     serving: Place,
+    /// The slot in which [`Self::change_service`] last found `serving`, and the slot after it.
+    step: Step,
     foresight: Foresight,
     aggregates: Lines<Aggregate>,
     groups: Groups,
@@ -104,12 +103,14 @@ pub struct QfqPlus {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Class {
-    /// The bytes that the class may still send in its turn.
-    deficit: u64,
     list: PacketList,
+    /// The bytes that the class may still send in its turn after its first packet. The credit is
+    /// less than two quanta and covers the first packet, so that the rest is below one quantum.
+    spare: u32,
     /// `lmax`.
     quantum: u32,
-    /// A packet shorter than this is only appended: `lmax` plus one byte, or 0 without packets.
+    /// A packet shorter than this is only appended: `lmax` plus one byte, or 0 without packets. For
+    /// the largest `lmax`, 2^32 − 1 bytes, it is always 0.
     appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,
@@ -145,12 +146,11 @@ impl QfqPlus {
             front: NONE,
             last: NONE,
             len: 0,
-            sent: 0,
-            until: 0,
-            begun: 0,
-            advanced: 0,
-            arrived: 0,
+            left: 0,
+            marked: 0,
+            backlog: 0,
             serving: Place::NONE,
+            step: Step::at(Place::NONE),
             foresight: Foresight::default(),
             aggregates: Lines::default(),
             groups: Groups::new(discipline.epoch()),
@@ -194,13 +194,13 @@ impl QfqPlus {
     /// Removes a class without packets from its aggregate, which has other classes.
     fn detach(&mut self, number: u32) {
         let aggregate = self.aggregates.at(number);
-        self.open.insert((aggregate.kind, number));
+        self.open.insert((aggregate.kind(), number));
         self.resize(number, aggregate.classes() - 1);
     }
 
     /// Removes an aggregate whose only class is removed or moves to another aggregate.
     fn dissolve(&mut self, number: u32) {
-        self.open.remove(&(self.aggregates.at(number).kind, number));
+        self.open.remove(&(self.aggregates.at(number).kind(), number));
         self.aggregates.release(number);
     }
 
@@ -264,22 +264,20 @@ impl QfqPlus {
     }
 
     /// Adds a class with packets to the ring of its aggregate, at the end.
-    #[inline]
+    #[inline(always)] // One of its callers is called for each packet that finds its class empty.
     fn activate(&mut self, slot: u32) {
         let class = self.classes.at_mut(slot);
-        class.deficit = class.quantum.into();
-        class.appended = class.quantum.saturating_add(1);
+        class.spare = class.quantum - class.list.front_len();
+        class.appended = class.quantum.wrapping_add(1);
+        class.next = slot;
         let number = class.aggregate;
         let served = self.serving.id == number;
         let end = if served { &mut self.last } else { &mut self.aggregates.at_mut(number).last };
         let last = core::mem::replace(end, slot);
-        if last != NONE {
-            let next = core::mem::replace(&mut self.classes.at_mut(last).next, slot);
+        if let Some(last) = self.classes.get_mut(last) {
+            let next = core::mem::replace(&mut last.next, slot);
             self.classes.at_mut(slot).next = next;
-            return;
-        }
-        class.next = slot;
-        if served {
+        } else if served {
             self.front = slot;
         } else {
             self.schedule(number);
@@ -329,8 +327,8 @@ impl Scheduler for QfqPlus {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let kind = self.kind(spec);
         let slot = self.classes.insert(Class {
-            deficit: 0,
             list: PacketList::default(),
+            spare: 0,
             quantum: 0,
             appended: 0,
             next: NONE,
@@ -351,7 +349,7 @@ impl Scheduler for QfqPlus {
         let class = self.classes.at(slot.0);
         let kind = self.kind(spec);
         let kind = Kind { lmax: longest(&class.list, store).max(kind.lmax), ..kind };
-        if self.aggregates.at(class.aggregate).kind != kind {
+        if self.aggregates.at(class.aggregate).kind() != kind {
             self.set(slot.0, kind);
         }
     }
@@ -373,7 +371,7 @@ impl Scheduler for QfqPlus {
             self.deactivate(slot.0);
             let (packets, bytes) = list.measure(store);
             self.len -= packets as u32;
-            self.arrived -= bytes;
+            self.backlog -= bytes;
         }
         // The weight of the last class counts until the fluid has finished the aggregate.
         if self.aggregates.at(number).classes() == 1 {
@@ -398,7 +396,7 @@ impl Scheduler for QfqPlus {
     ) -> Option<PacketId> {
         let len = store.len(packet);
         self.len += 1;
-        self.arrived += u64::from(len);
+        self.backlog += u64::from(len);
         let class = self.classes.at_mut(slot.0);
         if len < class.appended {
             class.list.push_behind(store, packet, len);
@@ -444,7 +442,7 @@ impl Scheduler for QfqPlus {
     }
 
     fn backlog(&self) -> u64 {
-        self.arrived - self.sent
+        self.backlog - self.used()
     }
 }
 
@@ -479,21 +477,21 @@ impl QfqPlus {
     #[inline(never)]
     fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let class = self.classes.at_mut(slot);
-        if len > class.quantum || !class.list.is_empty() {
+        if len >= class.quantum.wrapping_add(1) {
             return self.enqueue_long(store, slot, packet, len);
         }
-        class.list.push_back_of(store, packet, len);
+        class.list = PacketList::of(packet, len);
         self.activate(slot);
     }
 
     /// Enqueues a packet longer than `lmax`, which is raised to the packet's length, or a packet of
-    /// the largest length, 2^32 − 1 bytes.
+    /// a class with the largest `lmax`.
     #[cold]
     #[inline(never)]
     fn enqueue_long<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let class = self.classes.at(slot);
         if len > class.quantum {
-            let kind = self.aggregates.at(class.aggregate).kind;
+            let kind = self.aggregates.at(class.aggregate).kind();
             self.set(slot, Kind { lmax: len, ..kind });
         }
         let class = self.classes.at_mut(slot);
@@ -506,90 +504,120 @@ impl QfqPlus {
 
     /// Serves the class in front. `give` makes the result from the class's slot and its packet.
     ///
-    /// Tail calls of other functions do the rare work, so that the common case needs few registers.
+    /// Calls of other functions do the rare work and return little or nothing, so that neither side
+    /// needs many registers.
     #[inline(always)] // Its few callers are loops over packets.
     fn serve_front<P: Store, R>(
         &mut self,
         store: &mut P,
         give: impl Fn(u32, PacketId) -> R,
     ) -> Option<R> {
-        let slot = self.front;
-        let Some(class) = self.classes.get(slot) else { return self.serve_next(store, give) };
-        if self.sent + u64::from(class.list.front_len()) > self.until {
-            return self.serve_next(store, give);
-        }
-        self.serve_class(store, slot, give)
-    }
-
-    /// Serves the class in front, `slot`. Its packet is within the budget.
-    #[inline(always)] // A part of `serve_front`.
-    fn serve_class<P: Store, R>(
-        &mut self,
-        store: &mut P,
-        slot: u32,
-        give: impl Fn(u32, PacketId) -> R,
-    ) -> Option<R> {
-        let class = self.classes.at_mut(slot);
-        if class.list.is_single() {
-            return self.serve_last(give);
-        }
-        let len = u64::from(class.list.front_len());
-        let packet = class.list.take_one(store);
-        self.sent += len;
-        self.len -= 1;
-        let rest = class.deficit - len;
-        if u64::from(class.list.front_len()) > rest {
-            class.deficit = rest + u64::from(class.quantum);
-            (self.front, self.last) = (class.next, slot);
-        } else {
-            class.deficit = rest;
-        }
-        Some(give(slot, packet))
-    }
-
-    /// Serves the last packet of the class in front.
-    #[inline(never)]
-    fn serve_last<R>(&mut self, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
-        let slot = self.front;
-        let class = self.classes.at_mut(slot);
-        self.sent += u64::from(class.list.front_len());
-        self.len -= 1;
-        let packet = class.list.take_only();
-        class.appended = 0;
-        let next = class.next;
-        if next != slot {
-            self.front = next;
-            self.classes.at_mut(self.last).next = next;
+        loop {
+            let slot = self.front;
+            let Some(class) = self.classes.get_mut(slot) else {
+                if self.begin_service() {
+                    continue;
+                }
+                return None;
+            };
+            let Some(left) = self.left.checked_sub(class.list.front_len().into()) else {
+                self.change_service();
+                continue;
+            };
+            self.left = left;
+            self.len -= 1;
+            if class.list.is_single() {
+                let packet = class.list.take_only();
+                class.appended = 0;
+                let next = class.next;
+                if next == slot {
+                    return Some(give(slot, self.become_idle(packet)));
+                }
+                self.front = next;
+                self.classes.at_mut(self.last).next = next;
+                return Some(give(slot, packet));
+            }
+            let packet = class.list.take_one(store);
+            let (spare, turn_ends) = class.spare.overflowing_sub(class.list.front_len());
+            if turn_ends {
+                class.spare = spare.wrapping_add(class.quantum);
+                (self.front, self.last) = (class.next, slot);
+            } else {
+                class.spare = spare;
+            }
             return Some(give(slot, packet));
         }
+    }
+
+    /// Records that the served aggregate has no more packets; returns `packet`, its last.
+    #[inline(never)]
+    fn become_idle(&mut self, packet: PacketId) -> PacketId {
         (self.front, self.last) = (NONE, NONE);
         if self.len == 0 {
             self.rest();
         }
-        Some(give(slot, packet))
+        packet
     }
 
-    /// Ends the service of an aggregate, and serves the next aggregate.
+    /// Ends the service of an aggregate whose next packet exceeds the rest of the budget, and
+    /// begins the next service.
+    ///
+    /// Here the slot of the aggregate stays the first slot of the first group: virtual time passes
+    /// no event, and the aggregate stays in front or moves behind those of the next slot. In other
+    /// cases, [`Self::begin_service`] does the same with all checks.
     #[inline(never)]
-    fn serve_next<P: Store, R>(
-        &mut self,
-        store: &mut P,
-        give: impl Fn(u32, PacketId) -> R,
-    ) -> Option<R> {
+    fn change_service(&mut self) {
+        if !self.step.is_at(self.serving) {
+            self.step = Step::at(self.serving);
+        }
+        let (step, number) = (&self.step, self.serving.id);
+        let members = self.aggregates.all_mut();
+        let served = &mut members[number as usize];
+        let mut budget = served.budget;
+        let used = budget - self.left;
+        if used > groups::LARGEST.into()
+            || !self.groups.is_first(step)
+            || !self.groups.try_transmit_bytes(self.marked - self.left)
+        {
+            self.begin_service();
+            return;
+        }
+        let old = served.stamps.start;
+        let start = step.start_after(old, used * served.stamps.inverse);
+        if step.divides(old, start) {
+            served.last = self.last;
+            let Some(next) = self.groups.step(members, step, number, start) else {
+                self.marked = self.left;
+                self.begin_service();
+                return;
+            };
+            let next_aggregate = &members[next as usize];
+            (budget, self.last) = (next_aggregate.budget, next_aggregate.last);
+            self.serving.id = next;
+            self.front = self.classes.at(self.last).next;
+        } else {
+            served.stamps.start = start;
+        }
+        self.backlog -= used;
+        (self.marked, self.left) = (budget, budget);
+    }
+
+    /// Ends the service of an aggregate, if one is served, and begins the next service; returns
+    /// whether an aggregate has packets.
+    #[inline(never)]
+    fn begin_service(&mut self) -> bool {
         if self.serving.id != NONE {
             self.close_service();
         }
         let Some(place) = self.groups.first() else {
             self.serving = Place::NONE;
-            return None;
+            return false;
         };
-        let aggregate = self.aggregates.at(place.id);
-        let last = aggregate.last;
-        (self.serving, self.begun) = (place, self.sent);
-        self.until = self.sent + aggregate.budget();
-        let front = self.classes.at(last).next;
-        (self.front, self.last) = (front, last);
-        self.serve_class(store, front, give)
+        let Aggregate { last, budget, .. } = *self.aggregates.at(place.id);
+        self.serving = place;
+        (self.marked, self.left) = (budget, budget);
+        (self.front, self.last) = (self.classes.at(last).next, last);
+        true
     }
 
     /// Ends the service of an aggregate, if one is served.
@@ -609,7 +637,9 @@ impl QfqPlus {
         let place = self.serving;
         let aggregate = self.aggregates.at_mut(place.id);
         aggregate.last = self.last;
-        let changed = aggregate.charge(self.sent - self.begun);
+        let used = aggregate.budget - self.left;
+        self.backlog -= used;
+        let changed = aggregate.charge(used);
         if aggregate.is_idle() {
             let Stamps { start, group, .. } = aggregate.stamps;
             aggregate.era = self.groups.leave(start, aggregate.weight(), group);
@@ -619,11 +649,16 @@ impl QfqPlus {
         }
     }
 
+    /// The bytes that the served aggregate has sent.
+    fn used(&self) -> u64 {
+        self.aggregates.get(self.serving.id).map_or(0, |aggregate| aggregate.budget - self.left)
+    }
+
     /// Advances virtual time by the bytes sent since it was last advanced.
     #[inline]
     fn advance(&mut self) {
-        let bytes = self.sent - self.advanced;
-        self.advanced = self.sent;
+        let bytes = self.marked - self.left;
+        self.marked = self.left;
         if bytes > u64::from(groups::LARGEST) {
             return self.advance_far(bytes);
         }
@@ -650,7 +685,6 @@ impl QfqPlus {
     fn rest(&mut self) {
         self.end_service();
         self.groups.rest();
-        self.advanced = self.sent;
     }
 }
 

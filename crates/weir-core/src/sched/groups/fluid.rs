@@ -1,7 +1,8 @@
 //! The fluid's state: virtual time and the sum of weights.
 
 use super::units::{
-    ERA_SHIFT, GROUPS, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper, width,
+    ERA_SHIFT, GROUPS, LARGEST, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper,
+    width,
 };
 use super::{FORGOTTEN, Groups};
 
@@ -10,7 +11,7 @@ impl Groups {
     #[inline]
     pub(in super::super) fn transmit(&mut self, len: u32) {
         if !self.try_transmit(len) {
-            self.pass(self.time_after(len));
+            self.pass(self.time_after(charged(len).into()));
         }
     }
 
@@ -18,7 +19,14 @@ impl Groups {
     /// and no weight leaves; returns whether it advanced.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(in super::super) fn try_transmit(&mut self, len: u32) -> bool {
-        let to = self.time_after(len);
+        self.try_transmit_bytes(charged(len).into())
+    }
+
+    /// Like [`Self::try_transmit`], for a service of at most [`LARGEST`] bytes.
+    #[inline(always)] // A part of `try_transmit`.
+    pub(in super::super) fn try_transmit_bytes(&mut self, bytes: u64) -> bool {
+        debug_assert!(bytes <= LARGEST.into(), "{bytes} bytes");
+        let to = self.time_after(bytes);
         let quiet = after(self.due, to);
         if quiet {
             self.virtual_time = to;
@@ -26,10 +34,10 @@ impl Groups {
         quiet
     }
 
-    /// The virtual time after a packet of `len` bytes.
+    /// The virtual time after a service of at most [`LARGEST`] bytes.
     #[inline(always)] // Measured: see the module of schedulers.
-    fn time_after(&self, len: u32) -> u64 {
-        self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate))
+    fn time_after(&self, bytes: u64) -> u64 {
+        self.virtual_time.wrapping_add(upper(bytes << LEN_BITS, self.rate))
     }
 
     /// Sets the sum of weights and computes its inverse.
@@ -91,11 +99,14 @@ impl Groups {
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
         // The first multiple of `σ_i` after the finish.
         let multiple = (finish >> shift(i)).wrapping_add(1);
-        // Whether the weight still counts is unpredictable, so the code does not branch on it.
+        // Whether the weight still counts may be unpredictable, so the code branches on it only to
+        // save the division.
         let counts = (self.era - era < 2) & after(multiple << shift(i), self.virtual_time);
         let counted = if counts { u64::from(weight) } else { 0 };
         self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= counted;
-        self.count(self.weights + u64::from(weight) - counted);
+        if counted != u64::from(weight) {
+            self.count(self.weights + u64::from(weight));
+        }
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
@@ -108,8 +119,11 @@ impl Groups {
             let multiple = (finish >> shift(i)).wrapping_add(1);
             self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] +=
                 u64::from(weight);
-            self.leaving |= 1 << i;
-            self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
+            // If other weights of the group leave, the next multiple is already expected.
+            if self.leaving & 1 << i == 0 {
+                self.leaving |= 1 << i;
+                self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
+            }
             return self.era;
         }
         self.count(self.weights - u64::from(weight));

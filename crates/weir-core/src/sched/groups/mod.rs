@@ -50,7 +50,7 @@ mod units;
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, slot_of, width};
+use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, shift, slot_of, width};
 pub(super) use units::{LARGEST, group_of, inverse};
 
 use crate::slab::Lines;
@@ -112,6 +112,43 @@ impl Place {
     #[inline]
     pub(super) fn is_left(&self, changed: u64) -> bool {
         changed >> (LEAST_SHIFT + self.group) != 0
+    }
+}
+
+/// The slot of the first member of the first group, and the slot after it, to which the members
+/// move one after another while no group changes its state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// `σ`.
+    width: u64,
+    slot: usize,
+    after: usize,
+    /// The groups of lower number, one bit each.
+    below: u32,
+}
+
+impl Step {
+    pub(super) fn at(place: Place) -> Self {
+        let Place { group, slot, .. } = place;
+        let after = slot / SLOTS * SLOTS + (slot + 1) % SLOTS;
+        Self { width: 1 << (LEAST_SHIFT + group), slot, after, below: (1 << group) - 1 }
+    }
+
+    #[inline]
+    pub(super) fn is_at(&self, place: Place) -> bool {
+        self.slot == place.slot
+    }
+
+    /// The start of a member after a service that takes `time`.
+    #[inline]
+    pub(super) fn start_after(&self, start: u64, time: u64) -> u64 {
+        start.wrapping_add(time.min(self.width))
+    }
+
+    /// Whether two starts, which differ by `σ` at most, are in different slots.
+    #[inline]
+    pub(super) fn divides(&self, start: u64, other: u64) -> bool {
+        start ^ other >= self.width
     }
 }
 
@@ -260,6 +297,35 @@ impl Groups {
         true
     }
 
+    /// Whether the group of this slot is still first.
+    #[inline]
+    pub(super) fn is_first(&self, step: &Step) -> bool {
+        self.eligible_ready & step.below == 0
+    }
+
+    /// Moves the first member of a slot to the slot after it, where `start` is, if other members
+    /// are behind it. Returns the member that is first then.
+    #[inline(always)] // A part of its only caller.
+    pub(super) fn step<T: Stamped>(
+        &mut self,
+        members: &mut [T],
+        step: &Step,
+        id: u32,
+        start: u64,
+    ) -> Option<u32> {
+        let tables = &mut *self.groups;
+        let slot = &mut tables.slots[step.slot % (GROUPS * SLOTS)];
+        if slot.tail == id {
+            return None;
+        }
+        let stamps = members.get_mut(id as usize)?.stamps_mut();
+        stamps.start = start;
+        let next = stamps.next;
+        slot.head = next;
+        tables.append_to(members, id, step.after % (GROUPS * SLOTS));
+        Some(next)
+    }
+
     /// Moves the first member of a group, when its start has left the slot, to the slot of its new
     /// start.
     #[inline]
@@ -344,19 +410,14 @@ impl Groups {
             self.classify(u32::from(i));
             return;
         }
-        stamps.start = self.no_later(stamps.start, i);
+        // The last start for which the group has a slot is earlier only if the group's first member
+        // waits for the transmission of much longer packets.
+        let most = (SLOTS as u64 - 2) << shift(i);
+        if start.wrapping_sub(first) > most {
+            stamps.start = first.wrapping_add(most);
+        }
         let start = stamps.start;
         self.groups.append(members, id, start, u32::from(i));
-    }
-
-    /// `start` or the last start for which group `i` has a slot, whichever is earlier. The last
-    /// start is earlier only if the group's first member waits for the transmission of much longer
-    /// packets.
-    #[inline]
-    fn no_later(&self, start: u64, i: u8) -> u64 {
-        let place = usize::from(i) % GROUPS;
-        let most = self.groups.start[place].wrapping_add(width(i) * (SLOTS as u64 - 2));
-        if self.groups.full[place] != 0 && after(floor(start, i), most) { most } else { start }
     }
 
     /// Finds a group's new first slot after the old one has become empty.
@@ -472,14 +533,19 @@ impl Tables {
     /// Appends a member to the slot of its start.
     #[inline]
     fn append<T: Stamped>(&mut self, members: &mut [T], id: u32, start: u64, i: u32) {
-        let at = slot_of(start, i);
+        self.append_to(members, id, slot_of(start, i));
+    }
+
+    /// Appends a member to the slot `at`.
+    #[inline(always)] // A part of its callers.
+    fn append_to<T: Stamped>(&mut self, members: &mut [T], id: u32, at: usize) {
         let slot = &mut self.slots[at];
         let before = core::mem::replace(&mut slot.tail, id);
         if let Some(before) = members.get_mut(before as usize) {
             before.stamps_mut().next = id;
         } else {
             slot.head = id;
-            self.full[i as usize % GROUPS] |= 1 << (at % SLOTS);
+            self.full[at / SLOTS % GROUPS] |= 1 << (at % SLOTS);
         }
         members[id as usize].stamps_mut().previous = before;
     }
