@@ -438,4 +438,20 @@ fn containers(lab: &Lab) {
         assert!(done.stderr.contains(part), "{keys}: {done:?}");
     }
     assert_eq!(left(), before);
+    failed_start(lab, &docker, &left);
+}
+
+/// One container fails to start while the engine creates the other.
+fn failed_start(lab: &Lab, docker: &Engine<'_>, left: &dyn Fn() -> String) {
+    let before = left();
+    let web = "image = \"box\"\ncommand = [\"sleep\", \"1000\"]";
+    for (web, client) in [(web, "image = \"box\""), ("image = \"box\"", web)] {
+        let file = lab.file("lab.toml", &two(web, client));
+        for _ in 0..3 {
+            let done = docker.weir(&[&["live", &file], &CALM[..]].concat()).finish();
+            assert_eq!(done.code, 125, "{done:?}");
+            assert!(done.stderr.contains("No command specified"), "{done:?}");
+            assert_eq!(left(), before, "{done:?}");
+        }
+    }
 }

@@ -21,6 +21,8 @@ pub struct Sweeper {
     child: Child,
     /// The sweeper starts its work when this socket closes.
     lifeline: Option<UnixStream>,
+    /// Whether no command of the engine will be running when this is dropped.
+    settled: bool,
 }
 
 /// A message to the sweeper.
@@ -44,7 +46,7 @@ impl Sweeper {
         let child = command.spawn()?;
         drop(helper_end);
         lifeline.read_exact(&mut [0])?;
-        Ok(Self { child, lifeline: Some(lifeline) })
+        Ok(Self { child, lifeline: Some(lifeline), settled: true })
     }
 
     /// Makes the sweeper remove the containers and images with this label (`key=value`) at the end.
@@ -56,11 +58,19 @@ impl Sweeper {
         let message = Message::Remove { engine: engine.to_owned(), label: label.to_owned() };
         self.lifeline.as_ref().map_or(Ok(()), |lifeline| send(lifeline, &message))
     }
+
+    /// Makes the sweeper repeat its work at the end, as after `kill -9`: the engine may still be
+    /// creating containers then.
+    pub fn repeat(&mut self) {
+        self.settled = false;
+    }
 }
 
 impl Drop for Sweeper {
     fn drop(&mut self) {
-        if let Some(lifeline) = self.lifeline.take() {
+        if let Some(lifeline) = self.lifeline.take()
+            && self.settled
+        {
             // If the sweeper has ended, the message has no receiver.
             let _ = send(&lifeline, &Message::Settled);
         }

@@ -208,6 +208,20 @@ impl Containers {
         Ok(Arc::new(namespace))
     }
 
+    /// Whether the engine lists the host's own container, in whatever state.
+    pub(crate) fn is_created(&self, container: &Container) -> bool {
+        let filter = format!("label={}", self.label);
+        let words = ["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"];
+        let listed = call(container.engine, &words).unwrap_or_default();
+        // Docker separates several names of a container by commas.
+        listed.split([',', '\n']).any(|name| name.trim() == container.name)
+    }
+
+    /// Makes the sweeper repeat its work, because the engine may still be creating containers.
+    pub(crate) fn sweep_repeatedly(&mut self) {
+        self.sweeper.iter_mut().for_each(Sweeper::repeat);
+    }
+
     /// The image of the networks' containers. Creates it if necessary.
     fn image(&mut self, engine: EngineName) -> Result<String, EngineError> {
         let name = engine.command();

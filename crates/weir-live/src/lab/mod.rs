@@ -381,10 +381,12 @@ impl Lab {
                         let text = node.log.as_ref().map(|log| log.text().text);
                         let text = String::from_utf8_lossy(&text.unwrap_or_default()).into_owned();
                         let host = node.name.clone();
+                        node.end(code, false, now);
                         return Err(LabError::Container { host, reason: reason(&text) });
                     }
                     if !is_own {
                         let (host, printed) = (node.name.clone(), node.printed());
+                        node.end(code, false, now);
                         return Err(LabError::Died { host, code, printed });
                     }
                     node.up = Some(now);
@@ -421,6 +423,38 @@ impl Lab {
         let counts = |node: &&Node| node.program.ends || !has_ends;
         let mut counting = self.nodes.iter().filter(counts).peekable();
         counting.peek().is_some() && counting.all(|node| matches!(node.state, State::Ended { .. }))
+    }
+
+    /// Waits until the engine lists the containers of the commands that still run, so that the
+    /// sweeper finds these containers: an engine completes a creation that it has begun even if
+    /// its command is killed. Must be called before the commands are asked to end.
+    pub(crate) fn settle(&mut self, session: &mut LiveSession<Network>, signals: &Signals) {
+        let pending = |node: &Node| match (&node.state, &node.container) {
+            (State::Starting { id, .. }, Some(container)) => Some((*id, container.clone())),
+            _ => None,
+        };
+        let mut pending: Vec<(ProgramId, Container)> =
+            self.nodes.iter().filter_map(pending).collect();
+        let deadline = Instant::now() + LONGEST_SETTLE;
+        loop {
+            pending.retain(|(_, container)| !self.containers.is_created(container));
+            if pending.is_empty() {
+                return;
+            }
+            if Instant::now() >= deadline {
+                break self.containers.sweep_repeatedly();
+            }
+            match session.wait_until(signals, Some(Instant::now() + OWN_INTERVAL)) {
+                Ok(Happened::Ended(id, code)) => {
+                    pending.retain(|(own, _)| *own != id);
+                    // The lab ends already, for the first reason.
+                    let _ = self.ended(id, code);
+                }
+                Ok(Happened::Time | Happened::Signal(_)) => {}
+                // Each further wait would return at once.
+                Ok(Happened::Stopped) | Err(_) => std::thread::sleep(OWN_INTERVAL),
+            }
+        }
     }
 
     /// Ends the programs that still run, with a grace period.
@@ -626,6 +660,8 @@ const LONGEST_CHECK_LOG: usize = 16 << 10;
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
 const OWN_RETRIES: u32 = 600;
+/// The longest wait for containers that the engine is creating when the lab ends.
+const LONGEST_SETTLE: Duration = Duration::from_secs(10);
 /// Exit codes with which an engine's `run` reports that it could not start the program.
 const ENGINE_CODES: std::ops::RangeInclusive<u8> = 125..=127;
 /// The number of SIGTERM.

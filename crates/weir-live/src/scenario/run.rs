@@ -163,8 +163,11 @@ impl LiveScenario {
         follower.started(session.control());
         let run = Run::new(&setup, &plan, &watched, session.control(), counts);
         let collected = run.execute(&mut session, signals, follower, lab.as_mut());
-        if let (Some(lab), Ok(_)) = (&mut lab, &collected) {
-            lab.stop(&mut session, signals);
+        if let Some(lab) = &mut lab {
+            lab.settle(&mut session, signals);
+            if collected.is_ok() {
+                lab.stop(&mut session, signals);
+            }
         }
         let stopped = session.stop();
         // This also removes the containers.
