@@ -1,6 +1,6 @@
 //! `weir agent`: shapes the containers and pods that carry labels or annotations of Weir.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -8,8 +8,8 @@ use clap::Args;
 use rustix::process::{Signal, getpid, kill_process};
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_attach::{Engine, Nri};
-use weir_control::api::SessionKind;
+use weir_attach::{AttachError, Engine, Nri};
+use weir_control::api::{SessionKind, SessionView};
 use weir_control::directory::Name;
 use weir_linux::live::{Realtime, Spin};
 use weir_linux::process::Signals;
@@ -21,6 +21,7 @@ use crate::args::{parse_seed, parse_size, parse_spin};
 use crate::live::wall_time;
 use crate::output::{Failure, print, say};
 use crate::remote;
+use crate::sessions::agents;
 
 /// Options of `weir agent`.
 #[derive(Debug, Args)]
@@ -78,12 +79,14 @@ pub(crate) struct AgentArgs {
 pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
+    let config = config(args);
+    let followed = followed(&config).map_err(Failure::of_weir)?;
+    refuse_second(&agents(), &followed)?;
     let derived = Name::of_program("agent".as_ref());
     let reserved = remote::reserve(args.name.as_ref(), &derived, args.quiet)?;
-    let config = config(args);
     let about = About {
         kind: SessionKind::Agent,
-        command: followed(&config),
+        command: followed,
         since: wall_time(SystemTime::now()),
         seed: args.seed,
     };
@@ -136,10 +139,40 @@ fn config(args: &AgentArgs) -> AgentConfig {
     }
 }
 
-/// What an agent follows, in words.
-fn followed(config: &AgentConfig) -> Vec<String> {
-    let engines = config.engines.iter().map(|(engine, _)| engine.to_string());
-    engines.chain(config.nri.iter().map(|_| "nri".to_owned())).collect()
+/// What an agent follows, in words: the names of engines and `nri`, each with its socket if that is
+/// not the usual one.
+fn followed(config: &AgentConfig) -> Result<Vec<String>, AttachError> {
+    let word = |name: String, socket: &Path, usual: &Path| {
+        let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let socket = same(socket);
+        if socket == same(usual) { name } else { format!("{name}={}", socket.display()) }
+    };
+    let mut words = Vec::new();
+    for (engine, socket) in &config.engines {
+        let socket = socket.clone().map_or_else(|| engine.socket(), Ok)?;
+        words.push(word(engine.to_string(), &socket, &engine.usual_socket()));
+    }
+    let nri = config.nri.as_ref();
+    words.extend(nri.map(|socket| word("nri".to_owned(), socket, Path::new(Nri::SOCKET))));
+    Ok(words)
+}
+
+/// Refuses to start beside another agent that follows one of the same engines: the two would divide
+/// the containers between them.
+fn refuse_second(agents: &[SessionView], followed: &[String]) -> Result<(), Failure> {
+    let follows = |agent: &SessionView, word: &str| {
+        format!(" {} ", agent.program).contains(&format!(" {word} "))
+    };
+    for agent in agents {
+        if let Some(word) = followed.iter().find(|word| follows(agent, word)) {
+            return Err(Failure::of_weir(format!(
+                "process {} is an agent that follows {word} already, as session {}; end it with \
+                 `weir stop {}`, or let this one follow other engines or sockets",
+                agent.pid, agent.name, agent.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An event in words.
@@ -246,3 +279,53 @@ and each pod with an annotation weir/up and so on, from start to end. `weir ps` 
 the mistakes in labels, and `weir change agent web.down 'delay 80ms'` changes a link. When the agent
 ends in any manner, the traffic is direct again. The agent needs root and Linux 6.6 or newer.
 docs/containers.md explains more.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(program: &str) -> SessionView {
+        SessionView {
+            name: "agent".into(),
+            kind: SessionKind::Agent,
+            program: program.into(),
+            pid: 4711,
+            since: String::new(),
+            uptime_ns: 0,
+            rules: false,
+            links: Vec::new(),
+            problems: Vec::new(),
+            nodes: Vec::new(),
+            version: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_second_agent_of_an_engine_is_refused() {
+        let refused = |followed: &[&str], program: &str| {
+            let words: Vec<String> = followed.iter().map(|&word| word.to_owned()).collect();
+            refuse_second(&[running(program)], &words).is_err()
+        };
+        assert!(refused(&["docker", "podman"], "docker"));
+        assert!(refused(&["nri"], "docker nri"));
+        assert!(refused(&["docker=/a b/c.sock"], "podman docker=/a b/c.sock nri"));
+        assert!(!refused(&["docker"], "docker=/a.sock podman"));
+        assert!(!refused(&["docker=/a"], "docker=/a.sock"));
+        assert!(refuse_second(&[], &["docker".to_owned()]).is_ok());
+    }
+
+    #[test]
+    fn an_engine_on_its_usual_socket_is_named_without_it() {
+        let of = |socket: Option<PathBuf>| AgentConfig {
+            engines: vec![(Engine::Docker, socket)],
+            nri: Some(Nri::SOCKET.into()),
+            all_required: true,
+            tuning: Tuning::default(),
+            seed: 1,
+        };
+        let usual = Engine::Docker.usual_socket();
+        let words = |socket| followed(&of(socket)).expect("a path");
+        assert_eq!(words(Some(usual)), ["docker", "nri"]);
+        assert_eq!(words(Some("/no/such.sock".into())), ["docker=/no/such.sock", "nri"]);
+    }
+}

@@ -52,9 +52,9 @@ impl From<Fault> for AttachError {
 impl Api {
     /// The API at the socket that the environment names, or at the usual one.
     pub(crate) fn of(engine: Engine) -> Result<Api, AttachError> {
-        let (variable, usual) = match engine {
-            Engine::Docker => ("DOCKER_HOST", "/var/run/docker.sock"),
-            Engine::Podman => ("CONTAINER_HOST", "/run/podman/podman.sock"),
+        let variable = match engine {
+            Engine::Docker => "DOCKER_HOST",
+            Engine::Podman => "CONTAINER_HOST",
         };
         let socket = match std::env::var(variable) {
             Ok(address) if !address.is_empty() => match address.strip_prefix("unix://") {
@@ -66,9 +66,14 @@ impl Api {
                     )));
                 }
             },
-            _ => usual_socket(engine, usual),
+            _ => usual_socket(engine),
         };
         Ok(Api { engine, socket })
+    }
+
+    /// The socket.
+    pub(super) fn into_socket(self) -> PathBuf {
+        self.socket
     }
 
     /// The API at this socket.
@@ -156,7 +161,11 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 }
 
 /// The engine's usual socket. Podman has one for each user beside that of root.
-fn usual_socket(engine: Engine, usual: &str) -> PathBuf {
+pub(super) fn usual_socket(engine: Engine) -> PathBuf {
+    let usual = match engine {
+        Engine::Docker => "/var/run/docker.sock",
+        Engine::Podman => "/run/podman/podman.sock",
+    };
     let own = std::env::var_os("XDG_RUNTIME_DIR")
         .map(|directory| Path::new(&directory).join("podman/podman.sock"));
     match own {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_control::api::SessionView;
+use weir_control::api::{SessionKind, SessionView};
 use weir_control::client::{ClientError, find_socket};
 use weir_control::directory::{Directory, Found};
 use weir_control::server::is_listening;
@@ -76,11 +76,21 @@ pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
     }
 }
 
+/// The agents of this user that run and answer.
+pub(crate) fn agents() -> Vec<SessionView> {
+    let asked = sockets().into_iter().filter_map(|found| ask(&found).ok());
+    asked.map(|asked| asked.view).filter(|view| view.kind == SessionKind::Agent).collect()
+}
+
 /// Asks a session for its state.
 pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
-    let failed = |error| failure(found.name.as_str(), &error);
-    let mut client = SessionClient::new(&found.path, WITHIN).map_err(failed)?;
-    let view = client.view().map_err(failed)?;
+    try_ask(found).map_err(|error| failure(found.name.as_str(), &error))
+}
+
+/// Does the same as [`ask`], and returns the client's error.
+pub(super) fn try_ask(found: &Found) -> Result<Asked, ClientError> {
+    let mut client = SessionClient::new(&found.path, WITHIN)?;
+    let view = client.view()?;
     Ok(Asked { client, view })
 }
 
@@ -109,8 +119,8 @@ pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
             path.display()
         )),
         ClientError::NoAnswer { within, change, .. } => Failure::of_weir(format!(
-            "session {name} did not answer within {} s{}; it is starting or ending, or the \
-             machine is overloaded",
+            "session {name} did not answer within {} s{}; it is starting, ending or stopped \
+             (^Z), or the machine is overloaded",
             within.as_secs(),
             if *change { ", so that the change may or may not be in force" } else { "" }
         )),

@@ -332,10 +332,30 @@ fn absent_engines(lab: &Lab) {
     {
         until(part, || problem(lab, source).is_some_and(|why| why.contains(part)));
     }
+    second_agent(lab, &absent, &nonsense);
     let done = lab.weir(["stop", "agent"]);
     assert_eq!(done.code, 0, "{done:?}");
     let done = agent.finish();
     assert!(done.code == 0 && !done.stderr.contains('\x1b'), "{done:?}");
+}
+
+/// A second agent is refused if it would follow an engine of the first, and runs otherwise. An
+/// agent that was killed does not count.
+fn second_agent(lab: &Lab, of_first: &str, of_podman: &str) {
+    let pid = shown(lab)["pid"].to_string();
+    for words in [["--docker", of_first], ["--podman", of_podman], ["--nri", of_first]] {
+        let done = start(lab, &words).finish();
+        assert_eq!(done.code, 125, "{words:?}: {done:?}");
+        assert!(done.stderr.contains(&format!("process {pid} is an agent")), "{done:?}");
+    }
+    let other = lab.path("other").display().to_string();
+    let names = || lab.weir(["ps", "--names"]).stdout;
+    for _ in 0..2 {
+        let agent = start(lab, &["--docker", &other]);
+        until("the second agent runs", || names().contains("agent-2"));
+        kill(agent.pid(), Signal::SIGKILL).expect("it is alive");
+        assert_eq!(agent.finish().code, 128 + 9);
+    }
 }
 
 /// A pod, as the namespace `wp` with 10.92.0.1. The machine has 10.92.0.2 on the interface `wn`.
