@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use weir_core::Nanos;
-use weir_linux::netlink::{Link, Netlink};
+use weir_linux::netlink::{Link, LinkNews, Netlink};
 use weir_linux::netns::{NetNs, write_setting};
 use weir_linux::port::{AnyPort, TapPort};
 use weir_linux::sys::shared::SharedWords;
@@ -21,6 +21,11 @@ pub struct Attachment {
     _programs: Programs,
     settings: Arc<SharedWords>,
     netlink: Netlink,
+    news: LinkNews,
+    /// Whether the interfaces may have changed since [`Attachment::is_intact`] listed them.
+    is_unsure: bool,
+    /// Whether they may have changed since the last [`Attachment::has_news`].
+    is_news: bool,
     /// The interface and the two TAP devices, by number.
     devices: [u32; 3],
 }
@@ -39,6 +44,7 @@ impl Attachment {
     ) -> Result<(Attachment, [AnyPort; 2]), AttachError> {
         inside(site.netns(), || {
             let mut netlink = Netlink::open()?;
+            let news = LinkNews::open()?;
             let links = netlink.links()?;
             let Some(link) = links.iter().find(|link| link.name == interface) else {
                 return Err(AttachError::NoInterface {
@@ -69,6 +75,9 @@ impl Attachment {
                 _programs: programs,
                 settings: Arc::new(settings),
                 netlink,
+                news,
+                is_unsure: true,
+                is_news: true,
                 devices: [link.index, target_tap, network_tap],
             };
             Ok((attachment, [AnyPort::Tap(target), AnyPort::Tap(network)]))
@@ -81,13 +90,32 @@ impl Attachment {
         Heartbeat { settings: Arc::clone(&self.settings) }
     }
 
+    /// Whether an interface of the namespace may have appeared, changed or vanished since the
+    /// previous call. This costs much less than a list of the interfaces.
+    pub fn has_news(&mut self) -> bool {
+        self.read_news();
+        std::mem::take(&mut self.is_news)
+    }
+
+    fn read_news(&mut self) {
+        if self.news.any() {
+            (self.is_unsure, self.is_news) = (true, true);
+        }
+    }
+
     /// Whether the interface still exists, and both TAP devices exist and are up.
     pub fn is_intact(&mut self) -> bool {
+        self.read_news();
+        if !self.is_unsure {
+            return true;
+        }
         // A refused request is no reason to end a redirection that may work.
         let Ok(links) = self.netlink.links() else { return true };
         let [interface, taps @ ..] = &self.devices;
         let is_up = |tap: &u32| links.iter().any(|link| link.index == *tap && link.up);
-        links.iter().any(|link| link.index == *interface) && taps.iter().all(is_up)
+        let is_intact = links.iter().any(|link| link.index == *interface) && taps.iter().all(is_up);
+        self.is_unsure = !is_intact;
+        is_intact
     }
 }
 

@@ -79,6 +79,41 @@ pub struct Route {
     pub unicast: bool,
 }
 
+/// Notifications about the interfaces of the network namespace in which it was opened.
+pub struct LinkNews {
+    socket: Socket,
+}
+
+impl LinkNews {
+    /// Receives notifications about the calling thread's network namespace from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses the socket.
+    pub fn open() -> Result<LinkNews, NetlinkError> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind(&SocketAddr::new(0, libc::RTMGRP_LINK as u32))?;
+            socket.set_non_blocking(true)?;
+            Ok(LinkNews { socket })
+        };
+        open().map_err(|source| NetlinkError { what: "open a netlink socket".into(), source })
+    }
+
+    /// Whether an interface may have appeared, changed or vanished since the previous call. The
+    /// call does not wait.
+    pub fn any(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match self.socket.recv_from_full() {
+                Ok(_) => any = true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
+                // Notifications were lost, for example.
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
 /// A connection to the kernel that acts in the network namespace in which it was opened.
 pub struct Netlink {
     socket: Socket,

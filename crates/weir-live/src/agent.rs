@@ -475,7 +475,7 @@ impl Held {
     }
 }
 
-/// Raises the limit of open files to the permitted maximum. A container takes about 17 descriptors.
+/// Raises the limit of open files to the permitted maximum. A container takes about 18 descriptors.
 fn allow_files() {
     let limit = getrlimit(Resource::Nofile);
     // If this fails, containers beyond the limit are refused with the kernel's reason.

@@ -516,8 +516,8 @@ impl private::Sealed for Attached {}
 /// some descriptors.
 const MOST_INTERFACES: usize = 1000;
 /// The open files for each attached interface (six programs, two TAP devices with three files each,
-/// the namespace, its owner and a netlink socket), and for the rest of the process.
-const FILES_EACH: u64 = 16;
+/// the namespace, its owner and two netlink sockets), and for the rest of the process.
+const FILES_EACH: u64 = 17;
 const FILES: u64 = 128;
 /// How long packets are redirected after a heartbeat. If this process is stopped, its targets are
 /// cut off for at most this long. If only the loop hangs, they are cut off for one heartbeat's

@@ -26,6 +26,8 @@ pub struct HeldSite {
     labels: Vec<String>,
     ports: Vec<AnyPort>,
     ends: Vec<End>,
+    /// Whether the site may have other interfaces than when it was last looked at closely.
+    has_news: bool,
     stopper: Stopper,
 }
 
@@ -59,6 +61,7 @@ impl HeldSite {
             labels: Vec::new(),
             ports: Vec::new(),
             ends: Vec::new(),
+            has_news: true,
             stopper: Stopper::new()?,
         };
         let is_only = names.len() == 1;
@@ -124,13 +127,24 @@ impl HeldSite {
         if !self.site.exists() {
             return Some(HoldEnd::Gone);
         }
+        for (_, attachment) in &mut self.attachments {
+            self.has_news |= attachment.has_news();
+        }
         let is_intact = self.attachments.iter_mut().all(|(_, attachment)| attachment.is_intact());
         let is_same = |names: Vec<String>| {
             names.iter().eq(self.attachments.iter().map(|(interface, _)| interface))
         };
         // An error is no reason to end a redirection that works.
-        let has_others = || closely && interfaces(&self.site, &[]).is_ok_and(|now| !is_same(now));
-        (!is_intact || has_others()).then_some(HoldEnd::Changed)
+        let has_others = closely
+            && self.has_news
+            && match interfaces(&self.site, &[]) {
+                Ok(now) => {
+                    self.has_news = false;
+                    !is_same(now)
+                }
+                Err(_) => false,
+            };
+        (!is_intact || has_others).then_some(HoldEnd::Changed)
     }
 }
 
@@ -150,6 +164,7 @@ impl LiveSession<HeldSite> {
     pub fn hold(&mut self, over: &AtomicBool) -> HoldEnd {
         let mut looked = Instant::now();
         let mut looks = 0u32;
+        let mut turns = Vec::new();
         let ended = loop {
             if over.load(Ordering::Relaxed) {
                 break HoldEnd::Asked;
@@ -158,7 +173,12 @@ impl LiveSession<HeldSite> {
                 break HoldEnd::Failed;
             }
             // Without a heartbeat packets soon pass unshaped, so a loop that hangs does no harm.
-            self.shape();
+            // Its turns show that it works without waking it up.
+            let now = self.control.engine().turns();
+            if now != turns {
+                turns = now;
+                self.place.beat();
+            }
             if looked.elapsed() >= LOOK_EVERY {
                 looks = looks.wrapping_add(1);
                 if let Some(end) = self.place.look(looks.is_multiple_of(CLOSELY_EVERY)) {
@@ -216,7 +236,9 @@ const MOST_INTERFACES: usize = 16;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Every how many checks the thread also looks for new interfaces.
 const CLOSELY_EVERY: u32 = 4;
-/// Time between two heartbeats.
-const BEAT_EVERY: Duration = Duration::from_millis(100);
+/// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms. The time is
+/// long, because an agent has a thread like this for each container, and leaves room for a thread
+/// that runs late: [`ALIVE`] is three times as long.
+const BEAT_EVERY: Duration = Duration::from_millis(200);
 /// How long packets are redirected after a heartbeat.
 const ALIVE: Nanos = Nanos::from_millis(600);
