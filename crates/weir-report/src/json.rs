@@ -122,7 +122,7 @@ struct Link<'a> {
     spec: &'a str,
     /// Configured random loss as a fraction; null without random loss.
     loss: Option<f64>,
-    /// Mean rate of departures while the link was busy, bit/s.
+    /// Mean rate of departures while the link was busy, bit/s; at most the peak.
     mean_out_bps: u64,
     /// Highest rate of departures over any full second, bit/s; null when no full second was
     /// recorded.

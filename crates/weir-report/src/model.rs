@@ -99,13 +99,15 @@ impl LinkResult {
     }
 
     /// Mean output rate, bit/s: over the time for which the link was busy, or over `duration_ns` if
-    /// no series was recorded. 0 without traffic.
+    /// no series was recorded. 0 without traffic. It is at most [`Self::peak_out_bps`]: traffic that
+    /// is busy for less than a second at a time is averaged over a second, as the peak is.
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
             0 => duration_ns,
             busy => busy,
         };
-        if span == 0 { 0.0 } else { self.counters.bytes_out as f64 * 8e9 / span as f64 }
+        let mean = if span == 0 { 0.0 } else { self.counters.bytes_out as f64 * 8e9 / span as f64 };
+        self.peak_out_bps().map_or(mean, |peak| mean.min(peak as f64))
     }
 
     /// Highest output rate over any full second, bit/s; `None` if no full second was recorded.
@@ -390,6 +392,35 @@ mod tests {
             let words = format!("{late} of 61 packets");
             assert_eq!(run.info().warnings.iter().any(|w| w.contains(&words)), warns, "{late}");
             assert_eq!(run.info().warnings.len(), usize::from(warns), "{late}");
+        }
+    }
+
+    #[test]
+    fn the_mean_rate_is_at_most_the_peak() {
+        use weir_measure::series::{LinkRecorder, QueueState};
+        let second = 1_000_000_000u64;
+        // Times of departures of 1000 bytes in ms, and the length of the recording in ms.
+        for (times, end) in [
+            (&[0][..], 10_000),
+            (&[0, 1, 2, 3], 30_000),
+            (&[0, 1, 2, 1050], 5_000),
+            (&[100, 101, 6000, 6001, 12_000, 12_001], 20_000),
+            (&[1003, 1004], 1_005),
+            (&[0, 995], 996),
+        ] {
+            let mut recorder = LinkRecorder::with_period(0, second / 100, 1000);
+            let mut l = link(0, 0);
+            for ms in 0..=end {
+                let now = times.iter().filter(|&&time| time == ms).count() as u64;
+                l.counters.packets_out += now;
+                l.counters.bytes_out += 1000 * now;
+                recorder.observe(ms * 1_000_000, &l.counters, QueueState::default());
+            }
+            l.series = recorder.series();
+            let (mean, peak) = (l.mean_out_bps(end * 1_000_000), l.peak_out_bps());
+            assert!(mean > 0.0, "{times:?}");
+            assert_eq!(peak.is_some(), end >= 1000, "{times:?}");
+            assert!(peak.is_none_or(|peak| mean <= peak as f64), "{times:?}: {mean} {peak:?}");
         }
     }
 

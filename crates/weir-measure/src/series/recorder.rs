@@ -113,7 +113,9 @@ impl LinkRecorder {
             periods: rest.periods,
             base_ns: rest.base_ns,
             end_ns: self.last,
-            peak_second: self.peak_second,
+            // The last second ends in an open period. Without it, traffic at the end would be in no
+            // second.
+            peak_second: self.peak_second.and(rest.peak_second),
         }
     }
 
