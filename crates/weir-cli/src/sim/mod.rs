@@ -80,6 +80,8 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     {
         diagnostics.append(errors, |_| {});
     }
+    let too_many = |scenario| weir_live::scenario::too_many_hosts(scenario, &text, &name);
+    scenario.as_ref().and_then(too_many).into_iter().for_each(|error| diagnostics.push(error));
     let summary = scenario.as_ref().map(scenario::summary);
     if json {
         let counts = |severity| diagnostics.count(severity);

@@ -343,3 +343,23 @@ fn the_schema_is_printed() {
     assert_eq!(schema["title"], "Weir scenario");
     assert!(schema["properties"]["traffic"].is_object());
 }
+
+#[test]
+fn a_lab_with_too_many_hosts_is_refused_before_it_starts() {
+    let directory = scratch("hosts");
+    let check = |count: usize| {
+        let mut scenario = "duration = \"1s\"\n".to_owned();
+        for number in 0..count {
+            scenario += &format!("[[node]]\nname = \"h{number}\"\ncommand = \"true\"\n");
+        }
+        let path = directory.join("lab.toml");
+        std::fs::write(&path, scenario).expect("a scratch file");
+        weir(&["check", path.to_str().expect("a name")])
+    };
+    assert_eq!(check(100).status.code(), Some(0));
+    let refused = check(101);
+    let errors = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("101 hosts are too many for a lab"), "{errors}");
+    std::fs::remove_dir_all(directory).expect("the scratch directory");
+}

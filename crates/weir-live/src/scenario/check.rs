@@ -10,6 +10,7 @@ use weir_sim::scenario::{EngineName, HostProgram, NodeKind, Root, Scenario};
 use weir_sim::traffic::TRANSPORT;
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
+use super::plan::MOST_LAB_HOSTS;
 use crate::lab::{EngineError, check_image, choose};
 
 /// Returns an error, with a remedy, for each part of a scenario that cannot run live, and a note
@@ -104,7 +105,21 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
             diagnostics.push(note.label("has no effect in a live run"));
         }
     }
+    too_many_hosts(scenario, text, file).into_iter().for_each(|error| diagnostics.push(error));
     diagnostics
+}
+
+/// An error at the first host beyond those that a lab may have. The simulator cannot run such a
+/// scenario either, because its hosts have programs.
+#[must_use]
+pub fn too_many_hosts(scenario: &Scenario, text: &str, file: &str) -> Option<Diagnostic> {
+    let mut hosts = (0..).zip(&scenario.nodes).filter(|(_, node)| node.kind == NodeKind::Host);
+    let (number, _) = hosts.nth(MOST_LAB_HOSTS).filter(|_| scenario.is_lab())?;
+    let count = MOST_LAB_HOSTS + 1 + hosts.count();
+    let message = format!("{count} hosts are too many for a lab");
+    let span = Places::of(text).key("node", number, "name");
+    let error = Diagnostic::new(Code::NotYet, text, span, message).in_file(file);
+    Some(error.label("one too many").help(format!("allowed are up to {MOST_LAB_HOSTS}")))
 }
 
 /// Why the program of a host cannot run here.
@@ -254,6 +269,23 @@ traffic = [
         assert_eq!(checked(", ecn = \"ect0\"", ", ecn = \"ect0\""), "");
         let refused = checked(", ecn = \"ect0\"", ", mss = \"1000B\"");
         assert!(refused.contains("`g` and `f` differ in the use of ECN"), "{refused}");
+    }
+
+    #[test]
+    fn a_lab_has_a_bounded_number_of_hosts() {
+        let lab = |count: usize| {
+            let mut text = "duration = \"1s\"\n".to_owned();
+            for number in 0..count {
+                text += &format!("[[node]]\nname = \"h{number}\"\ncommand = \"true\"\n");
+            }
+            let scenario = weir_sim::scenario::parse(&text, "test.toml", &NoFiles);
+            let scenario = scenario.scenario.unwrap_or_else(|| panic!("{}", scenario.diagnostics));
+            check(&scenario, &text, "test.toml", 1500).render(false)
+        };
+        assert_eq!(lab(100), "");
+        let refused = lab(102);
+        assert!(refused.contains("102 hosts are too many for a lab"), "{refused}");
+        assert!(refused.contains("\"h100\"") && refused.contains("up to 100"), "{refused}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod run;
 mod sampler;
 mod watch;
 
-pub use check::check;
+pub use check::{check, too_many_hosts};
 pub use error::{Gone, ScenarioError, TrafficError};
 pub use plan::links;
 pub use run::{Follower, LiveScenario, Ran, ScenarioResults, ScenarioSetup};

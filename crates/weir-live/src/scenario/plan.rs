@@ -377,7 +377,7 @@ pub fn links(scenario: &Scenario) -> Vec<Link> {
 type Paths = BTreeMap<(usize, usize), Vec<usize>>;
 
 /// Maximum number of hosts of a lab. Each pair of them has a lane in each direction.
-const MOST_LAB_HOSTS: usize = 100;
+pub(super) const MOST_LAB_HOSTS: usize = 100;
 /// The only pass: rules examine packets when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
