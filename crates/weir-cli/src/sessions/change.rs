@@ -14,7 +14,8 @@ use crate::output::{Failure, USAGE, print, say};
 
 /// Changes the links or rules that the words name, and prints what is now in force.
 pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
-    let (name, rest) = named(&args.words);
+    let (words, shown) = options(args);
+    let (name, rest) = named(&words);
     let Asked { mut client, view } = session(name)?;
     let (link, words) = of_link(&view, rest)?;
     let failed = |error| failure(&view.name, &error);
@@ -24,7 +25,30 @@ pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
         let request = request(&view, words);
         client.change(link, &request).map_err(failed)?
     };
-    show(args, &reply)
+    show(shown, &reply)
+}
+
+/// What a change prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shown {
+    json: bool,
+    quiet: bool,
+}
+
+/// The words without the options among them: these may also follow the words, because no word of the
+/// language is like them.
+fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
+    let mut shown = Shown { json: args.json, quiet: args.quiet };
+    let mut words = args.words.clone();
+    words.retain(|word| {
+        match word.as_str() {
+            "--json" => shown.json = true,
+            "--quiet" | "-q" => shown.quiet = true,
+            _ => return true,
+        }
+        false
+    });
+    (words, shown)
 }
 
 /// Splits off the name of a session. The first word is a name if a session has it and more words
@@ -63,10 +87,12 @@ fn of_link<'a>(
         return Err(Failure::new(
             USAGE,
             format!(
-                "`{first}` is no session, no link and no word of the language of links: {}; its \
-                 links are {}",
+                "`{first}` is no session, no link and no word of the language of links: {}; {}",
                 which_run(&sockets()),
-                links.join(", ")
+                match links.as_slice() {
+                    [] => format!("{} has no links now", view.name),
+                    links => format!("its links are {}", links.join(", ")),
+                }
             ),
         ));
     }
@@ -92,18 +118,18 @@ fn request(view: &SessionView, words: String) -> ChangeRequest {
     ChangeRequest { words, files: files.into_contents() }
 }
 
-fn show(args: &ChangeArgs, reply: &ChangeReply) -> Result<ExitCode, Failure> {
-    if args.json {
+fn show(shown: Shown, reply: &ChangeReply) -> Result<ExitCode, Failure> {
+    if shown.json {
         print(&format!("{:#}\n", json!(reply)))?;
     }
     if !reply.applied {
         let text = format!("weir: nothing was changed\n{}\n", reply.rendered.trim_end());
         return Err(Failure::new(USAGE, text));
     }
-    if !reply.rendered.is_empty() && !args.quiet {
+    if !reply.rendered.is_empty() && !shown.quiet {
         say(format_args!("{}\n", reply.rendered.trim_end()));
     }
-    if args.json || args.quiet {
+    if shown.json || shown.quiet {
         return Ok(ExitCode::SUCCESS);
     }
     let width = reply.links.iter().map(|link| link.name.chars().count()).max().unwrap_or(0);
@@ -158,6 +184,27 @@ mod tests {
         assert_eq!(split("up|reset"), some("up", "reset"));
         assert_eq!(split("both|loss 2%"), some("both", "loss 2%"));
         assert_eq!(split("up,down|loss|2%"), some("up,down", "loss 2%"));
+    }
+
+    #[test]
+    fn options_may_follow_the_words() {
+        let args = |words: &[&str]| ChangeArgs {
+            json: false,
+            quiet: false,
+            words: words.iter().map(|&word| word.to_owned()).collect(),
+        };
+        let (words, shown) = options(&args(&["curl", "down", "loss 2%", "--json"]));
+        assert_eq!((words.join("|").as_str(), shown.json), ("curl|down|loss 2%", true));
+        let (words, shown) = options(&args(&["curl", "-q", "-/20ms"]));
+        assert_eq!(words.join("|"), "curl|-/20ms");
+        assert_eq!(shown, Shown { json: false, quiet: true });
+    }
+
+    #[test]
+    fn a_session_without_links_has_none_to_list() {
+        let view = SessionView { links: Vec::new(), ..view(false) };
+        let error = of_link(&view, &["dwn".to_owned(), "loss 2%".to_owned()]).unwrap_err();
+        assert!(error.to_string().ends_with("; curl has no links now"), "{error}");
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
 use serde_json::json;
 use weir_control::api::{NodeKind, SessionView};
+use weir_control::client::ClientError;
+use weir_control::server::listener;
 use weir_report::format::elapsed;
 
 use super::args::PsArgs;
-use super::find::{Asked, ask, daemon, session, sockets, which_run};
+use super::find::{Asked, daemon, failure, session, sockets, try_ask, which_run};
 use crate::output::{Failure, print, say};
 use crate::table::Table;
 
@@ -16,22 +19,42 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
     if let Some(of) = &args.names {
         return names(of.as_deref());
     }
-    let mut views = Vec::new();
-    for asked in sockets().iter().map(ask).chain(daemon()) {
-        match asked {
+    let (mut views, mut silent) = (Vec::new(), Vec::new());
+    for found in sockets() {
+        match try_ask(&found) {
             Ok(Asked { view, .. }) => views.push(view),
-            // A session may end at any moment. If one does not answer, the user sees why.
-            Err(failure) => say(format_args!("weir: {failure}\n")),
+            Err(error) => {
+                // A session may end at any moment. If one does not answer, the user sees why.
+                say(format_args!("weir: {}\n", failure(found.name.as_str(), &error)));
+                if matches!(error, ClientError::NoAnswer { .. }) {
+                    let (name, pid) = (found.name.to_string(), listener(&found.path));
+                    silent.push(Silent { name, pid });
+                }
+            }
         }
     }
-    if args.json {
-        return print(&format!("{:#}\n", json!({ "sessions": views })));
+    match daemon() {
+        Some(Ok(Asked { view, .. })) => views.push(view),
+        Some(Err(failure)) => say(format_args!("weir: {failure}\n")),
+        None => {}
     }
-    if views.is_empty() {
+    if args.json {
+        let all = json!({ "sessions": views, "not_answering": silent });
+        return print(&format!("{all:#}\n"));
+    }
+    if views.is_empty() && silent.is_empty() {
         say(format_args!("weir: {}\n", which_run(&[])));
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{}{}{}", table(&views), hosts(&views), problems(&views)))
+    print(&format!("{}{}{}", table(&views, &silent), hosts(&views), problems(&views)))
+}
+
+/// A session that runs and does not answer.
+#[derive(Debug, Serialize)]
+struct Silent {
+    name: String,
+    /// Its process, if the system tells.
+    pid: Option<u32>,
 }
 
 /// The containers that are not shaped, one per line.
@@ -64,7 +87,7 @@ fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
 }
 
 /// A row for each link. The first row of a session begins with the session.
-fn table(views: &[SessionView]) -> String {
+fn table(views: &[SessionView], silent: &[Silent]) -> String {
     let headings = ["NAME", "KIND", "PID", "RUNNING", "PROGRAM", "LINK", "SPECIFICATION"];
     let mut table = Table::new(headings).left_aligned();
     for view in views {
@@ -91,6 +114,12 @@ fn table(views: &[SessionView]) -> String {
             row.extend([link.name.clone(), spec.to_owned()]);
             table.add_row(row);
         }
+    }
+    for Silent { name, pid } in silent {
+        let pid = pid.map_or("-".to_owned(), |pid| pid.to_string());
+        let unknown = || "-".to_owned();
+        let row = [name.clone(), unknown(), pid, unknown(), unknown(), unknown()];
+        table.add_row(row.into_iter().chain(["does not answer".to_owned()]).collect());
     }
     table.text()
 }
@@ -159,13 +188,18 @@ mod tests {
             version: String::new(),
         };
         let links = vec![link("up", ""), link("down", "bw 4Mbit/s delay 20ms")];
-        let text = table(&[view("curl", false, links), view("b", true, Vec::new())]);
+        let views = [view("curl", false, links), view("b", true, Vec::new())];
+        let text = table(&views, &[]);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[1].starts_with("curl  run   7    1 min 01 s  curl -O"), "{text}");
         assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
         assert!(lines[2].starts_with("down  bw 4Mbit/s"), "{text}");
         assert!(lines[3].ends_with("-     by rules"), "{text}");
+        let silent = [Silent { name: "web".into(), pid: Some(4711) }];
+        let text = table(&[], &silent);
+        let words: Vec<&str> = text.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words.join(" "), "web - 4711 - - - does not answer", "{text}");
         assert_eq!(hosts(&[view("b", true, Vec::new())]), "");
         let node = SessionNode {
             name: "web".into(),

@@ -281,7 +281,27 @@ fn refusals(lab: &Lab) {
     assert_eq!(done.code, 2, "{done:?}");
     assert!(done.stderr.contains("runs already"), "{done:?}");
     assert_eq!(client.view().expect("an answer").links, before);
+    let done = lab.weir(["change", "refuse", "down", "loss 2%", "--json"]);
+    assert!(done.code == 0 && done.stdout.starts_with('{'), "an option after the words: {done:?}");
+    silent(lab, &session);
     drop(session);
+}
+
+/// A session whose process is stopped is listed, and answers again when it continues.
+fn silent(lab: &Lab, session: &Running) {
+    kill(session.pid(), Signal::SIGSTOP).expect("it is alive");
+    let done = lab.weir(["ps", "--json"]);
+    let shown: Value = serde_json::from_str(&done.stdout).expect("JSON");
+    let of = |list: &str| shown[list].as_array().cloned().unwrap_or_default().into_iter();
+    assert!(of("sessions").all(|one| one["name"] != "refuse"), "{done:?}");
+    let one = of("not_answering").find(|one| one["name"] == "refuse").unwrap_or_default();
+    assert_eq!(one["pid"], session.pid().as_raw(), "{done:?}");
+    let done = lab.weir(["ps"]);
+    assert!(done.stdout.contains("does not answer") && !done.stderr.contains("no links run"));
+    kill(session.pid(), Signal::SIGCONT).expect("it is alive");
+    until("the session answers", || {
+        lab.weir(["ps"]).stdout.lines().any(|line| line.contains("refuse") && line.contains("run"))
+    });
 }
 
 fn with_rules(lab: &Lab) {

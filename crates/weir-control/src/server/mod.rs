@@ -51,7 +51,7 @@ use tokio::time::timeout;
 pub use access::{Access, Token, TokenError};
 pub use routes::openapi;
 pub use session::session_openapi;
-pub use socket::{ControlSocket, SocketError, is_listening};
+pub use socket::{ControlSocket, SocketError, is_listening, listener};
 pub use state::SAMPLE_AGE;
 
 use crate::owner::Owner;

@@ -141,6 +141,17 @@ pub fn is_listening(path: &Path) -> bool {
     !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
+/// The process that listens on a socket, if this user may reach it. The call does not wait.
+#[must_use]
+pub fn listener(path: &Path) -> Option<u32> {
+    let address = SocketAddrUnix::new(path).ok()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(&socket, &address).ok()?;
+    let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+    peer.pid.as_raw_nonzero().get().try_into().ok()
+}
+
 fn bind_at(
     temporary: &Path,
     path: &Path,
