@@ -3,10 +3,12 @@
 //! Labels are hostile input, because every user who may start a container writes them. They name no
 //! files, and a message about them is one line of bounded length.
 
+use std::io;
+
 use weir_attach::{LONGEST_LABEL, Labels};
 use weir_report::format::printable;
 use weir_rules::presets::preset;
-use weir_rules::{Diagnostic, Diagnostics, LinkSpec, NoFiles, Severity, check_spec, closest};
+use weir_rules::{Diagnostic, Diagnostics, Files, LinkSpec, Severity, check_spec, closest};
 
 /// The two links of a container.
 #[derive(Clone, Debug)]
@@ -32,6 +34,9 @@ pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
         let about = |why: &str| one_line(&format!("{name}: {why}"));
         if value.len() > LONGEST_LABEL {
             return Err(about(&format!("it is longer than {LONGEST_LABEL} bytes")));
+        }
+        if value.trim().is_empty() {
+            return Err(about(EMPTY));
         }
         // The prefix ends with a character of one byte.
         match &name["weir.".len()..] {
@@ -62,8 +67,17 @@ pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
 }
 
 fn parse(text: &str) -> Result<LinkSpec, Diagnostics> {
-    let checked = check_spec(text, &NoFiles);
+    let checked = check_spec(text, &Refused);
     checked.spec.ok_or(checked.diagnostics)
+}
+
+/// The files of labels: none.
+struct Refused;
+
+impl Files for Refused {
+    fn read(&self, _: &str) -> io::Result<String> {
+        Err(io::Error::other("labels cannot name files"))
+    }
 }
 
 /// The first error, with the part of the text that it concerns.
@@ -84,6 +98,8 @@ pub(super) fn one_line(text: &str) -> String {
     format!("{}{more}", printable(&short))
 }
 
+/// Why an empty label is refused: it is more often a variable without a value than a perfect link.
+const EMPTY: &str = "it is empty; give a link such as `4M/20ms`, or `delay 0` for a perfect link";
 /// The labels without their prefix.
 const NAMES: [&str; 4] = ["up", "down", "link", "preset"];
 /// Maximum length of a message about labels in characters.
@@ -112,6 +128,7 @@ mod tests {
         assert!(!preset.0.is_empty() && preset.0 != preset.1);
         assert_eq!(texts(&[("weir.preset", "3g"), ("weir.up", "1M")]), (slow, preset.1));
         assert_eq!(texts(&[("other", "1M")]), (String::new(), String::new()));
+        assert_eq!(texts(&[("weir.link", "delay 0")]), (String::new(), String::new()));
     }
 
     #[test]
@@ -127,6 +144,10 @@ mod tests {
             ([("weir.preset", "3h")], "3g"),
             // A label never makes Weir read a file.
             ([("weir.down", "trace /etc/passwd")], "weir.down"),
+            ([("weir.link", "trace /etc/passwd")], "labels cannot name files"),
+            ([("weir.link", "schedule /etc/passwd")], "labels cannot name files"),
+            ([("weir.link", " ")], "weir.link: it is empty"),
+            ([("weir/up", "")], "weir/up: it is empty"),
         ] {
             let why = of(&labels).expect_err(part);
             assert!(why.contains(part), "{part}: {why}");
