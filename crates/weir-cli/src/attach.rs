@@ -121,7 +121,8 @@ fn shape(
     drive(attached, scene, None, |session, signals, until| {
         let ended = session.follow(signals, until, |message| tell(message, args.quiet));
         let note = match ended.map_err(|error| cannot_wait(&error))? {
-            FollowEnd::Time => Some("ended by --for or --timeout".to_owned()),
+            FollowEnd::Time if limit == duration => Some("ended by --for".to_owned()),
+            FollowEnd::Time => Some("ended by --timeout".to_owned()),
             FollowEnd::Gone => Some("ended with its target".to_owned()),
             FollowEnd::Signal(_) | FollowEnd::Stopped | FollowEnd::Job { .. } => None,
         };

@@ -41,7 +41,8 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
         };
         let what = match pattern {
             Pattern::Name(name) if stopped => format!("running container {name} (it has stopped)"),
-            pattern => format!("running container {pattern}"),
+            Pattern::Name(name) => format!("running container {name}"),
+            Pattern::Expression(regex) => format!("running container whose name matches {regex}"),
         };
         return Err(AttachError::Missing { what, known });
     }

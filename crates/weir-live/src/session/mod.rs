@@ -241,6 +241,7 @@ impl<P: Place> LiveSession<P> {
         let Self { running, control, recorder, started, place } = self;
         let report = running.stop(within);
         let comes_and_goes = place.comes_and_goes();
+        let ends = place.ends().to_vec();
         let leftovers = place.close();
         let series = control.series();
         let capture = recorder.and_then(Recorder::finish);
@@ -249,7 +250,7 @@ impl<P: Place> LiveSession<P> {
             report.events.retain(|event| !matches!(event.fault, Fault::Vanished));
         }
         let snapshot = results::snapshot(&report, series, &control.state());
-        Ok(Finished { report, snapshot, capture, started, leftovers })
+        Ok(Finished { report, ends, snapshot, capture, started, leftovers })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use weir_core::Nanos;
 use weir_core::stats::LinkStats;
 use weir_linux::live::{LiveReport, StopReason};
-use weir_linux::topology::Note;
+use weir_linux::topology::{End, Note};
 use weir_measure::series::LinkSeries;
 use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 
@@ -31,6 +31,8 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub struct Finished {
     pub(super) report: LiveReport,
+    /// The ends, in the order of the ports.
+    pub(super) ends: Vec<End>,
     pub(super) snapshot: Snapshot,
     pub(super) capture: Option<CaptureReport>,
     pub(super) started: SystemTime,
@@ -72,7 +74,7 @@ impl Finished {
     /// gaps, changes to the machine that could not be undone.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = super::warnings::of(&self.report);
+        let mut warnings = super::warnings::of(&self.report, &self.ends);
         match &self.capture {
             Some(CaptureReport { error: Some(error), .. }) => {
                 warnings.push(format!("the capture is incomplete: {error}"));

@@ -1,14 +1,17 @@
 //! What a report of the live loop says about the validity of its results, in words.
 
+use std::collections::BTreeSet;
+
 use weir_linux::live::{LaneReport, LiveReport, StopReason};
 use weir_linux::port::Fault;
+use weir_linux::topology::End;
 use weir_measure::stats::DropReason;
 use weir_report::format::{count, percent};
 
 /// Warnings that affect the results: faults of ports, frames that were not read or sent, steps that
-/// were skipped, and traffic that no pipe shaped.
-pub(super) fn of(report: &LiveReport) -> Vec<String> {
-    let mut warnings = faults(report);
+/// were skipped, and traffic that no pipe shaped. `ends` are those of the ports.
+pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
+    let mut warnings = faults(report, ends);
     for lane in &report.lanes {
         if lane.rx_kernel_drops > 0 {
             warnings.push(format!(
@@ -35,8 +38,23 @@ pub(super) fn of(report: &LiveReport) -> Vec<String> {
     warnings
 }
 
+/// An interface with the target to which it belongs, if that has another name.
+fn named(interface: &str, port: usize, ends: &[End]) -> String {
+    // Two ports of an attachment share the interface of the target, whose port is the first.
+    let end = ends.get(port).map(|end| match (&*end.name, ends.get(port ^ 1)) {
+        (NETWORK, Some(other)) if other.interface == end.interface => other,
+        _ => end,
+    });
+    match end {
+        Some(end) if end.name != interface && end.interface == interface => {
+            format!("interface {interface} of {}", end.name)
+        }
+        _ => format!("interface {interface}"),
+    }
+}
+
 /// The faults of each interface. Only the one that ended the loop is named as its end.
-fn faults(report: &LiveReport) -> Vec<String> {
+fn faults(report: &LiveReport, ends: &[End]) -> Vec<String> {
     let mut ports: Vec<usize> = report.events.iter().map(|event| event.port).collect();
     ports.sort_unstable();
     ports.dedup();
@@ -48,19 +66,32 @@ fn faults(report: &LiveReport) -> Vec<String> {
             let often = if downs == 1 { "once".to_owned() } else { format!("{downs} times") };
             let at = first.at.since(report.started).0 as f64 / 1e9;
             warnings.push(format!(
-                "interface {}: it was down {often}, first {at:.1} s after the start; no frame \
-                 could pass it meanwhile",
-                first.interface
+                "{}: it was down {often}, first {at:.1} s after the start; no frame could pass it \
+                 meanwhile",
+                named(&first.interface, port, ends)
             ));
         }
+        let mut others: Vec<(String, u32)> = Vec::new();
         for event in events().filter(|event| event.fault != Fault::Down) {
             let end = match report.stopped {
                 Some(StopReason::PortVanished(which)) if which == port => "; the run ended there",
                 _ => "",
             };
-            warnings.push(format!("interface {}: {}{end}", event.interface, event.fault));
+            let text = format!("{}: {}{end}", named(&event.interface, port, ends), event.fault);
+            match others.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, times)) => *times += 1,
+                None => others.push((text, 1)),
+            }
         }
+        let often = |(text, times)| match times {
+            1 => text,
+            _ => format!("{text} ({times} times)"),
+        };
+        warnings.extend(others.into_iter().map(often));
     }
+    // Both ports of an attachment report the same.
+    let mut seen = BTreeSet::new();
+    warnings.retain(|warning| seen.insert(warning.clone()));
     warnings
 }
 
@@ -103,6 +134,8 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     )
 }
 
+/// The name of the end that is no target.
+const NETWORK: &str = "network";
 /// A direction carries most of the traffic if it has this many times the bytes of all others.
 /// Requests and their answers, as of a ping, have as many in both directions.
 const BULK_TO_REST: u64 = 2;
@@ -169,7 +202,7 @@ mod tests {
             event(18, 0, Fault::Vanished),
         ];
         report.stopped = Some(StopReason::PortVanished(0));
-        let warnings = of(&report);
+        let warnings = of(&report, &[]);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
         assert!(warnings[0].starts_with("interface eth0: the interface is gone"));
         assert!(warnings[0].ends_with("; the run ended there"));
@@ -178,6 +211,27 @@ mod tests {
             "{warnings:?}"
         );
         assert!(!warnings[1].contains("ended"));
+    }
+
+    #[test]
+    fn departures_of_a_target_are_one_warning_with_its_name() {
+        let mut report = report(Vec::new());
+        let departure = |seconds, port| LiveEvent {
+            interface: "eth0".to_owned(),
+            ..event(seconds, port, Fault::Vanished)
+        };
+        report.events = [11, 12, 13].map(|at| [departure(at, 2), departure(at, 3)]).concat();
+        let end = |name: &str| End {
+            name: name.to_owned(),
+            interface: "eth0".to_owned(),
+            ipv4: None,
+            ipv6: None,
+        };
+        let ends = ["db", "network", "web", "network"].map(end);
+        let warnings = of(&report, &ends);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].starts_with("interface eth0 of web: the interface is gone"));
+        assert!(warnings[0].ends_with(" (3 times)"), "{warnings:?}");
     }
 
     #[test]
@@ -194,7 +248,7 @@ mod tests {
             (bulk.passed, acks.passed) = (left, right);
             let mut report = report(vec![acks, bulk]);
             report.pipes = pipes.then(|| (1, Default::default())).into_iter().collect();
-            of(&report)
+            of(&report, &[])
         };
         let warnings = between(12_034, 0, true);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -212,7 +266,7 @@ mod tests {
         (there.passed, back.passed) = (0, 100);
         let mut ping = report(vec![there, back]);
         ping.pipes = vec![(1, Default::default())];
-        assert_eq!(of(&ping), [] as [String; 0]);
+        assert_eq!(of(&ping, &[]), [] as [String; 0]);
     }
 
     #[test]
@@ -220,7 +274,7 @@ mod tests {
         for (unsent, warns) in [(0, false), (4, false), (9, false), (10, true), (240, true)] {
             let mut counters = LinkCounters { packets_in: 1000, ..LinkCounters::default() };
             (0..unsent).for_each(|_| counters.count_drop(DropReason::SendFailed));
-            let warnings = of(&report(vec![lane("up", "eth1", counters)]));
+            let warnings = of(&report(vec![lane("up", "eth1", counters)]), &[]);
             assert_eq!(warnings.len(), usize::from(warns), "{warnings:?}");
             let words = format!("link up: {unsent} of 1,000 packets");
             assert!(warnings.iter().all(|warning| warning.starts_with(&words)), "{warnings:?}");
