@@ -99,8 +99,8 @@ impl LinkResult {
     }
 
     /// Mean output rate, bit/s: over the time for which the link was busy, or over `duration_ns` if
-    /// no series was recorded. 0 without traffic. It is at most [`Self::peak_out_bps`]: traffic that
-    /// is busy for less than a second at a time is averaged over a second, as the peak is.
+    /// no series was recorded. 0 without traffic. It is at most [`Self::peak_out_bps`]: traffic
+    /// that is busy for less than a second at a time is averaged over a second, as the peak is.
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
             0 => duration_ns,

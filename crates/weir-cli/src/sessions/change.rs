@@ -35,8 +35,8 @@ struct Shown {
     quiet: bool,
 }
 
-/// The words without the options among them: these may also follow the words, because no word of the
-/// language is like them.
+/// The words without the options among them: these may also follow the words, because no word of
+/// the language is like them.
 fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
     let mut shown = Shown { json: args.json, quiet: args.quiet };
     let mut words = args.words.clone();

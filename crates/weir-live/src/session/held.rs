@@ -236,9 +236,9 @@ const MOST_INTERFACES: usize = 16;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Every how many checks the thread also looks for new interfaces.
 const CLOSELY_EVERY: u32 = 4;
-/// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms. The time is
-/// long, because an agent has a thread like this for each container, and leaves room for a thread
-/// that runs late: [`ALIVE`] is three times as long.
+/// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms. The time
+/// is long, because an agent has a thread like this for each container, and leaves room for a
+/// thread that runs late: [`ALIVE`] is three times as long.
 const BEAT_EVERY: Duration = Duration::from_millis(200);
 /// How long packets are redirected after a heartbeat.
 const ALIVE: Nanos = Nanos::from_millis(600);
