@@ -66,14 +66,9 @@ impl Api {
                     )));
                 }
             },
-            _ => usual_socket(engine),
+            _ => engine.usual_socket(),
         };
         Ok(Api { engine, socket })
-    }
-
-    /// The socket.
-    pub(super) fn into_socket(self) -> PathBuf {
-        self.socket
     }
 
     /// The API at this socket.
@@ -160,17 +155,31 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
 }
 
-/// The engine's usual socket. Podman has one for each user beside that of root.
-pub(super) fn usual_socket(engine: Engine) -> PathBuf {
-    let usual = match engine {
-        Engine::Docker => "/var/run/docker.sock",
-        Engine::Podman => "/run/podman/podman.sock",
-    };
-    let own = std::env::var_os("XDG_RUNTIME_DIR")
-        .map(|directory| Path::new(&directory).join("podman/podman.sock"));
-    match own {
-        Some(own) if engine == Engine::Podman && !Path::new(usual).exists() && own.exists() => own,
-        _ => usual.into(),
+impl Engine {
+    /// The engine's socket: the one that the environment names, or the usual one.
+    ///
+    /// # Errors
+    /// The environment names an address that is no Unix socket.
+    pub fn socket(self) -> Result<PathBuf, AttachError> {
+        Api::of(self).map(|api| api.socket)
+    }
+
+    /// The engine's socket where the environment names no other. Podman has one for each user and
+    /// one for root.
+    #[must_use]
+    pub fn usual_socket(self) -> PathBuf {
+        let usual = match self {
+            Engine::Docker => "/var/run/docker.sock",
+            Engine::Podman => "/run/podman/podman.sock",
+        };
+        let own = std::env::var_os("XDG_RUNTIME_DIR")
+            .map(|directory| Path::new(&directory).join("podman/podman.sock"));
+        match own {
+            Some(own) if self == Engine::Podman && !Path::new(usual).exists() && own.exists() => {
+                own
+            }
+            _ => usual.into(),
+        }
     }
 }
 
