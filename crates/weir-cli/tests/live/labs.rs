@@ -234,7 +234,7 @@ fn wrong(lab: &Lab) {
     let health = |more: &str| format!("{serve}\nhealth = {{ interval = \"20ms\", {more} }}");
     let file = lab.file("lab.toml", &two(serve, ""));
     let sim = lab.weir(["sim", &file]);
-    assert!(sim.code == 2 && sim.stderr.contains("`web` runs a program"), "{sim:?}");
+    assert!(sim.code == 2 && sim.stderr.contains("`web` is or runs a program"), "{sim:?}");
     for (web, client, code, part) in [
         ("rootfs = \"no\"\ncommand = \"x\"", "", 2, "there is no directory"),
         (&format!("{serve}\nvolumes = [\"no:/x\"]"), "", 2, "for a volume"),
