@@ -146,6 +146,8 @@ impl Machine {
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
         let settings = "cd /proc/sys/net; grep -H . ipv4/ip_forward ipv4/conf/*/forwarding \
                         ipv6/conf/*/forwarding ipv6/conf/*/force_forwarding 2>/dev/null";
+        // Tests of other crates mount file systems named `weir-test`.
+        let mounts = "cut -d ' ' -f 4- /proc/self/mountinfo | grep -v -e /run/netns -e weir-test";
         vec![
             text(&["ip", "-o", "-brief", "link"]),
             text(&["ip", "address"]).replace("valid_lft forever", ""),
@@ -154,7 +156,7 @@ impl Machine {
             text(&["ip", "route", "show", "table", "all"]),
             text(&["nft", "list", "ruleset"]),
             text(&["sh", "-c", settings]),
-            text(&["sh", "-c", "cut -d ' ' -f 4- /proc/self/mountinfo | grep -v /run/netns"]),
+            text(&["sh", "-c", mounts]),
             text(&["find", "/run"]),
         ]
     }
