@@ -3,13 +3,13 @@
 //! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
 //! at a time. Tests that measure shares and rates under small loads run five at a time. Tests that
 //! mostly wait, for processes to end and files to appear, run eight at a time. A measurement that
-//! fails while the machine pauses is repeated, at most twice, and the output says so. Each test
-//! runs in a process of its own. As root, the process first moves into its own network and mount
-//! namespaces, so that a fault cannot affect the machine. As an ordinary user, the tests rely on
-//! user namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
-//! `SKIPPED: REASON` on stderr and in the file that `WEIR_SKIP_LOG` names. If a filter is given,
-//! all matching tests run one after another in one process. `WEIR_LIVE_GROUPS` names the groups to
-//! run, separated by commas; by default all run.
+//! fails beside others runs again alone. One that fails alone while the machine pauses is repeated,
+//! at most twice. The output says so. Each test runs in a process of its own. As root, the process
+//! first moves into its own network and mount namespaces, so that a fault cannot affect the
+//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
+//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
+//! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in one
+//! process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all run.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -209,9 +209,19 @@ fn side_by_side(group: &Group) -> bool {
         }
         start(number)
     };
-    let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
-    // The lock also keeps the outputs of two tests apart.
     let passed = Mutex::new(true);
+    // The lock also keeps the outputs of two tests apart.
+    let finish = |output: Output| {
+        let mut passed = passed.lock().expect("no holder of the lock panics");
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        print!("{}", String::from_utf8_lossy(&output.stdout));
+        *passed &= output.status.success();
+    };
+    // Beside others, a measurement can lack processor time. The verdict is then that of a run
+    // alone.
+    let is_shared = group.at_once > 1 && group.most_runs > 1;
+    let again = Mutex::new(Vec::new());
+    let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         for _ in 0..group.at_once {
             scope.spawn(|| {
@@ -220,15 +230,21 @@ fn side_by_side(group: &Group) -> bool {
                     if number >= count {
                         return;
                     }
-                    let output = run(number);
-                    let mut passed = passed.lock().expect("no holder of the lock panics");
-                    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-                    print!("{}", String::from_utf8_lossy(&output.stdout));
-                    *passed &= output.status.success();
+                    let output = if is_shared { start(number) } else { run(number) };
+                    if is_shared && !output.status.success() {
+                        let mut again = again.lock().expect("no holder of the lock panics");
+                        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+                        eprintln!("{} {number} failed beside others: it runs again", group.name);
+                        again.push(number);
+                    } else {
+                        finish(output);
+                    }
                 }
             });
         }
     });
+    let again = again.into_inner().expect("no holder of the lock panics");
+    again.into_iter().for_each(|number| finish(run(number)));
     passed.into_inner().expect("no holder of the lock panics")
 }
 
