@@ -115,7 +115,7 @@ class Results:
 
     The tables have one row for each flow, link, interval or event, of all runs (column ``seed``)
     and all points of a sweep (column ``point``, an index into :attr:`points`). They are read by
-    every library that knows Arrow, without a copy.
+    every library that knows Arrow; numbers are shared, not copied.
 
     >>> import weirlab as wl
     >>> r = wl.simulate("two-hosts.toml", set={"duration": "3s"})
@@ -345,7 +345,7 @@ class Results:
 class Table:
     """A table of results.
 
-    Any library that knows Arrow's PyCapsule interface reads it without a copy:
+    Any library that knows Arrow's PyCapsule interface reads it, and shares its numbers:
     ``polars.DataFrame(t)``, ``pyarrow.table(t)``, ``pandas.DataFrame.from_arrow(t)``,
     ``duckdb.sql("select * from t")``. Without such a library, a column is a list: ``t["name"]``.
 
