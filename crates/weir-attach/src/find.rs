@@ -56,7 +56,7 @@ impl Site {
     /// container would decide about the machine's traffic.
     ///
     /// # Errors
-    /// The container has no network of its own, has ended, or may not be accessed.
+    /// The container shares a network, has ended, or refuses this user access.
     pub fn of_container(container: &Container) -> Result<Site, AttachError> {
         let found = if container.on_host { None } else { Site::in_container(container)? };
         found.ok_or_else(|| AttachError::Shared {
@@ -84,7 +84,7 @@ impl Site {
     /// The network namespace at a path, as a site with this name.
     ///
     /// # Errors
-    /// There is no such namespace, it is this process's own, or it may not be accessed.
+    /// The namespace does not exist, belongs to this process, or refuses this user access.
     pub fn of_namespace(name: &str, path: &Path) -> Result<Site, AttachError> {
         let found = Target::Namespace(path.display().to_string());
         let site = found.find()?.into_iter().next();
@@ -162,7 +162,7 @@ impl Target {
     /// Finds the target. A pattern may have several sites.
     ///
     /// # Errors
-    /// The target does not exist, has no network of its own, or may not be accessed.
+    /// The target does not exist, shares a network, or refuses this user access.
     pub fn find(&self) -> Result<Vec<Site>, AttachError> {
         let one = match self {
             Target::Container(kind, pattern) => {
@@ -247,7 +247,7 @@ impl Target {
         Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor })
     }
 
-    /// The site of a process or container without a network of its own: its control group.
+    /// The site of a process or container that shares a network: its control group.
     fn by_group(&self, group: Cgroup) -> Result<Site, AttachError> {
         Ok(Site { group: Some(group.clone()), ..self.in_group(group)? })
     }

@@ -6,8 +6,8 @@
 //! container.
 //!
 //! The protocol is protobuf in ttrpc in the frames of a multiplexer ([`frames`]). The plugin needs
-//! nine of its messages. Weir reads them with code of its own ([`wire`]): a few hundred lines in
-//! which every length is bounded. The libraries for the protocol would bring an asynchronous
+//! nine of its messages. [`wire`] reads and writes them in a few hundred lines, in which every
+//! length is bounded. The libraries for the protocol would bring an asynchronous
 //! runtime and generated code.
 
 mod frames;

@@ -174,7 +174,7 @@ fn refused(error: AttachError) -> Failure {
     }
 }
 
-/// Prints what is shaped, and when the session ends.
+/// Prints the shaped interfaces, and the time at which the session ends.
 fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     for what in attached.descriptions() {
         say(format_args!("weir: shaping {what}\n"));

@@ -223,7 +223,8 @@ fn quantity(runs: &[Delays], value: fn(&Delays) -> f64) -> Quantity {
     Quantity::of_runs(&runs.iter().map(value).collect::<Vec<_>>())
 }
 
-/// The claim's words, the case that shows the effect, the case without it, and what is compared.
+/// The words of a claim, the numbers of the two cases that it compares (the first has the larger
+/// value), and the compared value.
 type Effect = (&'static str, usize, usize, fn(&Delays) -> f64);
 
 fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {

@@ -1,10 +1,9 @@
 //! The agent: it shapes containers and pods as their labels and annotations say.
 //!
 //! [`Watch`] and [`Nri`] report from their own threads which containers and pods start and end. One
-//! thread, which calls [`Agent::run`], reads labels and attaches. Each container then has a session
-//! of its own with its own live loop, so that a busy container does not delay the others. A keeper
-//! thread holds the session until the container ends. One control socket shows and changes all
-//! sessions.
+//! thread, which calls [`Agent::run`], reads labels and attaches. Each container then has its own
+//! session and live loop, so that a busy container does not delay the others. A keeper thread holds
+//! the session until the container ends. One control socket shows and changes all sessions.
 
 mod board;
 mod wish;
@@ -127,7 +126,7 @@ struct Entry {
     reason: Option<String>,
 }
 
-/// A container or a pod, with what is known about it.
+/// A container or a pod, as its engine or runtime described it.
 enum Place {
     Container(Container),
     Pod(Pod),
