@@ -9,6 +9,7 @@
 
 mod axis;
 mod finding;
+pub mod palette;
 mod raster;
 
 use std::fmt::Write;

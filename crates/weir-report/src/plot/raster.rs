@@ -8,6 +8,7 @@
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 
 use super::axis::Fitted;
+use super::palette::{Colour, LIGHT};
 use super::{BOTTOM, Curve, Frame, LEFT, Legend, Plot, RIGHT, ROW, Shape, Size, TOP};
 
 impl Plot {
@@ -247,20 +248,9 @@ impl Canvas<'_> {
     }
 }
 
-type Colour = [u8; 3];
-
 /// The light palette of the style sheet.
 fn palette(colour: u8) -> Colour {
-    const COLOURS: [Colour; 7] = [
-        [0x00, 0x72, 0xb2],
-        [0xd5, 0x5e, 0x00],
-        [0x00, 0x9e, 0x73],
-        [0xcc, 0x79, 0xa7],
-        [0x4d, 0x57, 0x63],
-        [0xe6, 0x9f, 0x00],
-        [0x56, 0xb4, 0xe9],
-    ];
-    COLOURS[usize::from(colour) % COLOURS.len()]
+    LIGHT[usize::from(colour) % LIGHT.len()]
 }
 
 const INK: Colour = [0x1c, 0x24, 0x30];
