@@ -1,0 +1,80 @@
+// Specifications of links: their words, and what they mean in a sentence.
+
+import type { Thing } from "./api";
+import { count, exact } from "./format";
+import { words } from "./text";
+
+/** The words of a specification; a quoted name is one word. */
+export function tokens(spec: string): string[] {
+  return spec.match(/"[^"]*"|\S+/g) ?? [];
+}
+
+/** The words before the specification of a daemon's object, such as `pipe 1 config`. */
+export function head(thing: Thing): string {
+  const spec = thing.spec ?? "";
+  const own = /^(?:pipe|queue|sched) \d+ config/.exec(spec)?.[0];
+  if (own !== undefined) return own;
+  return thing.kind === "pipe" ? `pipe ${thing.object.split(":")[1]!.split("/")[0]} config` : "";
+}
+
+/** The specification without the words before it. */
+export function body(thing: Thing): string {
+  return (thing.spec ?? "").replace(/^(?:pipe|queue|sched) \d+ config\s*/, "");
+}
+
+/** The value after a keyword; absent without the keyword. */
+export function value(spec: string, keyword: string): string | undefined {
+  const list = tokens(spec);
+  const at = list.indexOf(keyword);
+  return at < 0 ? undefined : list[at + 1];
+}
+
+/** The specification with another value of a keyword; without it if the value is empty. */
+export function set(spec: string, keyword: string, to: string): string {
+  const list = tokens(spec);
+  const at = list.indexOf(keyword);
+  if (at >= 0) list.splice(at, 2, ...(to ? [keyword, to] : []));
+  else if (to) list.push(keyword, to);
+  return list.join(" ");
+}
+
+/** A rate in bit/s, such as `4Mbit/s` or `500k`. */
+export function rate(words: string): number | undefined {
+  const match = /^([\d.]+)\s*([KMGT]?)(i?)(bit\/s|b\/s|bps|Byte\/s|B\/s|Bps)?$/i.exec(words);
+  if (!match) return undefined;
+  const base = match[3] ? 1024 : 1000;
+  const power = ["", "k", "m", "g", "t"].indexOf((match[2] ?? "").toLowerCase());
+  const bytes = /^B/.test(match[4] ?? "") ? 8 : 1;
+  return Number(match[1]) * base ** power * bytes;
+}
+
+/** A rate as the language writes it, with few digits. */
+export function rateWords(bps: number): string {
+  for (const [size, name] of [[1e9, "G"], [1e6, "M"], [1e3, "K"]] as const) {
+    if (bps >= size) return `${+(bps / size).toPrecision(6)}${name}bit/s`;
+  }
+  return `${Math.round(bps)}bit/s`;
+}
+
+/** What an object is configured as, in words; empty for a perfect link. */
+export function inWords(thing: Thing): string {
+  const spec = body(thing);
+  const list = tokens(spec);
+  const parts: string[] = [];
+  const known = new Set(["bw", "delay", "queue", "loss", "plr", "jitter"]);
+  const bw = value(spec, "bw");
+  if (thing.rate_bps) parts.push(exact(thing.rate_bps, "bps"));
+  else if (bw) parts.push(bw);
+  if (thing.delay_ns) parts.push(words.delayOf(exact(thing.delay_ns, "ns")));
+  const jitter = value(spec, "jitter");
+  if (jitter) parts.push(words.jitterOf(jitter));
+  const loss = value(spec, "loss") ?? value(spec, "plr");
+  if (loss) parts.push(words.lossOf(loss));
+  const queue = value(spec, "queue");
+  if (queue) parts.push(words.queueOf(/^\d+$/.test(queue) ? `${count(Number(queue))} ${words.packets}` : queue));
+  if (thing.aqm) parts.push(thing.aqm.algorithm);
+  const others = list.filter((word, i) => !known.has(word) && !known.has(list[i - 1] ?? ""));
+  const algorithm = thing.aqm?.algorithm;
+  if (others.length && others[0] !== algorithm) parts.push(others.slice(0, 6).join(" ") + (others.length > 6 ? " …" : ""));
+  return parts.join(", ");
+}

@@ -1,0 +1,252 @@
+// Tests of the page in Chromium with a stand-in for the server: accessibility, names with markup,
+// lost connections, wrong clocks, old pages, wrong tokens, and pictures of every view.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { open, withBrowser } from "./browser.mjs";
+import { StandIn, TOKEN } from "./stand-in.mjs";
+
+const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
+const folder = join(WEB, "../crates/weir-control/page");
+const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** The views, each with what is on it when it is complete. */
+const VIEWS = {
+  overview: ["#/", ".thing"],
+  object: ["#/o/pipe%3A1", ".uplot"],
+  instances: ["#/instances", ".row .key"],
+  rules: ["#/rules", ".rules tbody tr"],
+  change: ["#/change", "textarea"],
+};
+
+async function standIn(options, test) {
+  const stand = new StandIn({ folder, ...options });
+  const address = await stand.listen();
+  try {
+    return await test(stand, address);
+  } finally {
+    stand.close();
+  }
+}
+
+async function enter(page, address, hash = "#/", ready = ".thing") {
+  await page.goto(`${address}/#token=${TOKEN}`);
+  await page.waitForSelector("main .view");
+  if (hash !== "#/") await page.evaluate((to) => (location.hash = to), hash);
+  await page.waitForSelector(ready);
+}
+
+/** What axe finds on the page. */
+async function violations(page) {
+  // The page's policy forbids scripts of others, but not those of the test.
+  await page.evaluate(readFileSync(AXE, "utf8"));
+  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return result.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+}
+
+export const tests = {
+  "axe finds nothing on any view, light and dark": () =>
+    withBrowser((browser) =>
+      standIn({ markup: true }, async (_stand, address) => {
+        const found = [];
+        for (const colorScheme of ["light", "dark"]) {
+          for (const width of [390, 1280]) {
+            const page = await open(browser, { colorScheme, viewport: { width, height: 800 } });
+            for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
+              await enter(page, address, hash, ready);
+              await page.waitForTimeout(700);
+              for (const line of await violations(page)) found.push(`${name} ${colorScheme} ${width}: ${line}`);
+            }
+            await page.done();
+          }
+        }
+        assert.deepEqual(found, []);
+      }),
+    ),
+
+  "nothing is wider than the page": () =>
+    withBrowser((browser) =>
+      standIn({ markup: true }, async (_stand, address) => {
+        for (const width of [390, 820, 1280, 2560]) {
+          const page = await open(browser, { viewport: { width, height: 900 } });
+          for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
+            await enter(page, address, hash, ready);
+            const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+            assert.ok(over <= 0, `${name} at ${width} px is ${over} px too wide`);
+          }
+          await page.done();
+        }
+      }),
+    ),
+
+  "names with markup are text": () =>
+    withBrowser((browser) =>
+      standIn({ kind: "run", markup: true }, async (_stand, address) => {
+        const page = await open(browser);
+        await enter(page, address);
+        assert.match(await page.textContent(".end"), /<img src=x/);
+        assert.equal(await page.locator("main img, main b:has-text('bold')").count(), 0);
+        assert.doesNotMatch(await page.title(), /broken/);
+        await page.done();
+      }),
+    ),
+
+  "a lost connection is told, and comes back with a gap": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/o/pipe%3A1", ".uplot");
+        await page.waitForSelector(".pill.good");
+        stand.refuse = true;
+        stand.cut();
+        await page.waitForSelector(".banner.bad");
+        assert.match(await page.textContent(".banner.bad"), /No connection/);
+        stand.refuse = false;
+        await page.waitForSelector(".pill.good", { timeout: 15_000 });
+        await page.waitForSelector(".banner.bad", { state: "detached" });
+        await page.done();
+      }),
+    ),
+
+  "a silent server counts as lost": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address);
+        await page.waitForSelector(".pill.good");
+        stand.silent = true;
+        stand.refuse = true;
+        await page.waitForSelector(".banner.bad", { timeout: 15_000 });
+        await page.done();
+      }),
+    ),
+
+  "an old page and a wrong clock are told": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        stand.skew = 3 * 3_600_000;
+        const page = await open(browser);
+        await enter(page, address);
+        await page.waitForSelector(".banner");
+        assert.match(await page.textContent(".banners"), /clock of this browser is .*behind/);
+        stand.pageVersion = "2";
+        stand.cut();
+        await page.waitForSelector("text=older than the daemon", { timeout: 15_000 });
+        await page.done();
+      }),
+    ),
+
+  "a wrong token asks for another": () =>
+    withBrowser((browser) =>
+      standIn({}, async (_stand, address) => {
+        const page = await open(browser);
+        await page.goto(`${address}/#token=wrong`);
+        await page.waitForSelector("#token");
+        assert.equal(await page.evaluate(() => location.hash), "", "the address no longer holds the token");
+        assert.match(await page.textContent("[role=alert]"), /wrong/);
+        assert.deepEqual(await violations(page), []);
+        await page.fill("#token", TOKEN);
+        await page.keyboard.press("Enter");
+        await page.waitForSelector(".thing");
+        await page.done();
+      }),
+    ),
+
+  "words are checked as typed, and who only reads cannot change": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        let page = await open(browser);
+        await enter(page, address, "#/o/pipe%3A1", ".change textarea");
+        await page.fill(".field input >> nth=0", "9Mbitss");
+        assert.match(await page.inputValue(".change textarea"), /pipe 1 config bw 9Mbitss delay 20ms/);
+        await page.waitForSelector(".diagnostic mark");
+        assert.equal(await page.textContent(".diagnostic mark"), "bitss");
+        assert.ok(await page.isDisabled(".change button[type=submit]"));
+        await page.click("text=×2");
+        await page.fill(".field input >> nth=0", "4Mbit/s");
+        await page.click(".field >> text=×2");
+        assert.match(await page.inputValue(".change textarea"), /bw 8Mbit\/s/);
+        await page.waitForSelector(".report .good");
+        await page.keyboard.press("Tab");
+        await page.click(".change button[type=submit]");
+        await page.waitForSelector("text=In force");
+        assert.equal(stand.changes.at(-1).what, "pipe 1 config bw 8Mbit/s delay 20ms queue 60");
+        await page.done();
+        stand.access = "read";
+        page = await open(browser);
+        await enter(page, address, "#/o/pipe%3A1", ".change textarea");
+        assert.ok(await page.isDisabled(".change textarea"));
+        await page.done();
+      }),
+    ),
+
+  "every plot has keys, a table and files": () =>
+    withBrowser((browser) =>
+      standIn({}, async (_stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/o/pipe%3A1", ".uplot");
+        await page.waitForTimeout(500);
+        await page.focus(".chart .canvas");
+        for (const key of ["ArrowLeft", "ArrowLeft", "+"]) await page.keyboard.press(key);
+        assert.match(await page.textContent(".chart [aria-live]"), /\d\d:\d\d:\d\d\.\d, offered .*bit\/s/);
+        assert.equal(await page.textContent(".toolbar button"), "Follow", "a zoom stands still");
+        await page.keyboard.press("Escape");
+        assert.equal(await page.textContent(".toolbar button"), "Pause");
+        await page.click(".chart >> nth=0 >> text=Table");
+        assert.ok((await page.locator(".chart >> nth=0 >> tbody tr").count()) > 10);
+        for (const [form, start] of [["CSV", "time_s,"], ["Parquet", "PAR1"], ["SVG", "<svg"], ["PNG", "\u0089PNG"]]) {
+          await page.click(".chart >> nth=1 >> summary");
+          const [file] = await Promise.all([page.waitForEvent("download"), page.click(`.chart >> nth=1 >> button:has-text("${form}")`)]);
+          const content = readFileSync(await file.path(), "latin1");
+          assert.ok(content.startsWith(start), `${file.suggestedFilename()}: ${content.slice(0, 20)}`);
+        }
+        await page.done();
+      }),
+    ),
+
+  "ten thousand instances have few elements, and the search finds one": () =>
+    withBrowser((browser) =>
+      standIn({}, async (_stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/instances", ".row .key");
+        assert.ok((await page.locator(".rows .row").count()) <= 100);
+        await page.evaluate(() => (document.querySelector(".scroller").scrollTop = 200_000));
+        await page.waitForTimeout(1500);
+        const inside = await page.evaluate(() => {
+          const box = document.querySelector(".scroller").getBoundingClientRect();
+          return [...document.querySelectorAll(".rows .row:not([hidden])")].some((r) => r.getBoundingClientRect().top < box.bottom && r.getBoundingClientRect().bottom > box.top);
+        });
+        assert.ok(inside, "rows are where the list is scrolled to");
+        await page.keyboard.press("/");
+        await page.keyboard.type("10.0.3.77");
+        await page.waitForSelector("text=1 of 10,000");
+        assert.match(await page.textContent(".row .key >> nth=0"), /10\.0\.3\.77/);
+        await page.done();
+      }),
+    ),
+
+  // With --shots DIR the pictures stay for people to look at; without it the views are only drawn.
+  "every view can be drawn at every width, light and dark": ({ shots }) =>
+    withBrowser(async (browser) => {
+      if (shots) mkdirSync(shots, { recursive: true });
+      const widths = shots ? [390, 1280, 1920] : [1280];
+      await standIn({}, (_s, serve) =>
+        standIn({ kind: "run" }, async (_r, run) => {
+          for (const width of widths) {
+            for (const colorScheme of ["light", "dark"]) {
+              const page = await open(browser, { colorScheme, viewport: { width, height: width < 500 ? 844 : 900 } });
+              for (const [name, [hash, ready]] of [...Object.entries(VIEWS), ["run", VIEWS.overview]]) {
+                await enter(page, name === "run" ? run : serve, hash, ready);
+                await page.waitForTimeout(shots ? 4000 : 300);
+                if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
+              }
+              await page.done();
+            }
+          }
+        }),
+      );
+    }),
+};
