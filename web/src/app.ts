@@ -188,6 +188,8 @@ export interface View {
   title: string;
   /** At most 30 times a second while the page is visible. */
   frame?: (now: number) => void;
+  /** The time between two frames while nothing is touched, ms; 30 frames a second without it. */
+  pace?: () => number;
   close?: () => void;
 }
 

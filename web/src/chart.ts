@@ -65,6 +65,9 @@ export class Chart {
   private tableAt = 0;
   private width = 0;
   private readonly observer: ResizeObserver;
+  private readonly sight: IntersectionObserver;
+  /** Whether the plot is on the screen; one that is not is not drawn. */
+  private seen = false;
   private readonly forget: () => void;
   private pan: { x: number; from: number; to: number } | undefined;
 
@@ -104,11 +107,17 @@ export class Chart {
     );
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.holder);
+    this.sight = new IntersectionObserver(([entry]) => {
+      this.seen = entry?.isIntersecting ?? true;
+      if (this.seen) this.draw(true);
+    });
+    this.sight.observe(this.node);
     this.forget = onTheme(() => this.plot?.redraw(false, true));
   }
 
   destroy(): void {
     this.observer.disconnect();
+    this.sight.disconnect();
     this.forget();
     this.plot?.destroy();
   }
@@ -158,7 +167,7 @@ export class Chart {
 
   /** Reads the rows of the range and draws them. */
   draw(force = false): void {
-    if (!this.node.isConnected || (!force && this.width === 0)) return;
+    if (!this.node.isConnected || (!force && (this.width === 0 || !this.seen))) return;
     const [from, to] = this.timeline.range();
     this.rows = this.options.view(from, to, Math.max(100, this.width));
     if (!this.plot) this.build();

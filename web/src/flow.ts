@@ -1,6 +1,8 @@
-// The drawing behind the cards of the overview: curves from card to card, as wide as their rate,
-// along which dots move.
+// The drawing between the cards of the overview: curves from card to card, as wide as their rate,
+// along which dots move. Only the gaps between the columns are drawn, each as two canvases: curves
+// change with the values, dots with every frame.
 
+import { h } from "./dom";
 import { colour, still } from "./theme";
 
 export interface Edge {
@@ -8,7 +10,7 @@ export interface Edge {
   to: HTMLElement;
   /** bit/s */
   rate: () => number;
-  /** Drops per second. */
+  /** Drops in the last period. */
   drops: () => number;
 }
 
@@ -18,77 +20,130 @@ interface Placed {
   y0: number;
   x1: number;
   y1: number;
+  length: number;
   phase: number;
+  /** The share of the largest rate, and whether packets are dropped at the end. */
+  part: number;
+  dropping: boolean;
+}
+
+interface Gap {
+  left: number;
+  right: number;
+  curves: HTMLCanvasElement;
+  dots: HTMLCanvasElement;
+  edges: Placed[];
 }
 
 export class Flow {
-  readonly canvas: HTMLCanvasElement;
-  private placed: Placed[] = [];
-  private width = 0;
+  private gaps: Gap[] = [];
   private height = 0;
   private last = 0;
 
-  constructor(private readonly stage: HTMLElement, canvas: HTMLCanvasElement) {
-    this.canvas = canvas;
-  }
+  constructor(private readonly stage: HTMLElement) {}
 
   /** Reads the places of the cards. Cards below one another have no curves between them. */
   place(edges: Edge[]): void {
     const box = this.stage.getBoundingClientRect();
-    this.width = box.width;
+    for (const gap of this.gaps) {
+      gap.curves.remove();
+      gap.dots.remove();
+    }
+    this.gaps = [];
     this.height = box.height;
-    const ratio = devicePixelRatio || 1;
-    this.canvas.width = Math.round(box.width * ratio);
-    this.canvas.height = Math.round(box.height * ratio);
-    const phases = new Map(this.placed.map((p) => [p.edge, p.phase]));
-    this.placed = [];
     for (const edge of edges) {
       const a = edge.from.getBoundingClientRect();
       const b = edge.to.getBoundingClientRect();
-      const y0 = a.top + a.height / 2 - box.top;
-      const y1 = b.top + b.height / 2 - box.top;
-      if (a.right < b.left) this.placed.push({ edge, x0: a.right - box.left, y0, x1: b.left - box.left, y1, phase: phases.get(edge) ?? 0 });
-      else if (b.right < a.left) this.placed.push({ edge, x0: a.left - box.left, y0, x1: b.right - box.left, y1, phase: phases.get(edge) ?? 0 });
+      const forward = a.right < b.left;
+      if (!forward && !(b.right < a.left)) continue;
+      const x0 = (forward ? a.right : a.left) - box.left;
+      const x1 = (forward ? b.left : b.right) - box.left;
+      const [y0, y1] = [a.top + a.height / 2 - box.top, b.top + b.height / 2 - box.top];
+      const length = Math.hypot(x1 - x0, y1 - y0);
+      this.gap(Math.min(x0, x1), Math.max(x0, x1)).edges.push({ edge, x0, y0, x1, y1, length, phase: 0, part: 0, dropping: false });
+    }
+    this.update();
+  }
+
+  private gap(left: number, right: number): Gap {
+    const known = this.gaps.find((gap) => gap.left === Math.floor(left) && gap.right === Math.ceil(right));
+    if (known) return known;
+    const canvas = () => {
+      const node = h("canvas", { "aria-hidden": "true" });
+      const ratio = devicePixelRatio || 1;
+      node.style.left = `${gap.left}px`;
+      node.style.width = `${gap.right - gap.left}px`;
+      node.width = Math.round((gap.right - gap.left) * ratio);
+      node.height = Math.round(this.height * ratio);
+      this.stage.append(node);
+      return node;
+    };
+    const gap = { left: Math.floor(left), right: Math.ceil(right), edges: [] } as unknown as Gap;
+    gap.curves = canvas();
+    gap.dots = canvas();
+    this.gaps.push(gap);
+    return gap;
+  }
+
+  private context(gap: Gap, canvas: HTMLCanvasElement): CanvasRenderingContext2D {
+    const ctx = canvas.getContext("2d")!;
+    const ratio = devicePixelRatio || 1;
+    ctx.setTransform(ratio, 0, 0, ratio, -gap.left * ratio, 0);
+    ctx.clearRect(gap.left, 0, gap.right - gap.left, this.height);
+    return ctx;
+  }
+
+  /** Reads the rates, and draws the curves. */
+  update(): void {
+    const all = this.gaps.flatMap((gap) => gap.edges);
+    const most = Math.max(1, ...all.map((p) => p.edge.rate()));
+    for (const gap of this.gaps) {
+      const ctx = this.context(gap, gap.curves);
+      for (const p of gap.edges) {
+        p.part = p.edge.rate() / most;
+        p.dropping = p.edge.drops() > 0;
+        const middle = (p.x0 + p.x1) / 2;
+        ctx.beginPath();
+        ctx.moveTo(p.x0, p.y0);
+        ctx.bezierCurveTo(middle, p.y0, middle, p.y1, p.x1, p.y1);
+        ctx.strokeStyle = p.part > 0 ? colour("accent", 0.28) : colour("rule");
+        ctx.lineWidth = p.part > 0 ? 2 + 6 * Math.sqrt(p.part) : 1.5;
+        ctx.stroke();
+      }
+      if (still()) this.dots(gap, 0);
     }
   }
 
+  /** Moves the dots. */
   draw(now: number): void {
-    const ctx = this.canvas.getContext("2d");
-    if (!ctx || !this.placed.length) return;
-    const ratio = devicePixelRatio || 1;
     const seconds = Math.min(0.1, (now - this.last) / 1000);
     this.last = now;
-    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-    ctx.clearRect(0, 0, this.width, this.height);
-    const most = Math.max(1, ...this.placed.map((p) => p.edge.rate()));
-    for (const p of this.placed) {
-      const rate = p.edge.rate();
-      const part = rate / most;
+    if (still()) return;
+    for (const gap of this.gaps) this.dots(gap, seconds);
+  }
+
+  private dots(gap: Gap, seconds: number): void {
+    const ctx = this.context(gap, gap.dots);
+    for (const p of gap.edges) {
+      if (p.part <= 0) continue;
+      const speed = Math.sqrt(p.part);
+      p.phase = (p.phase + seconds * (14 + 66 * speed)) % SPACE;
       const middle = (p.x0 + p.x1) / 2;
+      const size = 1.6 + 1.8 * speed;
+      ctx.fillStyle = colour(p.dropping ? "bad" : "accent");
       ctx.beginPath();
-      ctx.moveTo(p.x0, p.y0);
-      ctx.bezierCurveTo(middle, p.y0, middle, p.y1, p.x1, p.y1);
-      ctx.strokeStyle = rate > 0 ? colour("accent", 0.28) : colour("rule");
-      ctx.lineWidth = rate > 0 ? 2 + 6 * Math.sqrt(part) : 1.5;
-      ctx.stroke();
-      if (rate <= 0) continue;
-      const drops = p.edge.drops() > 0;
-      if (!still()) p.phase = (p.phase + seconds * (14 + 66 * Math.sqrt(part))) % GAP;
-      const length = Math.max(1, Math.hypot(p.x1 - p.x0, p.y1 - p.y0));
-      const size = 1.6 + 1.8 * Math.sqrt(part);
-      ctx.fillStyle = colour(drops ? "bad" : "accent");
-      for (let at = p.phase; at < length; at += GAP) {
-        const t = at / length;
+      for (let at = p.phase; at < p.length; at += SPACE) {
+        const t = at / p.length;
         const u = 1 - t;
         const x = u * u * u * p.x0 + 3 * u * t * middle + t * t * t * p.x1;
         const y = (u * u * u + 3 * u * u * t) * p.y0 + (3 * u * t * t + t * t * t) * p.y1;
-        ctx.beginPath();
+        ctx.moveTo(x + size, y);
         ctx.arc(x, y, size, 0, 7);
-        ctx.fill();
       }
+      ctx.fill();
     }
   }
 }
 
 /** The distance between two dots, px. */
-const GAP = 22;
+const SPACE = 22;

@@ -132,19 +132,28 @@ function open(root: HTMLElement, page: Page): void {
   app.on("stale", () => banner(app, banners));
   setInterval(() => banner(app, banners), 1000);
   keys(app);
-  loop(() => view);
+  loop(app, () => view);
 }
 
-/** Calls the view at most 30 times a second, and not while the page is hidden. */
-function loop(view: () => View | undefined): void {
-  let last = 0;
+/**
+ * Calls the view at most 30 times a second, not while the page is hidden, and less often where
+ * nothing moves by itself. A frame that is asked for costs something even if nothing is drawn.
+ */
+function loop(app: App, view: () => View | undefined): void {
+  let moved = 0;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const step = (now: number) => {
-    requestAnimationFrame(step);
-    // Half a frame of tolerance: a screen of 60 Hz would otherwise give 20 frames a second.
-    if (now - last < FRAME - 8) return;
-    last = now;
+    app.timeline.tick();
     view()?.frame?.(now);
+    const pace = now - moved < SETTLED ? FRAME : (view()?.pace?.() ?? FRAME);
+    // The frame of the screen comes up to 16 ms after the timer.
+    timer = setTimeout(() => requestAnimationFrame(step), Math.max(0, pace - 12));
   };
+  app.timeline.listen(() => {
+    moved = performance.now();
+    clearTimeout(timer);
+    timer = setTimeout(() => requestAnimationFrame(step), 0);
+  });
   requestAnimationFrame(step);
 }
 
@@ -228,5 +237,7 @@ function keys(app: App): void {
 
 /** The time between two frames, ms. */
 const FRAME = 1000 / 30;
+/** Frames follow one another quickly for this time after an input, ms. */
+const SETTLED = 600;
 
 void start();

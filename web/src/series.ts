@@ -181,8 +181,21 @@ export class Series {
     return this.full.length;
   }
 
-  /** The finest rows that reach back to `from`, and are not many more than `pixels`. */
+  private known: { key: string; slice: Slice } | undefined;
+
+  /**
+   * The finest rows that reach back to `from`, and are not many more than `pixels`. Several plots
+   * ask for the same range, so the last answer is kept.
+   */
   view(from: number, to: number, pixels: number): Slice {
+    // A group of rows may be a little wider or narrower than a pixel.
+    const width = Math.ceil(pixels / 64) * 64;
+    const key = `${from} ${to} ${width} ${this.full.last()}`;
+    if (this.known?.key !== key) this.known = { key, slice: this.find(from, to, width) };
+    return this.known.slice;
+  }
+
+  private find(from: number, to: number, pixels: number): Slice {
     const span = to - from;
     const reaches = (ring: Ring) => ring.first() <= from || ring.length < ring.capacity;
     if (reaches(this.full) && span <= FULL_SPAN * 1.5) {

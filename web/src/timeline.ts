@@ -5,6 +5,8 @@ export class Timeline {
   span = 60;
   /** The end of a range that stands still; absent while it follows the present. */
   private held: number | undefined;
+  /** The present of this frame: all plots of a frame show the same range. */
+  private present = NaN;
   /** The moment under the cursor, s; it is one for all plots. */
   cursor: number | undefined;
   private readonly listeners = new Set<() => void>();
@@ -17,8 +19,13 @@ export class Timeline {
   }
 
   range(): [number, number] {
-    const end = this.held ?? this.now();
+    const end = this.held ?? (Number.isNaN(this.present) ? this.now() : this.present);
     return [end - this.span, end];
+  }
+
+  /** Begins a frame. */
+  tick(): void {
+    this.present = this.now();
   }
 
   follow(): void {

@@ -62,7 +62,7 @@ export function changeView(app: App): View {
   fill();
   showHistory();
   const stops = [app.on("things", fill), app.on("changes", showHistory), () => form?.close(), () => plan?.close()];
-  return { node, title: words.change, close: () => stops.forEach((stop) => stop()) };
+  return { node, title: words.change, pace: () => 1000, close: () => stops.forEach((stop) => stop()) };
 }
 
 async function undo(app: App, number: number, trouble: HTMLElement): Promise<void> {

@@ -137,6 +137,7 @@ export function instances(app: App, given: string): View {
   return {
     node,
     title: words.instances,
+    pace: () => 100,
     frame: () => heat.frame(),
     close: () => {
       stop();
@@ -203,5 +204,5 @@ class Line {
 
 
 /** The rows that the server sends, and the height of a row in px. */
-const WINDOW = 60;
+const WINDOW = 40;
 const ROW = 36;

@@ -107,6 +107,10 @@ export function objectView(app: App, object: string): View {
   buildDrops();
   let dirty = true;
   let drawn = -Infinity;
+  let drawnAt = 0;
+  const { timeline } = app;
+  // While the range follows the present, it is drawn again when it has moved by two pixels.
+  const pace = () => Math.min(500, Math.max(66, timeline.span * 3));
   const stops = [
     app.on("things", describe),
     app.on("changes", () => showChanges(app, changes)),
@@ -120,10 +124,13 @@ export function objectView(app: App, object: string): View {
   return {
     node,
     title: name,
+    pace,
     frame() {
       const last = samples.series.last();
       const moved = last > drawn && app.timeline.live;
-      if (!dirty && !moved) return;
+      const now = performance.now();
+      if (!dirty && (!moved || now - drawnAt < pace() - 20)) return;
+      drawnAt = now;
       dirty = false;
       drawn = last;
       if (version !== samples.version) buildDrops();

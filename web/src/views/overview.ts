@@ -11,6 +11,7 @@ import { clock, count, elapsed, text } from "../format";
 import { Series } from "../series";
 import { Tail } from "../spark";
 import { words } from "../text";
+import { still } from "../theme";
 import { toolbar } from "../toolbar";
 import { inWords } from "../spec";
 
@@ -159,6 +160,7 @@ export function overview(app: App): View {
   return {
     node,
     title: words.overview,
+    pace: () => (still() ? 250 : 33),
     frame(now) {
       map.frame(now);
       if (!dirty) return;
@@ -192,7 +194,6 @@ export function showChanges(app: App, place: HTMLElement): void {
 
 /** The cards and the curves between them. */
 class Network {
-  private readonly canvas = h("canvas", { "aria-hidden": "true" });
   private readonly flow: Flow;
   private cards: (Card | RuleCard)[] = [];
   private edges: Edge[] = [];
@@ -205,7 +206,7 @@ class Network {
     private readonly rows: Map<string, Row>,
     private readonly rates: Map<number, { bps: number; pps: number }>,
   ) {
-    this.flow = new Flow(stage, this.canvas);
+    this.flow = new Flow(stage);
     this.observer = new ResizeObserver(() => (this.replace = true));
     this.observer.observe(stage);
   }
@@ -220,7 +221,7 @@ class Network {
     this.cards = [];
     this.edges = [];
     const columns = things.some((t) => t.kind === "link") ? this.links(things) : this.ruled(things);
-    put(this.stage, this.canvas, ...columns);
+    put(this.stage, ...columns);
     this.stage.style.setProperty("--columns", String(columns.length));
     flag(this.stage, "empty", things.length === 0);
     if (!things.length) put(this.stage, h("p", { class: "note" }, words.nothingYet));
@@ -230,6 +231,7 @@ class Network {
 
   update(): void {
     for (const card of this.cards) card.update(this.rows, this.rates);
+    this.flow.update();
   }
 
   frame(now: number): void {

@@ -85,7 +85,7 @@ export function rulesView(app: App): View {
       }
     }),
   ];
-  return { node, title: words.rules, close: () => stops.forEach((stop) => stop()) };
+  return { node, title: words.rules, pace: () => 1000, close: () => stops.forEach((stop) => stop()) };
 }
 
 interface Trace {

@@ -5,6 +5,7 @@
 mod check;
 mod connections;
 mod metrics;
+mod page;
 mod session;
 mod stalled;
 mod state;
