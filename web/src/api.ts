@@ -34,7 +34,8 @@ export interface Thing {
   weight?: number;
   rate_bps?: number | null;
   delay_ns?: number;
-  instances?: number;
+  /** Whether a mask creates instances. */
+  masked?: boolean;
   aqm?: { algorithm: string; settings: Record<string, string> } | null;
 }
 

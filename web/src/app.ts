@@ -37,6 +37,8 @@ export class App {
   changes: Change[] = [];
   health: Health | undefined;
   link: Link = { state: "connecting" };
+  /** What distinguishes the instances that were seen, by their objects. */
+  readonly keys = new Map<string, string>();
   /** Whether the page is older than the daemon. */
   stale = false;
   revision = -1;

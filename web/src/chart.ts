@@ -232,7 +232,7 @@ export class Chart {
     const options: uPlot.Options = {
       width: this.width,
       height: this.options.height ?? HEIGHT,
-      padding: [10, 14, 0, 0],
+      padding: [22, 14, 0, 0],
       legend: { show: false },
       cursor: {
         x: true,
@@ -312,7 +312,7 @@ export class Chart {
     ctx.textAlign = "left";
     ctx.textBaseline = "top";
     const unit = step(u.scales["y"]!.max ?? 0, this.options.unit)[1];
-    if (unit) ctx.fillText(unit, left + 6 * ratio, top - 4 * ratio);
+    if (unit) ctx.fillText(unit, 8 * ratio, 1);
     const level = this.options.level?.();
     if (level !== undefined && Number.isFinite(level)) {
       const y = u.valToPos(level, "y", true);
@@ -589,7 +589,7 @@ export function parse(words: string, unit: Unit): number | undefined {
   return number * prefix;
 }
 
-const HEIGHT = 190;
+const HEIGHT = 196;
 const TABLE_ROWS = 30;
 /** The table is for reading: it changes every 5 s. */
 const TABLE_PERIOD = 5000;

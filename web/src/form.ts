@@ -29,10 +29,10 @@ export class Form {
   private touched = false;
   private readonly stops: (() => void)[] = [];
 
-  constructor(private readonly app: App, private thing: Thing | undefined) {
+  constructor(private readonly app: App, private thing: Thing | undefined, script = "") {
     const id = `form-${++forms}`;
     this.area = h("textarea", {
-      id, rows: thing ? 3 : 8, spellcheck: "false", autocapitalize: "off", autocomplete: "off",
+      id, rows: thing ? 3 : script ? script.split("\n").length + 1 : 8, spellcheck: "false", autocapitalize: "off", autocomplete: "off",
       placeholder: thing ? "" : words.scriptExample,
       disabled: !app.mayChange,
       oninput: () => this.typed(),
@@ -61,6 +61,10 @@ export class Form {
       void this.send();
     });
     this.reset();
+    if (script) {
+      this.area.value = script;
+      this.checkSoon();
+    }
     this.stops.push(
       app.on("things", () => this.refresh()),
       app.on("changes", () => this.showUndo()),

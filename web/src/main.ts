@@ -23,7 +23,7 @@ const TABS: Tab[] = [
   { path: "", name: words.overview, shown: () => true, open: (app) => overview(app) },
   { path: "instances", name: words.instances, shown: (app) => app.can("top"), open: (app, rest) => instances(app, rest) },
   { path: "rules", name: words.rules, shown: (app) => app.can("rules") && app.page.language === "commands", open: (app) => rulesView(app) },
-  { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app) => changeView(app) },
+  { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app, rest) => changeView(app, rest) },
 ];
 
 async function start(): Promise<void> {

@@ -1,6 +1,6 @@
 // Specifications of links: their words, and what they mean in a sentence.
 
-import type { Thing } from "./api";
+import type { Rule, Thing } from "./api";
 import { count, exact } from "./format";
 import { words } from "./text";
 
@@ -54,6 +54,39 @@ export function rateWords(bps: number): string {
     if (bps >= size) return `${+(bps / size).toPrecision(6)}${name}bit/s`;
   }
   return `${Math.round(bps)}bit/s`;
+}
+
+/** The specification without its mask. */
+export function unmasked(spec: string): string {
+  return spec.replace(/\s*\bmask(\s+(?:(?:src|dst)-(?:ip6?|port|mac)|proto|flow-id|vlan|dscp|all)(\s+(?:0x[0-9a-f:]+|\/\d+|\d+))?)+/i, "").trim();
+}
+
+/**
+ * The commands that give one instance of a pipe a pipe of its own with another rate: the pipe, and
+ * a rule before the one that matches now. `key` is what distinguishes the instance, as
+ * `SOURCE → DESTINATION` with `*` for what its mask leaves out; absent where that is not enough.
+ */
+export function ownPipe(pipe: Thing, key: string, rules: Rule[], free: number, factor: number): string | undefined {
+  const number = pipe.object.split(":")[1]!;
+  const sent = new RegExp(`\\bpipe ${number}\\b`);
+  const rule = rules.find((r) => r.enabled && sent.test(r.command));
+  const [source, destination] = key.split(" → ").map((part) => part.trim());
+  const address = (part: string | undefined) => (part && /^[0-9a-f.:]+$/i.test(part) && /[.:]/.test(part) ? part : undefined);
+  const [from, to] = [address(source), address(destination)];
+  if (!rule || rule.number < 2 || (!from && !to) || !pipe.rate_bps) return undefined;
+  let command = rule.command
+    .replace(/^add \d+/, `add ${rule.number - 1}`)
+    .replace(sent, `pipe ${free}`);
+  if (from) command = command.replace(/\bfrom \S+/, `from ${from}`);
+  if (to) command = command.replace(/ to \S+/, ` to ${to}`);
+  const spec = set(unmasked(body(pipe)), "bw", rateWords(pipe.rate_bps * factor));
+  return `pipe ${free} config ${spec}\n${command}`;
+}
+
+/** A number that no pipe and no scheduler has. */
+export function freePipe(things: Thing[]): number {
+  const used = things.filter((t) => t.kind === "pipe" || t.kind === "sched");
+  return Math.max(0, ...used.map((t) => Number(t.object.split(":")[1]))) + 1;
 }
 
 /** What an object is configured as, in words; empty for a perfect link. */

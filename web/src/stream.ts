@@ -1,5 +1,7 @@
 // The stream of measurements: one WebSocket, reopened when it breaks.
 
+import { words } from "./text";
+
 export interface Hello {
   now_ms: number;
   version: string;
@@ -151,7 +153,11 @@ export class Stream {
       case "frame":
         for (const part of message["parts"] as Part[]) {
           const subscription = this.subscriptions.get(part.id);
-          subscription?.take(part, (part["fields"] as string[]) ?? subscription.fields);
+          if (!subscription) continue;
+          subscription.take(part, (part["fields"] as string[]) ?? subscription.fields);
+          if (part["gone"] !== true) continue;
+          this.subscriptions.delete(part.id);
+          subscription.end(words.gone);
         }
         break;
     }

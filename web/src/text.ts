@@ -61,8 +61,9 @@ export const words = {
   more: (number: string) => `${number} more`,
   unnamed: "(no name)",
   nothingYet: "There are no links, pipes or rules yet. Every packet passes.",
-  instancesOf: (number: string) => `${number} instances`,
-  instancesIn: (name: string, number: string) => `${number} instances of ${name}`,
+  itsInstances: "its instances",
+  instancesIn: (name: string) => `Instances of ${name}`,
+  gone: "This object no longer exists.",
 
   throughput: "Throughput",
   throughputAll: "Bits per second that all links and pipes were offered and carried.",
@@ -132,6 +133,9 @@ export const words = {
   unknown: "unknown",
 
   changeIt: "Change it",
+  instanceOf: (key: string, name: string) => `${key} in ${name}`,
+  ownPipe: "Give it a pipe of its own, with twice the rate",
+  ownPipeHelp: "All instances of a mask have the same settings. These commands make an exception for this one; edit them as you like.",
   settings: "Settings",
   inLanguage: "In the language of links",
   commands: "Commands",

@@ -62,21 +62,21 @@ export class StandIn {
 
   objects() {
     if (this.kind === "serve") {
-      const lane = (from, to) => ({ object: `lane:${from}-${to}`, kind: "lane", name: `${from}-${to}`, from, to, parent: null, spec: "", rate_bps: null, delay_ns: 0, instances: 0 });
-      const pipe = (n, spec, bw, delay, instances = 1, aqm) => ({ object: `pipe:${n}`, kind: "pipe", name: `pipe ${n}${n === 3 ? this.evil : ""}`, from: null, to: null, parent: null, spec, rate_bps: bw, delay_ns: delay * 1e6, instances, aqm });
+      const lane = (from, to) => ({ object: `lane:${from}-${to}`, kind: "lane", name: `${from}-${to}`, from, to, parent: null, spec: "", rate_bps: null, delay_ns: 0, masked: false });
+      const pipe = (n, spec, bw, delay, masked = false, aqm) => ({ object: `pipe:${n}`, kind: "pipe", name: `pipe ${n}${n === 3 ? this.evil : ""}`, from: null, to: null, parent: null, spec, rate_bps: bw, delay_ns: delay * 1e6, masked, aqm });
       return [
         lane("eth1", "eth2"),
         lane("eth2", "eth1"),
         pipe(1, "bw 8Mbit/s delay 20ms queue 60", 8e6, 20),
-        pipe(2, "bw 20Mbit/s delay 15ms queue 100 codel target 5ms", 20e6, 15, 1, { algorithm: "codel", settings: {} }),
+        pipe(2, "bw 20Mbit/s delay 15ms queue 100 codel target 5ms", 20e6, 15, false, { algorithm: "codel", settings: {} }),
         pipe(3, "bw 2Mbit/s delay 40ms loss 1%", 2e6, 40),
-        pipe(7, "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", 20e6, 0, this.pipes),
-        { object: "sched:5", kind: "sched", name: "sched 5", spec: "sched 5 config type wf2q+ bw 40Mbit/s", algorithm: "wf2q+", parent: null, rate_bps: 40e6, delay_ns: 0, instances: 1 },
-        { object: "queue:1", kind: "queue", name: "queue 1", spec: "queue 1 config sched 5 weight 10", parent: "sched:5", weight: 10, rate_bps: null, delay_ns: 0, instances: 1 },
-        { object: "queue:2", kind: "queue", name: "queue 2", spec: "queue 2 config sched 5 weight 1", parent: "sched:5", weight: 1, rate_bps: null, delay_ns: 0, instances: 1 },
+        pipe(7, "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", 20e6, 0, true),
+        { object: "sched:5", kind: "sched", name: "sched 5", spec: "sched 5 config type wf2q+ bw 40Mbit/s", algorithm: "wf2q+", parent: null, rate_bps: 40e6, delay_ns: 0, masked: false },
+        { object: "queue:1", kind: "queue", name: "queue 1", spec: "queue 1 config sched 5 weight 10", parent: "sched:5", weight: 10, rate_bps: null, delay_ns: 0, masked: false },
+        { object: "queue:2", kind: "queue", name: "queue 2", spec: "queue 2 config sched 5 weight 1", parent: "sched:5", weight: 1, rate_bps: null, delay_ns: 0, masked: false },
       ];
     }
-    const link = (name, from, to, spec, bw, delay) => ({ object: `link:${name}`, kind: "link", name, from, to, whole: null, parent: null, spec, rate_bps: bw, delay_ns: delay * 1e6, instances: 0 });
+    const link = (name, from, to, spec, bw, delay) => ({ object: `link:${name}`, kind: "link", name, from, to, whole: null, parent: null, spec, rate_bps: bw, delay_ns: delay * 1e6, masked: false });
     return [
       link("up", `curl${this.evil}`, "network", "bw 256Kbit/s delay 20ms", 256e3, 20),
       link("down", "network", `curl${this.evil}`, "bw 4Mbit/s delay 20ms queue 50", 4e6, 20),
@@ -255,7 +255,7 @@ export class StandIn {
     });
     const sum = (i) => rows.reduce((total, row) => total + row[i], 0);
     return {
-      health: { status: this.kind === "serve" ? "ok" : "ok", problems: [], late_p99_ns: 31_000 + 9000 * noise(this.now(), 1), late_max_ns: 52_000, cause: null, realtime: true, workers: 1, faults: 0 },
+      health: { status: this.kind === "serve" ? "ok" : "ok", problems: [], late_p99_ns: 31_000 + 9000 * noise(this.now(), 1), late_max_ns: 52_000, realtime: true, workers: 1 },
       fields: ["object", "in_bps", "out_bps", "queue_packets", "drops", "wait_p99_ns", "late_p99_ns"],
       rows, total: rows.length,
       totals: { in_bps: sum(1), out_bps: sum(2), drops: sum(4), queue_packets: sum(3) },
@@ -266,7 +266,7 @@ export class StandIn {
     const s = this.now() / 1000;
     const all = [];
     for (let i = 0; i < this.pipes; i++) {
-      const key = `10.0.${i >> 8}.${i & 255} → *`;
+      const key = `* → 10.0.${i >> 8}.${i & 255}`;
       if (search && !key.includes(search)) continue;
       all.push([i, 20e6 * noise(i, 3) ** 4 * (0.7 + 0.3 * Math.sin(s / 9 + i)), key]);
     }
@@ -274,7 +274,7 @@ export class StandIn {
     const bins = new Array(40).fill(0);
     for (const [, rate] of all) bins[rate < 1 ? 0 : Math.min(39, Math.floor(Math.log2(rate)) + 1)]++;
     const rows = all.slice(offset, offset + n).map(([i, rate, key]) => [
-      key + this.evil, `pipe:7/${i}`, rate * 1.02, rate, Math.floor(20 * noise(i, 5)), 1500 * Math.floor(20 * noise(i, 5)), 9e6 * noise(i, 6), i % 37 === 0 ? 3 : 0,
+      key + this.evil, null, rate * 1.02, rate, Math.floor(20 * noise(i, 5)), 1500 * Math.floor(20 * noise(i, 5)), 9e6 * noise(i, 6), i % 37 === 0 ? 3 : 0,
       Array.from({ length: 30 }, (_, k) => rate * (0.8 + 0.2 * Math.sin((s + k) / 3 + i))),
     ]);
     return { total: this.pipes, matched: all.length, complete: true, rows, heat: { scale: "log2", unit: "bit/s", least: 0, bins } };

@@ -118,11 +118,16 @@ export const tests = {
   },
 
   "words of the language are read and written": async () => {
-    const { set, value, rate, rateWords, inWords } = await load("spec");
+    const { set, value, rate, rateWords, inWords, unmasked, ownPipe } = await load("spec");
     assert.equal(value("bw 4Mbit/s delay 20ms", "delay"), "20ms");
     assert.equal(set("bw 4Mbit/s delay 20ms", "bw", "8M"), "bw 8M delay 20ms");
     assert.equal(set("bw 4Mbit/s", "loss", "1%"), "bw 4Mbit/s loss 1%");
     assert.equal(set("bw 4Mbit/s delay 20ms", "bw", ""), "delay 20ms");
+    assert.equal(unmasked("bw 4Mbit/s mask dst-ip 0xffffffff proto queue 50"), "bw 4Mbit/s queue 50");
+    const pipe = { object: "pipe:7", kind: "pipe", name: "pipe 7", spec: "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", rate_bps: 2e7 };
+    const rules = [{ number: 400, enabled: true, command: "add 400 pipe 7 ip from any to 10.0.0.0/8 in recv eth1" }];
+    assert.equal(ownPipe(pipe, "* → 10.0.3.7", rules, 8, 2), "pipe 8 config bw 40Mbit/s queue 100\nadd 399 pipe 8 ip from any to 10.0.3.7 in recv eth1");
+    assert.equal(ownPipe(pipe, "port 80", rules, 8, 2), undefined);
     assert.equal(rate("4Mbit/s"), 4e6);
     assert.equal(rate("1KByte/s"), 8000);
     assert.equal(rate("fast"), undefined);

@@ -5,16 +5,22 @@ import type { App, View } from "../app";
 import { flag, h, put, s, say } from "../dom";
 import { Form, lastChange } from "../form";
 import { clock, text } from "../format";
-import { inWords } from "../spec";
+import { freePipe, inWords, ownPipe } from "../spec";
 import { words } from "../text";
 
-export function changeView(app: App): View {
+/** `given` is an instance, as `pipe:7/KEY`, that is to get a pipe of its own. */
+export function changeView(app: App, given = ""): View {
   const place = h("div");
   const pick = h("select", { id: "change-what" });
   let form: Form | undefined;
+  const [parent = "", ...key] = given.split("/");
+  const script = () => {
+    const pipe = app.thing(parent);
+    return (pipe && ownPipe(pipe, key.join("/"), app.rules, freePipe(app.things), 2)) ?? "";
+  };
   const choose = () => {
     form?.close();
-    form = new Form(app, app.thing(pick.value));
+    form = new Form(app, app.thing(pick.value), pick.value ? "" : script());
     put(place, form.node);
   };
   const fill = () => {
@@ -55,6 +61,7 @@ export function changeView(app: App): View {
     { class: "view" },
     h("h1", null, words.change),
     h("div", { class: "pick" }, h("label", { for: "change-what" }, words.changeWhat), pick),
+    given && script() && h("p", { class: "note" }, words.ownPipeHelp),
     place,
     h("section", { class: "card changes" }, h("h2", null, words.history), trouble, empty, list),
     plan?.node,

@@ -16,7 +16,7 @@ export function instances(app: App, given: string): View {
     const list: [string, string][] = [["pipes", words.allPipes]];
     if (app.things.some((t) => t.kind === "queue")) list.push(["queues", words.allQueues]);
     if (app.things.some((t) => t.kind === "sched")) list.push(["scheds", words.allSchedulers]);
-    for (const t of app.things) if ((t.instances ?? 0) > 1) list.push([t.object, words.instancesIn(t.name, count(t.instances!))]);
+    for (const t of app.things) if (t.masked) list.push([t.object, words.instancesIn(t.name)]);
     return list;
   };
   let of = given || (groups().find(([object]) => object.includes(":"))?.[0] ?? "pipes");
@@ -75,7 +75,7 @@ export function instances(app: App, given: string): View {
     heat.node,
     table,
   );
-  const lines = Array.from({ length: WINDOW }, () => new Line());
+  const lines = Array.from({ length: WINDOW }, () => new Line(() => of));
   list.append(...lines.map((l) => l.node));
 
   const subscribe = () => {
@@ -91,6 +91,8 @@ export function instances(app: App, given: string): View {
       { what: "top", of, sort, order, n: WINDOW, offset: from, search, period_ms: 1000 },
       (part, names) => {
         rows = (part["rows"] as unknown[][]) ?? [];
+        if (app.keys.size > 5000) app.keys.clear();
+        for (const row of rows) app.keys.set(String(row[names.indexOf("object")]), String(row[names.indexOf("key")]));
         fields = names;
         matched = (part["matched"] as number) ?? rows.length;
         const total = (part["total"] as number) ?? matched;
@@ -161,7 +163,8 @@ class Line {
   private readonly dropCell: HTMLElement;
   private object = "";
 
-  constructor() {
+  /** `of` tells the object of which the rows are instances. */
+  constructor(private readonly of: () => string) {
     this.dropCell = h("span", { class: "drops", role: "cell" }, this.drops.node);
     this.node = h(
       "div",
@@ -183,10 +186,12 @@ class Line {
       return typeof value === "number" ? value : NaN;
     };
     say(this.link, String(row[at["key"]!]));
-    const object = String(row[at["object"]!]);
+    // An instance without an object cannot be watched, but changed.
+    const known = row[at["object"]!];
+    const object = known == null ? `${this.of()}/${String(row[at["key"]!])}` : String(known);
     if (object !== this.object) {
       this.object = object;
-      this.link.href = `#/o/${encodeURIComponent(object)}`;
+      this.link.href = `#/${known == null ? "change" : "o"}/${encodeURIComponent(object)}`;
     }
     const out = number("rate");
     const rate = Number.isNaN(out) ? number("inRate") : out;

@@ -8,7 +8,7 @@ import { Tile } from "../figure";
 import { Form } from "../form";
 import { text } from "../format";
 import { channel } from "../samples";
-import { body, inWords } from "../spec";
+import { body, freePipe, inWords, ownPipe } from "../spec";
 import { words } from "../text";
 import { toolbar } from "../toolbar";
 import { showChanges } from "./overview";
@@ -17,8 +17,10 @@ export function objectView(app: App, object: string): View {
   const watch = app.watch(object);
   const { samples } = watch;
   const found = () => app.thing(object);
-  const name = found()?.name ?? object;
-  const file = () => found()?.name ?? object;
+  const key = app.keys.get(object);
+  const parent = object.includes("/") ? app.thing(object.split("/")[0]!) : undefined;
+  const name = found()?.name ?? (key && parent ? words.instanceOf(key, parent.name) : (key ?? object));
+  const file = () => name;
   const markers = () => app.markers();
   const view = (from: number, to: number, px: number) => samples.series.view(from, to, px);
   const level = () => samples.newest["rate_bps"] ?? found()?.rate_bps ?? undefined;
@@ -73,6 +75,8 @@ export function objectView(app: App, object: string): View {
   const instances = h("p");
   const changeable = app.can("change") && kind !== "lane" && kind !== "path" && !object.includes("/");
   const form = changeable && found() ? new Form(app, found()) : undefined;
+  const own = app.can("change") && key && parent ? ownPipe(parent, key, app.rules, freePipe(app.things), 2) : undefined;
+  const ownForm = own ? new Form(app, undefined, own) : undefined;
   const changes = h("div");
   const order = [charts[0]!.node, charts[1]!.node, charts[2]!.node, dropPlace, ...charts.slice(3).map((c) => c.node)];
   const node = h(
@@ -86,12 +90,14 @@ export function objectView(app: App, object: string): View {
     instances,
     h("dl", { class: "tiles" }, ...Object.values(tiles).map((t) => t.node)),
     form && h("details", { class: "fold", open: matchMedia("(min-width:900px)").matches }, h("summary", null, words.changeIt), form.node),
+    ownForm && h("details", { class: "fold", open: true }, h("summary", null, words.ownPipe), h("p", { class: "note" }, words.ownPipeHelp), ownForm.node),
     bar.node,
     h("div", { class: "plots" }, ...order),
     changes,
   );
   const describe = () => {
     const thing = found();
+    if (!thing && parent) say(spec, inWords(parent));
     if (!thing) return;
     say(heading, thing.kind === "lane" ? `${thing.from} → ${thing.to}` : thing.name);
     const plain = inWords(thing);
@@ -99,7 +105,7 @@ export function objectView(app: App, object: string): View {
     put(language, body(thing) && h("code", null, body(thing)));
     put(
       instances,
-      (thing.instances ?? 0) > 1 && app.can("top") && h("a", { href: `#/instances/${encodeURIComponent(object)}` }, words.instancesOf(String(thing.instances))),
+      thing.masked && app.can("top") && h("a", { href: `#/instances/${encodeURIComponent(object)}` }, words.itsInstances),
     );
   };
   describe();
@@ -119,6 +125,7 @@ export function objectView(app: App, object: string): View {
     () => charts.forEach((c) => c.destroy()),
     () => drops?.destroy(),
     () => form?.close(),
+    () => ownForm?.close(),
     () => watch.stop(),
   ];
   return {

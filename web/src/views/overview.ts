@@ -3,11 +3,11 @@
 
 import type { Rule, Thing } from "../api";
 import type { App, Health, View } from "../app";
-import { Chart } from "../chart";
+import { Chart, type Curve, type Shape } from "../chart";
 import { flag, h, put } from "../dom";
 import { Figure, Tile } from "../figure";
 import { Flow, type Edge } from "../flow";
-import { clock, count, elapsed, text } from "../format";
+import { clock, count, elapsed, text, type Unit } from "../format";
 import { Series } from "../series";
 import { Tail } from "../spark";
 import { words } from "../text";
@@ -28,7 +28,7 @@ interface Row {
 export function overview(app: App): View {
   const rows = new Map<string, Row>();
   const rates = new Map<number, { bps: number; pps: number }>();
-  const sums = new Series(4, 1200);
+  const sums = new Series(SUMS + 3 * CURVES, 1200);
   const health = h("section", { class: "health card", "aria-label": words.health });
   const tiles = {
     carried: new Tile(words.carried, "bps"),
@@ -38,44 +38,34 @@ export function overview(app: App): View {
   };
   const stage = h("div", { class: "stage" });
   const bar = toolbar(app);
-  const view = (from: number, to: number, px: number) => sums.view(from, to, px);
-  const file = () => app.page.name;
-  const markers = () => app.markers();
-  const charts = [
-    new Chart(
-      {
-        title: words.throughput,
-        description: words.throughputAll,
-        unit: "bps",
-        curves: [
-          { name: words.offered, channel: 0, shape: "line", colour: 1, dash: [5, 4] },
-          { name: words.carriedLower, channel: 1, shape: "line", colour: 0 },
-        ],
-        view, markers, file,
-      },
-      app.timeline,
-    ),
-    new Chart(
-      {
-        title: words.waitingTitle,
-        description: words.waitingAll,
-        unit: "packets",
-        curves: [{ name: words.waitingShort, channel: 2, shape: "line", colour: 2 }],
-        view, markers, file,
-      },
-      app.timeline,
-    ),
-    new Chart(
-      {
-        title: words.drops,
-        description: words.dropsAll,
-        unit: "pps",
-        curves: [{ name: words.dropped, channel: 3, shape: "stack", colour: 1 }],
-        view, markers, file,
-      },
-      app.timeline,
-    ),
-  ];
+  // One curve for each link or direction if there are few, else the sums.
+  const plots = h("div", { class: "plots three" });
+  let charts: Chart[] = [];
+  let mains: Thing[] = [];
+  const build = () => {
+    const links = app.things.filter((t) => t.kind === "link");
+    const few = links.length ? links : app.things.filter((t) => t.kind === "lane");
+    const chosen = few.length <= CURVES ? few : [];
+    if (charts.length && chosen.map((t) => t.object).join() === mains.map((t) => t.object).join()) return;
+    mains = chosen;
+    charts.forEach((c) => c.destroy());
+    const each = (quantity: number, shape: Shape, sum: Curve[]): Curve[] =>
+      mains.length
+        ? mains.map((t, i) => ({ name: nameOf(t), channel: SUMS + 3 * i + quantity, shape, colour: HUES[i]!, ...(DASHES[i] && shape === "line" ? { dash: DASHES[i] } : {}) }))
+        : sum;
+    const chart = (title: string, description: string, unit: Unit, curves: Curve[]) =>
+      new Chart({ title, description, unit, curves, view: (from, to, px) => sums.view(from, to, px), markers: () => app.markers(), file: () => app.page.name }, app.timeline);
+    charts = [
+      chart(words.throughput, words.throughputAll, "bps", each(0, "line", [
+        { name: words.offered, channel: 0, shape: "line", colour: 1, dash: [5, 4] },
+        { name: words.carriedLower, channel: 1, shape: "line", colour: 0 },
+      ])),
+      chart(words.waitingTitle, words.waitingAll, "packets", each(1, "line", [{ name: words.waitingShort, channel: 2, shape: "line", colour: 2 }])),
+      chart(words.drops, words.dropsAll, "pps", each(2, "stack", [{ name: words.dropped, channel: 3, shape: "stack", colour: 1 }])),
+    ];
+    put(plots, ...charts.map((c) => c.node));
+    dirty = true;
+  };
   const changes = h("div");
   const node = h(
     "div",
@@ -85,7 +75,7 @@ export function overview(app: App): View {
     h("dl", { class: "tiles" }, tiles.carried.node, tiles.queue.node, tiles.drops.node, tiles.late.node),
     stage,
     bar.node,
-    h("div", { class: "plots three" }, ...charts.map((c) => c.node)),
+    plots,
     changes,
   );
   const map = new Network(app, stage, rows, rates);
@@ -105,7 +95,13 @@ export function overview(app: App): View {
       if (now - last > GAP) sums.gap(last + 0.001);
       else if (now > last) period = now - last;
       const drops = (totals["drops"] ?? 0) / (PERIOD / 1000);
-      sums.push(now, [totals["in_bps"] ?? 0, totals["out_bps"] ?? 0, totals["queue_packets"] ?? 0, drops]);
+      const values = new Float64Array(SUMS + 3 * CURVES).fill(NaN);
+      values.set([totals["in_bps"] ?? 0, totals["out_bps"] ?? 0, totals["queue_packets"] ?? 0, drops]);
+      mains.forEach((thing, i) => {
+        const row = rows.get(thing.object);
+        if (row) values.set([row.out_bps, row.queue_packets, row.drops / (PERIOD / 1000)], SUMS + 3 * i);
+      });
+      sums.push(now, values);
       tiles.carried.set(totals["out_bps"], words.offeredOf(text(totals["in_bps"] ?? 0, "bps")));
       tiles.queue.set(totals["queue_packets"]);
       tiles.drops.set(drops, "", drops > 0);
@@ -113,7 +109,10 @@ export function overview(app: App): View {
       map.update();
       dirty = true;
     }),
-    app.on("things", () => map.build()),
+    app.on("things", () => {
+      build();
+      map.build();
+    }),
     app.on("health", () => showHealth()),
     app.on("link", () => showHealth()),
     app.on("changes", () => showChanges(app, changes)),
@@ -147,7 +146,7 @@ export function overview(app: App): View {
         meta(words.lateness, state?.late_p99_ns == null ? words.notMeasured : `${words.p99} ${text(state.late_p99_ns, "ns")}${state.cause ? `, ${state.cause}` : ""}`),
         state?.realtime !== undefined && meta(words.priority, state.realtime ? words.realtime : words.ordinary),
         state?.workers !== undefined && meta(words.workers, count(state.workers)),
-        meta(words.faults, count(state?.faults ?? 0)),
+        state?.faults !== undefined && meta(words.faults, count(state.faults)),
         meta(words.running, elapsed((app.stream.now() * 1000 - app.page.since_ms) * 1e6)),
         meta(words.version, app.page.version),
       ),
@@ -156,6 +155,7 @@ export function overview(app: App): View {
   };
   showHealth();
   showChanges(app, changes);
+  build();
   map.build();
   return {
     node,
@@ -171,6 +171,11 @@ export function overview(app: App): View {
     },
     close: () => stops.forEach((stop) => stop()),
   };
+}
+
+/** The name of an object for people. */
+function nameOf(thing: Thing): string {
+  return thing.kind === "lane" ? `${thing.from} → ${thing.to}` : thing.name;
 }
 
 function meta(name: string, value: string): HTMLElement {
@@ -368,11 +373,10 @@ class Card {
   private readonly late: boolean;
   private fresh = false;
 
-  constructor(app: App, readonly thing: Thing | undefined, name?: string) {
+  constructor(app: App, readonly thing: Thing | undefined) {
     const t = thing!;
     this.late = t.kind === "lane";
     this.dropPlace = h("span", { class: "drops" }, this.drops.node, ` ${words.dropped}`);
-    const instances = (t.instances ?? 0) > 1;
     const spec = t.kind === "lane" ? "" : t.kind === "pipe" || t.kind === "link" ? (inWords(t) || words.perfect) : (t.spec ?? "").replace(/^\w+ \d+ config /, "");
     this.node = h(
       "article",
@@ -380,7 +384,7 @@ class Card {
       h(
         "header",
         null,
-        h("a", { href: `#/o/${encodeURIComponent(t.object)}` }, name ?? (t.kind === "lane" ? `${t.from} → ${t.to}` : t.name)),
+        h("a", { href: `#/o/${encodeURIComponent(t.object)}` }, nameOf(t)),
         this.rate.node,
       ),
       spec && h("p", { class: "spec" }, spec),
@@ -393,7 +397,7 @@ class Card {
         h("span", null, this.wait.node, ` ${this.late ? words.late : words.delayed}`),
         this.dropPlace,
       ),
-      instances && app.can("top") && h("a", { class: "instances", href: `#/instances/${encodeURIComponent(t.object)}` }, words.instancesOf(count(t.instances!))),
+      t.masked && app.can("top") && h("a", { class: "instances", href: `#/instances/${encodeURIComponent(t.object)}` }, words.itsInstances),
     );
   }
 
@@ -456,3 +460,8 @@ const GAP = 3;
 /** The most cards of a column, and the samples of a card's plot. */
 const MOST = 8;
 const TAIL = 60;
+/** The channels for sums, and the most links with curves of their own, with colours and dashes. */
+const SUMS = 4;
+const CURVES = 6;
+const HUES = [0, 1, 2, 3, 6, 5];
+const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 3], undefined, [6, 3], [2, 3]];
