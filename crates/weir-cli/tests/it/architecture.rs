@@ -185,6 +185,53 @@ fn deciding_crates_have_no_clock_thread_or_io() {
 }
 
 #[test]
+fn libraries_without_examples_skip_documentation_tests() {
+    // Looking for examples in a library costs seconds, so libraries that have none say so.
+    for package in packages() {
+        let targets = package["targets"].as_array().expect("a package has targets");
+        let Some(library) = targets.iter().find(|target| target["kind"][0] == "lib") else {
+            continue;
+        };
+        let (name, root) = (&package["name"], library["src_path"].as_str().expect("a path"));
+        let src = Path::new(root).parent().expect("a directory");
+        let examples: Vec<String> = sources(src)
+            .iter()
+            .filter_map(|(path, text)| {
+                example(text).map(|line| format!("{}:{line}", path.display()))
+            })
+            .collect();
+        assert_eq!(
+            library["doctest"] == true,
+            !examples.is_empty(),
+            "{name}: `doctest = false` belongs into the manifest of a library without examples, \
+             and into no other; examples: {examples:?}"
+        );
+    }
+}
+
+#[test]
+fn the_search_for_examples_sees_code_and_not_drawings() {
+    for text in [
+        "/// ```\n/// f();\n/// ```\n",
+        "//! ```no_run\n",
+        "    /// ~~~ compile_fail\n",
+        "/// ```text\n/// a\n/// ```\n///\n/// ```rust\n",
+        "/// Words.\n///\n///     f();\n",
+        "#![doc = include_str!(\"a.md\")]\n",
+    ] {
+        assert!(example(text).is_some(), "{text}");
+    }
+    for text in [
+        "/// ```text\n///\n///     a\n/// ```\n",
+        "// ```\n",
+        "/// - one item\n///   goes on\n",
+        "let a = \"```\";\n",
+    ] {
+        assert_eq!(example(text), None, "{text}");
+    }
+}
+
+#[test]
 fn unsafe_code_has_one_home() {
     let mut seen_at_home = false;
     for package in packages() {
@@ -282,6 +329,34 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .take_while(|line| !line.starts_with("mod tests"))
         .enumerate()
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or("")))
+}
+
+/// The line of the first example in the documentation of a file, if there is one: a block of code,
+/// or documentation from another file.
+fn example(text: &str) -> Option<usize> {
+    let (mut is_fenced, mut follows_empty) = (false, false);
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        if line.contains("doc = include_str!") || line.starts_with("/**") || line.starts_with("/*!")
+        {
+            return Some(index + 1);
+        }
+        let Some(words) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else {
+            (is_fenced, follows_empty) = (false, true);
+            continue;
+        };
+        let mark = ["```", "~~~"].iter().find_map(|mark| words.trim_start().strip_prefix(mark));
+        if let Some(kind) = mark {
+            if !is_fenced && !kind.trim().starts_with("text") {
+                return Some(index + 1);
+            }
+            is_fenced = !is_fenced;
+        } else if !is_fenced && follows_empty && words.starts_with("     ") {
+            return Some(index + 1);
+        }
+        follows_empty = words.trim().is_empty();
+    }
+    None
 }
 
 /// Whether a line contains the keyword `unsafe`, or disables the lint against it, outside a line
