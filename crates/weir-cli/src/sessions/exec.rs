@@ -10,7 +10,7 @@ use weir_control::api::{NodeKind, NodeState, SessionNode, SessionView};
 use weir_linux::topology::{EnterError, run_inside};
 
 use super::args::ExecArgs;
-use super::find::{Asked, ask, sockets, which_run};
+use super::find::{Asked, ask, sockets, views, which_run};
 use crate::output::{Failure, USAGE};
 
 /// Runs the command, and returns its exit code.
@@ -71,7 +71,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
             return Err(Failure::new(USAGE, no_host(&view, second.map(OsString::as_os_str))));
         }
     }
-    let views: Vec<SessionView> = found.iter().filter_map(|found| view(found).ok()).collect();
+    let views = views(&found);
     let labs: Vec<&SessionView> = views.iter().filter(|view| !view.nodes.is_empty()).collect();
     match labs.as_slice() {
         [] => Err(Failure::new(USAGE, format!("no lab runs: {}", which_run(&found)))),

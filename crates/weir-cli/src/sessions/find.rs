@@ -78,8 +78,9 @@ pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
 
 /// The agents of this user that run and answer.
 pub(crate) fn agents() -> Vec<SessionView> {
-    let asked = sockets().into_iter().filter_map(|found| ask(&found).ok());
-    asked.map(|asked| asked.view).filter(|view| view.kind == SessionKind::Agent).collect()
+    let mut views = views(&sockets());
+    views.retain(|view| view.kind == SessionKind::Agent);
+    views
 }
 
 /// Asks a session for its state.
@@ -87,8 +88,29 @@ pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
     try_ask(found).map_err(|error| failure(found.name.as_str(), &error))
 }
 
+/// The states of those sessions that answer.
+pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
+    ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
+}
+
+/// Asks these sessions at the same time. Those that do not answer, such as stopped ones, thus cost
+/// one waiting time together. No thread of this function runs when it returns.
+pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
+    let ask_some = |found: &[Found]| {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                found.iter().map(|found| scope.spawn(|| try_ask(found))).collect();
+            let results = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            results.collect::<Vec<_>>()
+        })
+    };
+    found.chunks(ASKED_AT_ONCE).flat_map(ask_some).collect()
+}
+
 /// Does the same as [`ask`], and returns the client's error.
-pub(super) fn try_ask(found: &Found) -> Result<Asked, ClientError> {
+fn try_ask(found: &Found) -> Result<Asked, ClientError> {
     let mut client = SessionClient::new(&found.path, WITHIN)?;
     let view = client.view()?;
     Ok(Asked { client, view })
@@ -136,5 +158,47 @@ pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
 
 /// The longest wait for an answer. A session waits at most five seconds for its links.
 const WITHIN: Duration = Duration::from_secs(8);
+/// Maximum number of sessions that are asked at the same time, with a thread for each.
+const ASKED_AT_ONCE: usize = 100;
 /// The name of the daemon, which [`SessionView::name`] has, too.
 pub(super) const SERVE: &str = "serve";
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn all_sessions_are_asked_at_the_same_time() {
+        let directory = std::env::temp_dir().join(format!("weir-find-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let found = ["one", "two", "three"]
+            .map(|name| Found { name: name.parse().expect("a name"), path: directory.join(name) });
+        let listeners =
+            found.each_ref().map(|found| UnixListener::bind(&found.path).expect("a free name"));
+        let answering = std::thread::spawn(move || {
+            // No session answers before all have been asked.
+            let asked: Vec<UnixStream> = listeners
+                .iter()
+                .map(|listener| {
+                    let (stream, _) = listener.accept().expect("a client connects");
+                    let mut lines = BufReader::new(&stream).lines();
+                    while lines.next().is_some_and(|line| !line.expect("text").is_empty()) {}
+                    stream
+                })
+                .collect();
+            for mut stream in asked {
+                stream
+                    .write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                    .expect("the client reads");
+            }
+        });
+        let answers = ask_all(&found);
+        let answered = |answer: &_| matches!(answer, Err(ClientError::Refused { status: 404, .. }));
+        assert!(answers.len() == 3 && answers.iter().all(answered), "{answers:?}");
+        answering.join().expect("the sessions answer");
+        std::fs::remove_dir_all(&directory).expect("it exists");
+    }
+}

@@ -10,7 +10,7 @@ use weir_control::server::listener;
 use weir_report::format::elapsed;
 
 use super::args::PsArgs;
-use super::find::{Asked, daemon, failure, session, sockets, try_ask, which_run};
+use super::find::{Asked, ask_all, daemon, failure, session, sockets, which_run};
 use crate::output::{Failure, print, say};
 use crate::table::Table;
 
@@ -20,8 +20,9 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return names(of.as_deref());
     }
     let (mut views, mut silent) = (Vec::new(), Vec::new());
-    for found in sockets() {
-        match try_ask(&found) {
+    let all = sockets();
+    for (found, asked) in all.iter().zip(ask_all(&all)) {
+        match asked {
             Ok(Asked { view, .. }) => views.push(view),
             Err(error) => {
                 // A session may end at any moment. If one does not answer, the user sees why.
@@ -151,15 +152,15 @@ fn hosts(views: &[SessionView]) -> String {
 }
 
 fn shortened(program: &str) -> String {
-    if program.chars().count() <= MOST_PROGRAM {
+    if program.chars().count() <= MAX_PROGRAM {
         return program.to_owned();
     }
-    program.chars().take(MOST_PROGRAM - 1).chain(['…']).collect()
+    program.chars().take(MAX_PROGRAM - 1).chain(['…']).collect()
 }
 
 const SECOND: u64 = 1_000_000_000;
 /// The longest program that the table shows.
-const MOST_PROGRAM: usize = 32;
+const MAX_PROGRAM: usize = 32;
 
 #[cfg(test)]
 mod tests {
