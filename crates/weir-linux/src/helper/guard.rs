@@ -6,7 +6,6 @@
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -18,20 +17,24 @@ use crate::process::{receive, send};
 use crate::sys::process::signal_process;
 
 /// The commands that a guard runs when the main process has ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Duty {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Duty {
     /// The words of the command that undoes everything.
-    undo: Vec<Vec<u8>>,
-    /// The words of another command with the same effect, which runs if the first command fails.
-    otherwise: Vec<Vec<u8>>,
-    /// Whether the messages of the first command appear after an orderly end.
-    shown: bool,
+    pub undo: Vec<OsString>,
+    /// The words of another command with the same effect, which runs if the first command fails;
+    /// none if empty.
+    pub otherwise: Vec<OsString>,
+    /// How often the commands run after a kill, one second apart: a request of the killed process
+    /// may take effect only after the first attempt.
+    pub attempts: u32,
+    /// The longest time that a command may take.
+    pub within: Duration,
 }
 
 /// A message to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// The guard performs this duty at the end.
+    /// The guard performs this duty, too, at the end.
     Entrust(Duty),
     /// The main process stops the process with this number until [`Message::Release`].
     Hold(i32),
@@ -41,7 +44,7 @@ enum Message {
     Finish,
 }
 
-/// A guard, as the main process sees it. Dropping it makes the guard perform its duty as after a
+/// A guard, as the main process sees it. Dropping it makes the guard perform its duties as after a
 /// kill.
 #[derive(Debug)]
 pub struct Guard {
@@ -51,25 +54,32 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard that runs `undo` when this process has ended, and `otherwise` if `undo`
-    /// fails. Call this before starting anything that the commands undo. If `shown`, the messages
-    /// of `undo` appear on standard error after an orderly end.
+    /// Starts a guard without duties, which is ready when this returns. If `shown`, messages of
+    /// [`Duty::undo`] appear on standard error after an orderly end.
     ///
     /// # Errors
-    /// The process cannot be started.
-    pub fn start(undo: &[OsString], otherwise: &[OsString], shown: bool) -> io::Result<Guard> {
+    /// The system has no process or descriptor left.
+    pub fn start(shown: bool) -> io::Result<Guard> {
         let (mut lifeline, helper_end) = UnixStream::pair()?;
         let mut command = command(Role::Guard, helper_end.as_raw_fd());
-        let errors = io::stderr().as_fd().try_clone_to_owned()?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if shown {
+            command.stderr(io::stderr().as_fd().try_clone_to_owned()?);
+        }
         let child = command.spawn()?;
         drop(helper_end);
-        let mut ready = [0];
-        lifeline.read_exact(&mut ready)?;
-        let words = |command: &[OsString]| command.iter().map(|w| w.as_bytes().to_vec()).collect();
-        let duty = Duty { undo: words(undo), otherwise: words(otherwise), shown };
-        send(&lifeline, &Message::Entrust(duty))?;
+        lifeline.read_exact(&mut [0])?;
         Ok(Guard { child, lifeline: Some(lifeline) })
+    }
+
+    /// Makes the guard perform a duty when this process has ended, after those that it already has.
+    /// Call this before starting anything that the commands undo.
+    ///
+    /// # Errors
+    /// The guard has been killed.
+    pub fn entrust(&self, duty: Duty) -> io::Result<()> {
+        let lifeline = self.lifeline.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        send(lifeline, &Message::Entrust(duty))
     }
 
     /// Stops a process. It continues when the result is dropped or when this process is killed.
@@ -84,7 +94,7 @@ impl Guard {
         Ok(Held { lifeline, pid })
     }
 
-    /// Makes the guard perform its duty now, and waits for its end. Returns whether it succeeded.
+    /// Makes the guard perform its duties now, and waits for its end. Returns whether it succeeded.
     pub fn finish(mut self) -> bool {
         if let Some(lifeline) = &self.lifeline {
             // If the guard has been killed, its exit status shows it.
@@ -129,13 +139,13 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if socket.write_all(&[1]).is_err() {
         return ExitCode::FAILURE;
     }
-    let mut duty = Duty::default();
+    let mut duties = Vec::new();
     let mut is_orderly = false;
     let mut held = None;
     // Any end of this loop, even an error, means that the main process has ended.
     loop {
         match receive(&socket) {
-            Ok(Message::Entrust(new)) => duty = new,
+            Ok(Message::Entrust(duty)) => duties.push(duty),
             Ok(Message::Hold(pid)) => held = Some(pid),
             Ok(Message::Release) => held = None,
             Ok(Message::Finish) => is_orderly = true,
@@ -146,27 +156,40 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if let Some(pid) = held {
         signal_process(pid, libc::SIGCONT);
     }
-    if is_orderly && execute(&duty.undo, duty.shown) {
-        return ExitCode::SUCCESS;
-    }
-    // A request of a killed main process may take effect only after the first attempt, so the
-    // commands run again after a pause.
-    let mut done = undone(&duty);
-    if !is_orderly {
-        std::thread::sleep(SETTLES);
-        done = undone(&duty);
-    }
+    let done = if is_orderly {
+        duties
+            .iter()
+            .fold(true, |done, duty| (execute(&duty.undo, duty.within, true) || undo(duty)) && done)
+    } else {
+        undo_repeatedly(&duties)
+    };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the commands without messages: there may be no reader.
-fn undone(duty: &Duty) -> bool {
-    execute(&duty.undo, false) || execute(&duty.otherwise, false)
+/// Performs the duties as often as each demands. Returns whether the last attempts succeeded.
+fn undo_repeatedly(duties: &[Duty]) -> bool {
+    let mut done = vec![false; duties.len()];
+    for attempt in 0..duties.iter().map(|duty| duty.attempts).max().unwrap_or(0) {
+        if attempt > 0 {
+            std::thread::sleep(BETWEEN);
+        }
+        for (done, duty) in done.iter_mut().zip(duties) {
+            if attempt < duty.attempts {
+                *done = undo(duty);
+            }
+        }
+    }
+    done.iter().all(|done| *done)
+}
+
+/// Performs a duty without messages: there may be no reader.
+fn undo(duty: &Duty) -> bool {
+    execute(&duty.undo, duty.within, false)
+        || (!duty.otherwise.is_empty() && execute(&duty.otherwise, duty.within, false))
 }
 
 /// Runs a command. Returns whether it succeeded.
-fn execute(words: &[Vec<u8>], shown: bool) -> bool {
-    let words: Vec<OsString> = words.iter().cloned().map(OsString::from_vec).collect();
+fn execute(words: &[OsString], within: Duration, shown: bool) -> bool {
     let Some((first, rest)) = words.split_first() else { return true };
     let mut command = Command::new(first);
     command.args(rest).stdin(Stdio::null()).stdout(Stdio::null());
@@ -179,7 +202,7 @@ fn execute(words: &[Vec<u8>], shown: bool) -> bool {
         }
     }
     let Ok(mut child) = command.spawn() else { return false };
-    let deadline = Instant::now() + LONGEST;
+    let deadline = Instant::now() + within;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return status.success(),
@@ -193,9 +216,7 @@ fn execute(words: &[Vec<u8>], shown: bool) -> bool {
     false
 }
 
-/// The longest time after which a request of a killed process takes effect.
-const SETTLES: Duration = Duration::from_secs(1);
-/// The longest time that a command may take.
-const LONGEST: Duration = Duration::from_secs(120);
+/// The time between two attempts after a kill.
+const BETWEEN: Duration = Duration::from_secs(1);
 /// The interval at which the guard checks whether a command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

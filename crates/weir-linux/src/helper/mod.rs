@@ -15,14 +15,13 @@ mod proxy;
 mod relay;
 mod role;
 mod root;
-mod sweeper;
 mod volume;
 
 use std::process::ExitCode;
 
 use crate::sys::process::inherited_descriptor;
 
-pub use guard::{Guard, Held};
+pub use guard::{Duty, Guard, Held};
 
 pub(crate) use forward::{Entrance, Forward, Kind};
 pub(crate) use janitor::{
@@ -30,7 +29,6 @@ pub(crate) use janitor::{
 };
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets, first_packet, proxy_order};
 pub(crate) use role::{Role, command};
-pub use sweeper::Sweeper;
 
 /// Runs as a helper process when the first argument selects one; `None` in a process that a user
 /// started.
@@ -60,7 +58,6 @@ pub fn main_if_helper() -> Option<ExitCode> {
         Role::Janitor => janitor::run(socket),
         Role::Proxy => proxy::run(socket),
         Role::Forward => forward::run(socket),
-        Role::Sweeper => sweeper::run(socket),
         Role::Guard => guard::run(socket),
     })
 }

@@ -17,16 +17,14 @@ pub(crate) enum Role {
     Proxy,
     /// Forwards connections and datagrams from the sockets of one network to addresses of another.
     Forward,
-    /// Removes the containers of a lab.
-    Sweeper,
     /// Runs commands when the main process has ended.
     Guard,
 }
 
 impl Role {
     /// All roles.
-    pub(super) const ALL: [Self; 6] =
-        [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Sweeper, Self::Guard];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Guard];
 
     /// The hidden first argument that selects this helper.
     pub(super) fn word(self) -> &'static str {
@@ -35,7 +33,6 @@ impl Role {
             Self::Janitor => "__weir-janitor",
             Self::Proxy => "__weir-proxy",
             Self::Forward => "__weir-forward",
-            Self::Sweeper => "__weir-sweeper",
             Self::Guard => "__weir-guard",
         }
     }

@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use weir_linux::helper::Guard;
+use weir_linux::helper::{Duty, Guard};
 use weir_linux::process::find_tool;
 
 use super::arguments::UpArguments;
@@ -103,9 +104,10 @@ impl Project {
         let down =
             self.command(["down", "--volumes", "--remove-orphans", "--rmi", "local", "-t", GRACE]);
         let script = REMOVAL.replace("PROJECT", &self.name);
-        let otherwise = ["/bin/sh", "-c", &script].map(OsString::from);
-        Guard::start(&down, &otherwise, shown)
-            .map_err(|source| ComposeError::System { what: "starting a guard".into(), source })
+        let otherwise = ["/bin/sh", "-c", &script].map(OsString::from).to_vec();
+        let duty = Duty { undo: down, otherwise, attempts: 2, within: LONGEST_REMOVAL };
+        let guard = Guard::start(shown).and_then(|guard| guard.entrust(duty).map(|()| guard));
+        guard.map_err(|source| ComposeError::System { what: "starting a guard".into(), source })
     }
 
     /// The command of Compose, as users type it.
@@ -158,6 +160,8 @@ fn unique(like: &str) -> String {
 /// Seconds between SIGTERM and SIGKILL for containers when the project is removed. In an orderly
 /// end, `compose up` has already stopped them, with their own grace periods.
 const GRACE: &str = "3";
+/// The longest time that the removal of a project may take.
+const LONGEST_REMOVAL: Duration = Duration::from_secs(120);
 /// Maximum number of characters of a project's name that come from the user.
 const MOST_LIKE: usize = 20;
 /// Removes a project without Compose, for example after its file was deleted.

@@ -4,17 +4,19 @@
 //! the pause container of a pod in Kubernetes. The engine gives this container no network; Weir
 //! gives it the interface of the host. The host's own container then joins this network, so that
 //! its program finds the network complete from its first instruction. Every container and image has
-//! the label of the lab. The sweeper ([`weir_linux::helper::Sweeper`]) removes everything with this
-//! label in the end, even after `kill -9`.
+//! the label of the lab. A guard ([`weir_linux::helper::Guard`]) removes everything with this label
+//! in the end, even after `kill -9`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
-use weir_linux::helper::Sweeper;
+use weir_linux::helper::{Duty, Guard};
 use weir_linux::netns::NetNs;
 use weir_sim::scenario::{EngineName, HostProgram, Root, Words};
 
@@ -145,8 +147,10 @@ pub(crate) struct Containers {
     images: BTreeMap<&'static str, String>,
     /// The host's containers, by node.
     hosts: BTreeMap<usize, Container>,
-    /// The last field: it removes the containers when it is dropped.
-    sweeper: Option<Sweeper>,
+    /// Removes the containers.
+    guard: Option<Guard>,
+    /// Whether no command of the engine will be running when this is dropped.
+    is_settled: bool,
 }
 
 /// The containers of a host.
@@ -167,7 +171,8 @@ impl Containers {
             label: format!("{LABEL}={}-{}", plain(lab), std::process::id()),
             images: BTreeMap::new(),
             hosts: BTreeMap::new(),
-            sweeper: None,
+            guard: None,
+            is_settled: true,
         }
     }
 
@@ -217,9 +222,9 @@ impl Containers {
         listed.split([',', '\n']).any(|name| name.trim() == container.name)
     }
 
-    /// Makes the sweeper repeat its work, because the engine may still be creating containers.
-    pub(crate) fn sweep_repeatedly(&mut self) {
-        self.sweeper.iter_mut().for_each(Sweeper::repeat);
+    /// Makes the guard repeat its work, because the engine may still be creating containers.
+    pub(crate) fn remove_repeatedly(&mut self) {
+        self.is_settled = false;
     }
 
     /// The image of the networks' containers. Creates it if necessary.
@@ -229,13 +234,17 @@ impl Containers {
             return Ok(image.clone());
         }
         let pause = pause().ok_or(EngineError::Processor)?;
-        let start = |source| EngineError::Start { what: "the sweeper", source };
-        // The sweeper is ready before the first change of the engine.
-        let sweeper = match &self.sweeper {
-            Some(sweeper) => sweeper,
-            None => self.sweeper.insert(Sweeper::start().map_err(start)?),
+        let start = |source| EngineError::Start { what: "a guard", source };
+        // The guard is ready before the first change of the engine.
+        let guard = match &self.guard {
+            Some(guard) => guard,
+            None => self.guard.insert(Guard::start(false).map_err(start)?),
         };
-        sweeper.entrust(name, &self.label).map_err(start)?;
+        let script = REMOVAL.replace("ENGINE", name).replace("LABEL", &self.label);
+        let undo = ["/bin/sh", "-c", &script].map(OsString::from).to_vec();
+        let otherwise = Vec::new();
+        let duty = Duty { undo, otherwise, attempts: 3, within: LONGEST_REMOVAL };
+        guard.entrust(duty).map_err(start)?;
         let changes = [r#"ENTRYPOINT ["/pause"]"#.to_owned(), format!("LABEL {}", self.label)];
         let words = ["import", "--change", &changes[0], "--change", &changes[1], "-"];
         let answer = call_with(engine, &words, &archive("pause", &pause))?;
@@ -272,6 +281,17 @@ impl Containers {
         all.push(image.clone());
         all.extend(program.command.iter().flat_map(Words::to_execute));
         all
+    }
+}
+
+impl Drop for Containers {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take()
+            && self.is_settled
+        {
+            // If the removal fails, the user finds the containers by their label.
+            guard.finish();
+        }
     }
 }
 
@@ -368,6 +388,18 @@ fn archive(name: &str, content: &[u8]) -> Vec<u8> {
     archive
 }
 
+/// Removes the containers of a lab, then its images. The label has no character that is special to
+/// the shell.
+const REMOVAL: &str = "\
+    f=label=LABEL failed=0
+    c=$(ENGINE ps -aq --no-trunc --filter $f) || failed=1
+    [ -z \"$c\" ] || ENGINE rm -f -v $c || failed=1
+    i=$(ENGINE images -q --no-trunc --filter $f) || failed=1
+    [ -z \"$i\" ] || ENGINE rmi -f $i || failed=1
+    exit $failed";
+/// The longest time that the removal may take: an engine that does not answer must not keep this
+/// process from ending.
+const LONGEST_REMOVAL: Duration = Duration::from_secs(15);
 /// The label of all containers and images of labs.
 const LABEL: &str = "weir.lab";
 /// Bytes of a block in a tar archive.

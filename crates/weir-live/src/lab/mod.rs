@@ -426,7 +426,7 @@ impl Lab {
     }
 
     /// Waits until the engine lists the containers of the commands that still run, so that the
-    /// sweeper finds these containers: an engine completes a creation that it has begun even if
+    /// guard finds these containers: an engine completes a creation that it has begun even if
     /// its command is killed. Must be called before the commands are asked to end.
     pub(crate) fn settle(&mut self, session: &mut LiveSession<Network>, signals: &Signals) {
         let pending = |node: &Node| match (&node.state, &node.container) {
@@ -442,7 +442,7 @@ impl Lab {
                 return;
             }
             if Instant::now() >= deadline {
-                break self.containers.sweep_repeatedly();
+                break self.containers.remove_repeatedly();
             }
             match session.wait_until(signals, Some(Instant::now() + OWN_INTERVAL)) {
                 Ok(Happened::Ended(id, code)) => {
