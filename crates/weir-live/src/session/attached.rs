@@ -10,16 +10,15 @@ use weir_attach::{
     AttachError, Attachment, Heartbeat, Selection, Site, Starting, Target, interfaces,
 };
 use weir_core::Nanos;
-use weir_linux::clock;
 use weir_linux::helper::Guard;
-use weir_linux::live::{Gso, LaneConfig};
 use weir_linux::port::{AbsentPort, AnyPort};
 use weir_linux::process::Stopper;
 use weir_linux::topology::{End, Note, SetupError};
 use weir_rules::LinkSpec;
 
-use super::config::{Emulation, Lanes, Link, NamedLink};
+use super::config::{Emulation, Lanes, Link};
 use super::control::Control;
+use super::site;
 use super::surroundings::{Place, Surroundings, private};
 
 /// The configuration of an attachment.
@@ -101,8 +100,8 @@ impl AttachSetup {
             }
         }
         let count = found.iter().map(|(_, _, names)| names.len()).sum();
-        if count > MOST_INTERFACES {
-            return Err(AttachError::TooMany { count, most: MOST_INTERFACES });
+        if count > MAX_INTERFACES {
+            return Err(AttachError::TooMany { count, most: MAX_INTERFACES });
         }
         allow_files(count)?;
         let mut attached = Attached::new(self)?;
@@ -126,8 +125,8 @@ impl AttachSetup {
     /// There are too many interfaces, or too few descriptors.
     pub fn await_all(self, awaited: Vec<Awaited>) -> Result<Attached, AttachError> {
         let count = awaited.len();
-        if count > MOST_INTERFACES {
-            return Err(AttachError::TooMany { count, most: MOST_INTERFACES });
+        if count > MAX_INTERFACES {
+            return Err(AttachError::TooMany { count, most: MAX_INTERFACES });
         }
         allow_files(count)?;
         let mut attached = Attached::new(self)?;
@@ -136,7 +135,7 @@ impl AttachSetup {
                 let absent = AbsentPort::new(&slot.interface).map_err(io::Error::from)?;
                 attached.ports.push(AnyPort::Absent(absent));
             }
-            attached.add_ends(&slot.label, &slot.interface);
+            attached.ends.extend(site::ends(&slot.label, &slot.interface));
             attached.slots.push(Slot {
                 target: slot.target,
                 site: slot.container,
@@ -172,30 +171,11 @@ impl Attached {
     #[must_use]
     pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
         let mut lanes = Lanes::default();
-        for (index, slot) in self.slots.iter().enumerate() {
-            let of = |name: &str| match self.slots.len() {
-                1 => name.to_owned(),
-                _ => format!("{}.{name}", slot.label),
-            };
-            let (target, network) = (2 * index, 2 * index + 1);
-            for (name, spec, from, to) in
-                [("up", up, target, network), ("down", down, network, target)]
-            {
-                let id = lanes.links.len() as u16 + 1;
-                lanes.lanes.push(LaneConfig {
-                    name: of(name),
-                    from,
-                    to,
-                    pipe: id,
-                    passes: Vec::new(),
-                    gso: match spec.gso {
-                        weir_rules::Gso::Split => Gso::Split,
-                        weir_rules::Gso::Whole => Gso::Whole,
-                    },
-                });
-                let link = Link::new(of(name), spec.clone());
-                lanes.links.push(NamedLink { link, id, scheduler: None, ends: Default::default() });
-            }
+        for slot in &self.slots {
+            site::add_links(&mut lanes, up, down, |direction, spec| match self.slots.len() {
+                1 => Link::new(direction, spec),
+                _ => Link::new(format!("{}.{direction}", slot.label), spec),
+            });
         }
         Emulation::Lanes(lanes)
     }
@@ -225,7 +205,7 @@ impl Attached {
     ) -> Result<(), AttachError> {
         let (attachment, ports) = Attachment::open(site, interface, &self.selected(site))?;
         self.ports.extend(ports);
-        self.add_ends(&label, interface);
+        self.ends.extend(site::ends(&label, interface));
         self.slots.push(Slot {
             target,
             site: site.name().to_owned(),
@@ -239,17 +219,6 @@ impl Attached {
             late: 0,
         });
         Ok(())
-    }
-
-    fn add_ends(&mut self, label: &str, interface: &str) {
-        for name in [label, "network"] {
-            self.ends.push(End {
-                name: name.to_owned(),
-                interface: interface.to_owned(),
-                ipv4: None,
-                ipv6: None,
-            });
-        }
     }
 
     fn selected(&self, site: &Site) -> Selection {
@@ -347,9 +316,7 @@ impl Attached {
     /// Keeps the redirections in force if the loop answers.
     fn beat(&self, control: &Control) {
         if control.counters().is_ok() {
-            let until = Nanos(clock::now().0 + ALIVE.0);
-            let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
-            beats.iter().for_each(|beat| beat.beat(until));
+            site::beat(&*self.beats.lock().unwrap_or_else(PoisonError::into_inner), ALIVE);
         }
     }
 
@@ -514,7 +481,7 @@ impl private::Sealed for Attached {}
 
 /// Maximum number of interfaces of one session. Each interface needs two links of the engine, and
 /// some descriptors.
-const MOST_INTERFACES: usize = 1000;
+const MAX_INTERFACES: usize = 1000;
 /// The open files for each attached interface (six programs, two TAP devices with three files each,
 /// the namespace, its owner and two netlink sockets), and for the rest of the process.
 const FILES_EACH: u64 = 17;

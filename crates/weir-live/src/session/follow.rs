@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_core::Nanos;
-use weir_linux::clock;
 use weir_linux::helper::Guard;
 use weir_linux::process::{Job, JobEvent, Signals};
 use weir_linux::topology::{self, Happened};
@@ -15,6 +13,7 @@ use weir_linux::topology::{self, Happened};
 use super::LiveSession;
 use super::attached::{ALIVE, Attached, Beats};
 use super::control::Control;
+use super::site;
 
 /// What ended [`LiveSession::follow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,9 +157,7 @@ fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
         let turns = control.engine().turns();
         if turns != last {
             last = turns;
-            let until = Nanos(clock::now().0 + ALIVE.0);
-            let beats = beats.lock().unwrap_or_else(PoisonError::into_inner);
-            beats.iter().for_each(|beat| beat.beat(until));
+            site::beat(&*beats.lock().unwrap_or_else(PoisonError::into_inner), ALIVE);
         }
         std::thread::sleep(BEAT_EVERY);
     }

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use weir_attach::{AttachError, Attachment, Selection, Site, interfaces};
 use weir_core::Nanos;
-use weir_linux::clock;
-use weir_linux::live::{Gso, LaneConfig};
 use weir_linux::port::AnyPort;
 use weir_linux::process::Stopper;
 use weir_linux::topology::{End, Note, SetupError};
 use weir_rules::LinkSpec;
 
 use super::LiveSession;
-use super::config::{Emulation, Lanes, Link, NamedLink};
+use super::config::{Emulation, Lanes, Link};
+use super::site;
 use super::surroundings::{Place, Surroundings, private};
 
 /// A site whose interfaces are redirected. Dropping this restores its direct traffic.
@@ -52,8 +51,8 @@ impl HeldSite {
     /// The site cannot be attached; its traffic is then as before.
     pub fn open(site: Site, name: &str) -> Result<HeldSite, AttachError> {
         let names = interfaces(&site, &[])?;
-        if names.len() > MOST_INTERFACES {
-            return Err(AttachError::TooMany { count: names.len(), most: MOST_INTERFACES });
+        if names.len() > MAX_INTERFACES {
+            return Err(AttachError::TooMany { count: names.len(), most: MAX_INTERFACES });
         }
         let mut held = HeldSite {
             site: Arc::new(site),
@@ -69,14 +68,7 @@ impl HeldSite {
             let selection = Selection { owner: held.site.owner(), ..Selection::default() };
             let (attachment, ports) = Attachment::open(&held.site, &interface, &selection)?;
             let label = if is_only { name.to_owned() } else { format!("{name}/{interface}") };
-            for end in [&*label, "network"] {
-                held.ends.push(End {
-                    name: end.to_owned(),
-                    interface: interface.clone(),
-                    ipv4: None,
-                    ipv6: None,
-                });
-            }
+            held.ends.extend(site::ends(&label, &interface));
             held.ports.extend(ports);
             held.labels.push(label);
             held.attachments.push((interface, attachment));
@@ -89,33 +81,16 @@ impl HeldSite {
     #[must_use]
     pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
         let mut lanes = Lanes::default();
-        for (index, label) in self.labels.iter().enumerate() {
-            let (target, network) = (2 * index, 2 * index + 1);
-            for (name, spec, from, to) in
-                [("up", up, target, network), ("down", down, network, target)]
-            {
-                let (name, id) = (format!("{label}.{name}"), lanes.links.len() as u16 + 1);
-                lanes.lanes.push(LaneConfig {
-                    name: name.clone(),
-                    from,
-                    to,
-                    pipe: id,
-                    passes: Vec::new(),
-                    gso: match spec.gso {
-                        weir_rules::Gso::Split => Gso::Split,
-                        weir_rules::Gso::Whole => Gso::Whole,
-                    },
-                });
-                let link = Link::new(name, spec.clone()).direction_of(label);
-                lanes.links.push(NamedLink { link, id, scheduler: None, ends: Default::default() });
-            }
+        for label in &self.labels {
+            site::add_links(&mut lanes, up, down, |direction, spec| {
+                Link::new(format!("{label}.{direction}"), spec).direction_of(label)
+            });
         }
         Emulation::Lanes(lanes)
     }
 
     fn beat(&self) {
-        let until = Nanos(clock::now().0 + ALIVE.0);
-        self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().beat(until));
+        site::beat(self.attachments.iter().map(|(_, attachment)| attachment.heartbeat()), ALIVE);
     }
 
     fn release(&self) {
@@ -231,7 +206,7 @@ impl private::Sealed for HeldSite {}
 
 /// Maximum number of interfaces of a site. The bound keeps a container that may create interfaces
 /// from exhausting the machine.
-const MOST_INTERFACES: usize = 16;
+const MAX_INTERFACES: usize = 16;
 /// The interval at which the thread checks whether the site still exists.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Every how many checks the thread also looks for new interfaces.

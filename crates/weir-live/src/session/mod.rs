@@ -12,6 +12,7 @@ pub(crate) mod follow;
 pub(crate) mod held;
 mod results;
 mod running;
+mod site;
 mod state;
 mod surroundings;
 mod warnings;
