@@ -187,19 +187,9 @@ fn missing_tools(lab: &Lab) {
     assert!(done.code == 0 && !done.stderr.contains("nftables"), "{done:?}");
 }
 
-/// Runs a command as on a kernel without nftables: it gets no netlink socket of netfilter.
-const WITHOUT_NFTABLES: &str = "
-import ctypes, os, platform, struct, sys
-socket, refused, allowed = {'x86_64': 41}.get(platform.machine(), 198), 0x5005d, 0x7fff0000
-code = [(32, 0, 0, 0), (21, 0, 3, socket), (32, 0, 0, 32), (21, 0, 1, 12)]
-code += [(6, 0, 0, refused), (6, 0, 0, allowed)]
-steps = b''.join(struct.pack('HBBI', *step) for step in code)
-code = ctypes.create_string_buffer(steps)
-program = ctypes.create_string_buffer(struct.pack('H6xQ', 6, ctypes.addressof(code)))
-libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
-os.execvp(sys.argv[1], sys.argv[1:])
-";
+/// A Python program that runs a command as on a kernel without nftables.
+const WITHOUT_NFTABLES: &str =
+    include_str!("../../../weir-linux/tests/topology_net/without_nftables.py");
 
 fn no_user_namespaces(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);

@@ -155,13 +155,7 @@ impl Nftables {
         self.socket.send(table.messages.bytes(), 0)?;
         // The kernel acknowledges or refuses each message between the first and the last one. It
         // may also refuse the whole, in the name of the first.
-        loop {
-            let (datagram, _) = self.socket.recv_from_full()?;
-            refusal(&datagram)?;
-            if answers(&datagram).any(|(sequence, _)| sequence >= last) {
-                return Ok(());
-            }
-        }
+        self.receive(|sequence, _| sequence >= last)
     }
 
     /// The chains of all tables that drop packets which no rule accepts, where packets are
@@ -175,19 +169,27 @@ impl Nftables {
         request.add(head, &Attributes::default());
         self.socket.send(request.bytes(), 0)?;
         let mut chains = Vec::new();
+        self.receive(|_, answer| {
+            match answer {
+                Answer::Object { kind, family, attributes } if kind == SUBSYSTEM | NEW_CHAIN => {
+                    chains.extend(dropping_chain(family, attributes));
+                }
+                Answer::Done => return true,
+                _ => {}
+            }
+            false
+        })?;
+        Ok(chains)
+    }
+
+    /// Receives answers until `is_last`, which gets each of them with its sequence number, accepts
+    /// one as the last. A refusal of any request is the error.
+    fn receive(&mut self, mut is_last: impl FnMut(u32, Answer<'_>) -> bool) -> io::Result<()> {
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
             refusal(&datagram)?;
-            for (_, answer) in answers(&datagram) {
-                match answer {
-                    Answer::Object { kind, family, attributes }
-                        if kind == SUBSYSTEM | NEW_CHAIN =>
-                    {
-                        chains.extend(dropping_chain(family, attributes));
-                    }
-                    Answer::Done => return Ok(chains),
-                    _ => {}
-                }
+            if answers(&datagram).any(|(sequence, answer)| is_last(sequence, answer)) {
+                return Ok(());
             }
         }
     }
