@@ -71,8 +71,8 @@ impl Plan {
         if let Some(path) = &args.plan {
             written.extend(lines_of(path)?);
         }
-        if written.len() > MOST_STEPS {
-            return Err(Failure::new(USAGE, format!("a plan has at most {MOST_STEPS} steps")));
+        if written.len() > MAX_STEPS {
+            return Err(Failure::new(USAGE, format!("a plan has at most {MAX_STEPS} steps")));
         }
         let step = |(place, time, action): (String, String, String)| {
             Step::new(place, &time, &action, links)
@@ -177,7 +177,7 @@ fn lines_of(path: &Path) -> Result<Vec<(String, String, String)>, Failure> {
         }
         let (time, action) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         lines.push((format!("{name}:{number}"), time.to_owned(), action.to_owned()));
-        if lines.len() > MOST_STEPS {
+        if lines.len() > MAX_STEPS {
             break;
         }
     }
@@ -245,7 +245,7 @@ fn remark(step: &Step, diagnostics: &Diagnostics) {
 }
 
 /// Maximum number of steps of a plan.
-const MOST_STEPS: usize = 10_000;
+const MAX_STEPS: usize = 10_000;
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@
 //! row that contains only a time only ends the period.
 
 use weir_core::config::Capacity;
-use weir_core::link::{LEAST_STEP, Schedule, ScheduleError, Step, Trace, TraceError};
+use weir_core::link::{MIN_STEP, Schedule, ScheduleError, Step, Trace, TraceError};
 use weir_core::units::{Nanos, Rate};
 
 use crate::decimal::Decimal;
@@ -89,15 +89,14 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
                 .label("not later than the row before")
                 .into());
         }
-        if let Some((before, _)) =
-            rows.last().filter(|(before, _)| row.0.since(*before) < LEAST_STEP)
+        if let Some((before, _)) = rows.last().filter(|(before, _)| row.0.since(*before) < MIN_STEP)
         {
             return Err(file
                 .error(line.trim(), "the rows are too close")
                 .label(format!("only {} ns after the row before", row.0.since(*before).0))
                 .help(format!(
                     "rows are at least {} apart; leave out rows, or merge them into their mean",
-                    quantity::write_time(LEAST_STEP)
+                    quantity::write_time(MIN_STEP)
                 ))
                 .into());
         }

@@ -22,7 +22,7 @@ pub(crate) struct LiveArgs {
         long,
         value_name = "N",
         default_value_t = 1,
-        value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS),
+        value_parser = clap::value_parser!(u32).range(1..=MAX_RUNS),
         help_heading = "Scenario"
     )]
     pub(crate) runs: u32,
@@ -90,7 +90,7 @@ pub(crate) struct LiveArgs {
 }
 
 /// Maximum number of runs. 1380 runs of a minute take 23 hours.
-const MOST_RUNS: i64 = 1_380;
+const MAX_RUNS: i64 = 1_380;
 const EXAMPLES: &str = "Examples:
   weir live two-hosts.toml
   weir live busy-line.toml --runs 5

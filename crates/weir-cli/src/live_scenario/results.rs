@@ -105,7 +105,7 @@ fn show(name: &str, text: &[u8]) {
 
 /// The last lines of a log, for a terminal; the directory of `--out` has the whole log.
 fn last_part(text: &[u8]) -> &[u8] {
-    let from = text.len().saturating_sub(MOST_SHOWN);
+    let from = text.len().saturating_sub(MAX_SHOWN);
     let cut = &text[from..];
     match cut.iter().position(|&byte| byte == b'\n') {
         Some(end) if from > 0 => &cut[end + 1..],
@@ -176,4 +176,4 @@ fn parent(path: &Path) -> PathBuf {
 }
 
 /// Maximum number of bytes of a log that are shown without --out.
-const MOST_SHOWN: usize = 4096;
+const MAX_SHOWN: usize = 4096;

@@ -136,7 +136,7 @@ impl Config {
 fn rate(text: &str) -> Result<Rate, Failure> {
     let bps = weir_rules::quantity::rate(text)
         .map_err(|error| usage("--link-rate", format!("`{text}`: {error}; for example 1Gbit/s")))?;
-    bps.filter(|rate| rate.bps() >= LEAST_RATE)
+    bps.filter(|rate| rate.bps() >= MIN_RATE)
         .ok_or_else(|| usage("--link-rate", format!("`{text}`: at least 1Mbit/s is needed")))
 }
 
@@ -319,5 +319,5 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
 }
 
 /// Minimum rate of the link in bit/s. At a lower rate, a run would exceed the range of the clock.
-const LEAST_RATE: u64 = 1_000_000;
+const MIN_RATE: u64 = 1_000_000;
 const MAX_PAIRS: u64 = 10_000_000_000;

@@ -84,7 +84,7 @@ impl Options {
     /// The link: the settings of the command line, and those of the recording for all others.
     fn link(&self, head: &Head, path: &Path) -> Result<Link, Fault> {
         let kernel = &head.discipline;
-        let rate = self.rate.or(kernel.rate_bps.filter(|rate| *rate >= LEAST_RATE));
+        let rate = self.rate.or(kernel.rate_bps.filter(|rate| *rate >= MIN_RATE));
         let rate = rate.ok_or_else(|| {
             let reason = format!(
                 "{} does not say which rate the link had: the discipline of {} was {}, and only \
@@ -132,7 +132,7 @@ fn parse_rate(text: &str) -> Result<u64, Failure> {
     let wrong = |reason: String| usage("--rate", format!("`{text}`: {reason}; such as 20Mbit/s"));
     let rate = quantity::rate(text).map_err(|error| wrong(error.to_string()))?;
     rate.map(|rate| rate.bps())
-        .filter(|rate| *rate >= LEAST_RATE)
+        .filter(|rate| *rate >= MIN_RATE)
         .ok_or_else(|| wrong("at least 1kbit/s is needed".to_owned()))
 }
 
@@ -142,7 +142,7 @@ fn parse_limit(text: &str) -> Result<QueueLimit, Failure> {
         usage("--limit", format!("`{text}`: {reason}; such as 100 (packets) or 64KB"))
     };
     let limit = if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        quantity::count(text, MOST_PACKETS).map(QueueLimit::Packets)
+        quantity::count(text, MAX_PACKETS).map(QueueLimit::Packets)
     } else {
         quantity::size(text).map(QueueLimit::Bytes)
     };
@@ -206,6 +206,6 @@ fn cells(row: &Row) -> Vec<String> {
 const DEFAULT_SCHEDULERS: &str = "fifo,fq_codel,cake";
 /// The limit of a queue in packets if the recording has none: the default of the kernel's devices.
 const DEFAULT_LIMIT: u32 = 1000;
-const MOST_PACKETS: u32 = 1_000_000;
+const MAX_PACKETS: u32 = 1_000_000;
 /// Minimum rate of the link in bit/s. At a lower rate, a packet takes longer than a recording.
-const LEAST_RATE: u64 = 1000;
+const MIN_RATE: u64 = 1000;

@@ -22,7 +22,7 @@ pub(super) struct Checks {
 
 /// Starts the thread. Without `engine` there are no workers, and the daemon counts as alive.
 pub(super) fn start(engine: Option<LiveHandle>) -> io::Result<Checks> {
-    let pause = sd_notify::watchdog_enabled().unwrap_or(USUAL_PERIOD) / PAUSES;
+    let pause = sd_notify::watchdog_enabled().unwrap_or(DEFAULT_PERIOD) / PAUSES;
     let ending = Arc::<AtomicBool>::default();
     let checks = Checks { ending: Arc::clone(&ending) };
     std::thread::Builder::new()
@@ -71,7 +71,7 @@ impl Drop for Checks {
 
 /// The period of the checks if the service manager requests no reports. The checks then only print
 /// messages.
-const USUAL_PERIOD: Duration = Duration::from_secs(10);
+const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 /// Number of pauses in a period. A worker that hangs is reported after [`CHECKS`] checks, which
 /// take about half a period.
 const PAUSES: u32 = 2 * CHECKS;

@@ -39,7 +39,7 @@ fn switches(outcomes: &[Outcome]) -> String {
         return String::new();
     }
     let mut table = Table::new(["flow", "in switches mean", "p50", "p99", "p99.9", "max"]);
-    for runs in all.iter().take(MOST_ROWS) {
+    for runs in all.iter().take(MAX_ROWS) {
         let time = merged(runs, |flow: &FlowOutcome| &flow.switches_ns);
         let at = |q: f64| duration(time.quantile(q) as f64);
         table.add_row(vec![
@@ -97,7 +97,7 @@ fn flows(outcomes: &[Outcome]) -> String {
     }
     let mut table =
         Table::new(["flow", "kind", "goodput", "delay mean", "p50", "p99", "sent", "lost"]);
-    for runs in all.iter().take(MOST_ROWS) {
+    for runs in all.iter().take(MAX_ROWS) {
         let delay = merged(runs, |flow: &FlowOutcome| &flow.delay_ns);
         let time = |ns: u64| if delay.count == 0 { "-".to_owned() } else { duration(ns as f64) };
         let [sent, lost] = [|flow: &FlowOutcome| flow.sent, |flow: &FlowOutcome| flow.lost]
@@ -131,7 +131,7 @@ fn links(outcomes: &[Outcome]) -> String {
     let mut table =
         Table::new(["link", "rate", "used", "queued mean", "p99", "packets", "dropped", "marked"]);
     let mut reasons = String::new();
-    for runs in all.iter().take(MOST_ROWS) {
+    for runs in all.iter().take(MAX_ROWS) {
         let queue = merged(runs, |link: &LinkOutcome| &link.queue_ns);
         let used = Estimate::of(
             &runs
@@ -164,8 +164,8 @@ fn links(outcomes: &[Outcome]) -> String {
 
 /// A note that states how many rows a table omits.
 fn omitted(rows: usize) -> String {
-    if rows > MOST_ROWS {
-        format!("  and {} more; --json has all\n", count((rows - MOST_ROWS) as u64))
+    if rows > MAX_ROWS {
+        format!("  and {} more; --json has all\n", count((rows - MAX_ROWS) as u64))
     } else {
         String::new()
     }
@@ -212,4 +212,4 @@ fn reasons_of(
 }
 
 /// Maximum number of rows in a table.
-const MOST_ROWS: usize = 40;
+const MAX_ROWS: usize = 40;

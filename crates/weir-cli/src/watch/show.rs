@@ -121,13 +121,13 @@ fn per_second(readings: u64, seconds: f64) -> String {
 /// A table with a line for each queue.
 fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let queues = tally.queues();
-    let shown: Vec<&Measured> = if queues.len() <= MOST_ROWS {
+    let shown: Vec<&Measured> = if queues.len() <= MAX_ROWS {
         queues.iter().collect()
     } else {
         // Keep the longest queues, in their original order.
         let mut by_length: Vec<&Measured> = queues.iter().collect();
         by_length.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
-        by_length.truncate(MOST_ROWS);
+        by_length.truncate(MAX_ROWS);
         by_length.sort_by_key(|queue| queue.id);
         by_length
     };
@@ -183,7 +183,7 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
 }
 
 /// Maximum number of rows in the table.
-const MOST_ROWS: usize = 40;
+const MAX_ROWS: usize = 40;
 /// Maximum number of remarks that are printed.
 const REMARKS: usize = 20;
 
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn of_many_queues_the_longest_are_shown_in_their_order() {
         let text = table(&tally(100), None);
-        assert_eq!(text.lines().count(), MOST_ROWS + 2, "{text}");
+        assert_eq!(text.lines().count(), MAX_ROWS + 2, "{text}");
         assert!(text.contains("eth0 tbf 64:") && !text.contains("eth0 tbf 1: "), "{text}");
         assert!(text.lines().last().expect("a line").contains("60 queues more"), "{text}");
     }

@@ -18,7 +18,7 @@ pub(crate) struct Pauses {
 impl Pauses {
     /// Whether packets were delayed so much that a measurement can fail.
     pub(crate) fn matter(&self) -> bool {
-        self.longest > LONGEST || self.stolen > MOST_STOLEN
+        self.longest > LONGEST || self.stolen > MAX_STOLEN
     }
 }
 
@@ -90,4 +90,4 @@ impl Ticks {
 const STEP: Duration = Duration::from_millis(2);
 /// A queue of 100 packets at 20 Mbit/s lasts 60 ms: a longer pause changes rates and losses.
 const LONGEST: Duration = Duration::from_millis(50);
-const MOST_STOLEN: f64 = 3.0;
+const MAX_STOLEN: f64 = 3.0;

@@ -80,7 +80,7 @@ impl Aqm for HeadDrop {
             (self.owed, self.alive_bytes) = (0, 0);
             self.alive.clear();
         }
-        if self.owed as usize > self.alive.len().max(MOST_OWED) {
+        if self.owed as usize > self.alive.len().max(MAX_OWED) {
             return if self.fits(packet.len) {
                 self.admit(packet.len)
             } else {
@@ -117,7 +117,7 @@ impl HeadDrop {
 }
 
 /// A queue with a smaller limit may hold this many packets that will be dropped.
-const MOST_OWED: usize = 64;
+const MAX_OWED: usize = 64;
 
 pub(super) const ROW: Row = Row {
     name: "headdrop",

@@ -116,7 +116,7 @@ impl Aqm for Pi2 {
     #[inline]
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         self.catch_up(now);
-        if queue.full || queue.bytes < LEAST_BYTES || self.controller.p == 0 {
+        if queue.full || queue.bytes < MIN_BYTES || self.controller.p == 0 {
             return Verdict::Pass;
         }
         let ecn = packet.header.ecn;
@@ -173,7 +173,7 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
 }
 
 /// While fewer bytes than two packets of 1500 bytes wait, no packet is dropped or marked.
-pub(crate) const LEAST_BYTES: u64 = 3000;
+pub(crate) const MIN_BYTES: u64 = 3000;
 
 pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");
 pub(crate) const TUPDATE: Time =

@@ -212,10 +212,10 @@ impl Law {
         if self.derand {
             // Linux's sum wraps too.
             state.sum = if p == 0 { 0 } else { state.sum.wrapping_add(p) };
-            if state.sum < LEAST_SUM {
+            if state.sum < MIN_SUM {
                 return false;
             }
-            if state.sum >= MOST_SUM {
+            if state.sum >= MAX_SUM {
                 return true;
             }
         }
@@ -457,8 +457,8 @@ const FIFTH: u64 = ONE / 5;
 /// 2 %.
 const FIFTIETH: i128 = (ONE / 50) as i128;
 /// The draw decides while the sum is between 0.85 and 8.5.
-const LEAST_SUM: u64 = ONE / 20 * 17;
-const MOST_SUM: u64 = ONE / 2 * 17;
+const MIN_SUM: u64 = ONE / 20 * 17;
+const MAX_SUM: u64 = ONE / 2 * 17;
 /// The delay in ns above which Linux raises the probability faster.
 const LONG: i128 = 250_000_000;
 

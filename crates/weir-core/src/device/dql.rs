@@ -38,7 +38,7 @@ use crate::units::Nanos;
 pub struct DqlConfig {
     /// Least limit in bytes.
     pub least: u32,
-    /// Greatest limit in bytes, at most [`DQL_MOST`].
+    /// Greatest limit in bytes, at most [`DQL_MAX`].
     pub most: u32,
     /// Time for which slack must persist before the limit decreases by it.
     pub hold: Nanos,
@@ -46,7 +46,7 @@ pub struct DqlConfig {
 
 impl Default for DqlConfig {
     fn default() -> Self {
-        Self { least: 0, most: DQL_MOST, hold: DQL_HOLD }
+        Self { least: 0, most: DQL_MAX, hold: DQL_HOLD }
     }
 }
 
@@ -180,7 +180,7 @@ fn excess(a: u32, b: u32) -> u32 {
 }
 
 /// Linux's greatest limit: half of the 32-bit range, less a margin for one object.
-pub const DQL_MOST: u32 = 1_879_048_192;
+pub const DQL_MAX: u32 = 1_879_048_192;
 /// Linux's hold time.
 const DQL_HOLD: Nanos = Nanos::from_secs(1);
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_first_object_exceeds_a_limit_of_zero_and_its_completion_raises_the_limit() {
-        let mut dql = with(0, DQL_MOST);
+        let mut dql = with(0, DQL_MAX);
         assert_eq!(fill(&mut dql, MTU), 1);
         assert_eq!((dql.avail(), dql.limit()), (-1500, 0));
         dql.completed(Nanos(1), MTU);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_kept_no_packet_out_of_a_dry_ring_does_not_grow() {
-        let mut dql = with(10_000, DQL_MOST);
+        let mut dql = with(10_000, DQL_MAX);
         dql.queued(MTU);
         dql.completed(Nanos(1), MTU);
         assert_eq!(dql.limit(), 10_000, "the limit kept no packet out");
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_kept_packets_out_of_a_dry_ring_grows_by_the_bytes_of_the_interval() {
-        let mut dql = with(0, DQL_MOST);
+        let mut dql = with(0, DQL_MAX);
         fill(&mut dql, MTU);
         dql.completed(Nanos(1), MTU);
         // The limit is 1500 bytes: one object within it, and one above it.
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_limit_also_grows_by_the_excess_over_it_at_the_previous_completion() {
-        let mut dql = with(3000, DQL_MOST);
+        let mut dql = with(3000, DQL_MAX);
         assert_eq!(fill(&mut dql, MTU), 3);
         dql.completed(Nanos(1), MTU);
         assert_eq!(
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn slack_reduces_the_limit_only_after_the_hold_time() {
-        let mut dql = with(0, DQL_MOST);
+        let mut dql = with(0, DQL_MAX);
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);
         assert_eq!(dql.limit(), 60_000);
@@ -279,8 +279,7 @@ mod tests {
     #[test]
     fn the_part_of_the_last_object_below_the_limit_is_slack() {
         // Twice the bytes of an interval exceed the limit, so only the last object has slack.
-        let mut dql =
-            Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MOST, hold: Nanos(10) });
+        let mut dql = Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MAX, hold: Nanos(10) });
         fill(&mut dql, 2000);
         dql.completed(Nanos(0), 2000);
         assert_eq!(dql.limit(), 2000);
@@ -295,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_least_slack_of_the_hold_time_counts() {
-        let mut dql = with(0, DQL_MOST);
+        let mut dql = with(0, DQL_MAX);
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);
         for packets in [1, 1, 20, 1] {
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn bounds_change_under_traffic() {
-        let mut dql = with(0, DQL_MOST);
+        let mut dql = with(0, DQL_MAX);
         fill(&mut dql, MTU);
         dql.configure(DqlConfig { least: 10_000, most: 10_000, ..DqlConfig::default() });
         assert_eq!((dql.limit(), dql.avail()), (10_000, 8_500));
@@ -349,8 +348,8 @@ mod tests {
                 1..200,
             ),
         ) {
-            let mut plain = with(0, DQL_MOST);
-            let mut moved = with(0, DQL_MOST);
+            let mut plain = with(0, DQL_MAX);
+            let mut moved = with(0, DQL_MAX);
             for count in [
                 &mut moved.num_queued,
                 &mut moved.num_completed,

@@ -60,7 +60,7 @@ use crate::packet::{Packet, PacketId, PacketList, Pool};
 use crate::units::Nanos;
 
 pub use config::{Completion, DEFAULT_RING, DeviceConfig, Done, StageConfig};
-pub use dql::{DQL_MOST, Dql, DqlConfig};
+pub use dql::{DQL_MAX, Dql, DqlConfig};
 pub use weir_measure::stats::DeviceStats;
 
 /// A running device. The link takes the next packet whenever the wire is free ([`Device::read`]),

@@ -389,7 +389,7 @@ impl Emulator {
     fn chain_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
         let (mut chain, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;
-        while chain.len() < MOST_LEVELS {
+        while chain.len() < MAX_LEVELS {
             chain.push(id);
             match self.templates.get(usize::from(id)).and_then(Option::as_ref) {
                 Some(Template { parent: Some(parent), mask: own, .. }) => {
@@ -434,4 +434,4 @@ impl Emulator {
 }
 
 /// Maximum number of schedulers between a queue and its link.
-pub(super) const MOST_LEVELS: usize = 8;
+pub(super) const MAX_LEVELS: usize = 8;

@@ -16,6 +16,6 @@ pub(crate) use loss::LossProcess;
 pub use model::{Capacity, Loss};
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};
-pub use schedule::{LEAST_STEP, Schedule, ScheduleError, Step};
+pub use schedule::{MIN_STEP, Schedule, ScheduleError, Step};
 pub(crate) use serial::{Serializer, Timed};
 pub use trace::{OPPORTUNITY_BYTES, Trace, TraceCursor, TraceError};

@@ -45,10 +45,10 @@ pub enum ScheduleError {
     /// The times do not ascend at this step (counted from 0).
     #[error("step {0} is not later than the one before it")]
     NotAscending(usize),
-    /// This step (counted from 0) follows the previous one in less than [`LEAST_STEP`].
+    /// This step (counted from 0) follows the previous one in less than [`MIN_STEP`].
     #[error("step {0} follows the one before it in less than 1 us")]
     TooClose(usize),
-    /// The period ends less than [`LEAST_STEP`] after the last step.
+    /// The period ends less than [`MIN_STEP`] after the last step.
     #[error("the schedule repeats before its last step, or less than 1 us after it")]
     PeriodTooShort,
 }
@@ -57,8 +57,8 @@ impl Schedule {
     /// Makes a schedule from steps at ascending times, repeated every `period` if there is one.
     ///
     /// # Errors
-    /// No step, times that do not ascend, steps that are closer than [`LEAST_STEP`], or a period
-    /// that ends less than [`LEAST_STEP`] after the last step.
+    /// No step, times that do not ascend, steps that are closer than [`MIN_STEP`], or a period
+    /// that ends less than [`MIN_STEP`] after the last step.
     pub fn new(steps: Vec<(Nanos, Step)>, period: Option<Nanos>) -> Result<Self, ScheduleError> {
         let Some((last, _)) = steps.last() else {
             return Err(ScheduleError::Empty);
@@ -66,10 +66,10 @@ impl Schedule {
         if let Some(i) = steps.windows(2).position(|w| w[1].0 <= w[0].0) {
             return Err(ScheduleError::NotAscending(i + 1));
         }
-        if let Some(i) = steps.windows(2).position(|w| w[1].0.since(w[0].0) < LEAST_STEP) {
+        if let Some(i) = steps.windows(2).position(|w| w[1].0.since(w[0].0) < MIN_STEP) {
             return Err(ScheduleError::TooClose(i + 1));
         }
-        if period.is_some_and(|period| period.since(*last) < LEAST_STEP) {
+        if period.is_some_and(|period| period.since(*last) < MIN_STEP) {
             return Err(ScheduleError::PeriodTooShort);
         }
         let mut setter = Setters::default();
@@ -143,7 +143,7 @@ impl Schedule {
 /// The least time between two steps, also between the last step and the end of the period. Each
 /// step costs the engine some tens of nanoseconds, so a link with closer steps in its schedule
 /// could fall behind the clock and never catch up.
-pub const LEAST_STEP: Nanos = Nanos::from_micros(1);
+pub const MIN_STEP: Nanos = Nanos::from_micros(1);
 
 #[cfg(test)]
 mod tests {

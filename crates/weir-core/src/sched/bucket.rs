@@ -24,7 +24,7 @@ pub(super) struct Bucket {
 impl Bucket {
     /// A full bucket. `rate` is in bit/s and at least 1, `depth` is in bytes.
     pub(super) fn new(now: Nanos, rate: u64, depth: u64) -> Self {
-        let depth = depth.min(MOST_DEPTH) as i64;
+        let depth = depth.min(MAX_DEPTH) as i64;
         Self { bytes: depth, rest: 0, filled: now, rate: rate.max(1), depth }
     }
 
@@ -32,7 +32,7 @@ impl Bucket {
     pub(super) fn configure(&mut self, now: Nanos, rate: u64, depth: u64) {
         self.fill(now);
         self.rate = rate.max(1);
-        self.depth = depth.min(MOST_DEPTH) as i64;
+        self.depth = depth.min(MAX_DEPTH) as i64;
         self.cap();
     }
 
@@ -94,7 +94,7 @@ impl Bucket {
 /// The number of parts of a byte.
 const PARTS: u64 = 8 * NANOS_PER_SEC;
 /// The largest depth, in bytes.
-const MOST_DEPTH: u64 = 1 << 40;
+const MAX_DEPTH: u64 = 1 << 40;
 
 #[cfg(test)]
 mod tests {

@@ -324,7 +324,7 @@ fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
         settings.quantum
     } else {
         // The bytes of 1/4096 s.
-        (rate >> 15).clamp(LEAST_QUANTUM.into(), settings.quantum.into()) as u32
+        (rate >> 15).clamp(MIN_QUANTUM.into(), settings.quantum.into()) as u32
     };
     let stream = Stream::new(seed, n as u64, Purpose::Aqm);
     let (target, interval) = (settings.target.0, settings.interval.0);
@@ -344,13 +344,13 @@ fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
 
 /// The memory limit in bytes.
 fn memory(settings: &Settings) -> u64 {
-    let most = MOST_PACKETS * PACKET;
+    let most = MAX_PACKETS * PACKET;
     match (settings.memory_limit, settings.bandwidth * 1000) {
         (0, 0) => most,
         (0, rate) => {
             let bytes = u128::from(rate / 8) * u128::from(settings.interval.0) * 4
                 / u128::from(NANOS_PER_SEC);
-            u64::try_from(bytes).unwrap_or(most).clamp(LEAST_MEMORY, most)
+            u64::try_from(bytes).unwrap_or(most).clamp(MIN_MEMORY, most)
         }
         (limit, _) => limit,
     }
@@ -454,10 +454,10 @@ impl Scheduler for Cake {
 
 /// The length of a full-size packet in bytes.
 const PACKET: u64 = 1500;
-const LEAST_QUANTUM: u32 = 300;
-const LEAST_MEMORY: u64 = 4 << 20;
+const MIN_QUANTUM: u32 = 300;
+const MIN_MEMORY: u64 = 4 << 20;
 /// The default memory limit, in full-size packets.
-const MOST_PACKETS: u64 = 10_240;
+const MAX_PACKETS: u64 = 10_240;
 
 pub(super) const ROW: Row = Row {
     name: "cake",

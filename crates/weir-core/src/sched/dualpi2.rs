@@ -72,7 +72,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
-use crate::aqm::pi2::{self, LEAST_BYTES, coupled, is_l4s, squared};
+use crate::aqm::pi2::{self, MIN_BYTES, coupled, is_l4s, squared};
 use crate::aqm::proportional::{Controller, ONE, Periods, coarse, happens};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
@@ -268,7 +268,7 @@ impl DualPi2 {
     #[inline]
     fn signal(&mut self, low: bool, is_capable: bool) -> Signal {
         let p = self.controller.p;
-        if p == 0 || self.backlog() < LEAST_BYTES {
+        if p == 0 || self.backlog() < MIN_BYTES {
             return Signal::None;
         }
         let k = self.plan.coupling;
@@ -526,7 +526,7 @@ mod tests {
     /// `p`, while enough packets wait.
     fn signals(settings: &[(&str, &str)], p: u64, low: bool, is_capable: bool) -> [usize; 2] {
         let (mut scheduler, _) = dualpi2(settings);
-        (scheduler.controller.p, scheduler.classic.bytes) = (p, LEAST_BYTES);
+        (scheduler.controller.p, scheduler.classic.bytes) = (p, MIN_BYTES);
         let all: Vec<_> = (0..10_000).map(|_| scheduler.signal(low, is_capable)).collect();
         let reason = if low { MarkReason::Coupled } else { MarkReason::Early };
         [Signal::Mark(reason), Signal::Drop]
@@ -570,7 +570,7 @@ mod tests {
     #[test]
     fn short_queues_have_no_drops_by_probability() {
         let (mut scheduler, _) = dualpi2(&[]);
-        (scheduler.controller.p, scheduler.classic.bytes) = (ONE, LEAST_BYTES - 1);
+        (scheduler.controller.p, scheduler.classic.bytes) = (ONE, MIN_BYTES - 1);
         assert_eq!(
             (scheduler.signal(false, false), scheduler.signal(true, true)),
             (Signal::None, Signal::None)

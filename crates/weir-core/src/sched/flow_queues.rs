@@ -136,7 +136,7 @@ impl<S: Default> FlowQueues<S> {
             fresh: Ring::EMPTY,
             old: Ring::EMPTY,
             peaks: Peaks::new(queues),
-            quantum: quantum.clamp(1, MOST_QUANTUM).cast_signed(),
+            quantum: quantum.clamp(1, MAX_QUANTUM).cast_signed(),
             packets: 0,
             bytes: 0,
             emptied: Nanos::ZERO,
@@ -297,7 +297,7 @@ impl<S> FlowQueues<S> {
                     Verdict::Pass | Verdict::Admit => {}
                 }
             }
-            queue.credit -= len.min(MOST_QUANTUM).cast_signed();
+            queue.credit -= len.min(MAX_QUANTUM).cast_signed();
             self.look_ahead(store, index);
             return Some(packet);
         }
@@ -486,7 +486,7 @@ const END: u32 = u32::MAX;
 const IDLE: u32 = u32::MAX - 1;
 /// The largest quantum, and the credit that a larger packet costs. The sum of two such values fits
 /// in 31 bits.
-const MOST_QUANTUM: u32 = 1 << 23;
+const MAX_QUANTUM: u32 = 1 << 23;
 /// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 

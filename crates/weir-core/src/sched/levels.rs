@@ -76,7 +76,7 @@ impl<M: Mapping> Approximation<M> {
             mapping,
             ranker,
             flows: Slab::default(),
-            queues: (0..queues.clamp(1, MOST_QUEUES)).map(|_| Queue::default()).collect(),
+            queues: (0..queues.clamp(1, MAX_QUEUES)).map(|_| Queue::default()).collect(),
             waiting: 0,
             depth: if depth == 0 { usize::MAX } else { depth as usize },
             len: 0,
@@ -260,4 +260,4 @@ impl<M: Mapping> Scheduler for Approximation<M> {
 }
 
 /// The largest number of queues: the bits of a word.
-pub(super) const MOST_QUEUES: usize = 64;
+pub(super) const MAX_QUEUES: usize = 64;

@@ -46,7 +46,7 @@
 
 use alloc::vec::Vec;
 
-use super::levels::{Approximation, MOST_QUEUES, Mapping};
+use super::levels::{Approximation, MAX_QUEUES, Mapping};
 use super::prio::PRIORITY;
 use super::rank::{DEADLINE, Ranker, Ranking};
 use super::{Discipline, Row, Traits, WEIGHT};
@@ -109,7 +109,7 @@ impl Mapping for Adaptive {
     }
 }
 
-pub(super) const QUEUES: Count = Count::new(1, MOST_QUEUES as u32, "", 8, "strict-priority queues");
+pub(super) const QUEUES: Count = Count::new(1, MAX_QUEUES as u32, "", 8, "strict-priority queues");
 
 pub(super) const DEPTH: Number = Number::new(
     0,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use weir_core::device::{DQL_MOST, DeviceConfig, Done, DqlConfig};
+use weir_core::device::{DQL_MAX, DeviceConfig, Done, DqlConfig};
 use weir_core::units::Nanos;
 
 use super::draft::{Draft, Object};
@@ -69,7 +69,7 @@ pub(crate) static DQL: Keyword = Keyword {
         choice("hold", "how long the limit is too large before it is reduced"),
     ],
     value: Value::Custom {
-        range: || format!("up to {}; hold up to {}", size(DQL_MOST.into()), time(MAX_DELAY)),
+        range: || format!("up to {}; hold up to {}", size(DQL_MAX.into()), time(MAX_DELAY)),
         read: read_dql,
         print: |spec, _| print_dql(spec),
     },
@@ -173,7 +173,7 @@ fn print_dql(spec: &LinkSpec) -> Option<String> {
 
 /// Reads a limit of [`DqlConfig`].
 fn limit(text: &str) -> Result<u32, QuantityError> {
-    let bytes = u32::try_from(quantity::size(text)?).ok().filter(|&bytes| bytes <= DQL_MOST);
+    let bytes = u32::try_from(quantity::size(text)?).ok().filter(|&bytes| bytes <= DQL_MAX);
     bytes.ok_or(QuantityError::OutOfRange)
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weir_core::config::{
     Capacity, FlowsetConfig, Jitter, LinkConfig, Loss, PipeConfig, QueueLimit, Reorder,
 };
-use weir_core::device::{Completion, DQL_MOST, DeviceConfig, Done, DqlConfig, StageConfig};
+use weir_core::device::{Completion, DQL_MAX, DeviceConfig, Done, DqlConfig, StageConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::FlowMask;
 use weir_core::link::Overhead;
@@ -64,7 +64,7 @@ fn device() -> impl Strategy<Value = DeviceConfig> {
         frames,
         time: Nanos(time),
     });
-    let dql = (0..=DQL_MOST, 0..=DQL_MOST, 0..=HOUR).prop_map(|(a, b, hold)| DqlConfig {
+    let dql = (0..=DQL_MAX, 0..=DQL_MAX, 0..=HOUR).prop_map(|(a, b, hold)| DqlConfig {
         least: a.min(b),
         most: a.max(b),
         hold: Nanos(hold),

@@ -198,13 +198,13 @@ fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let below = ended - leading(ended, |n| at(n) >= aims.low);
     for _ in 0..above {
         let step = (ONE / 100).min(*max_p / 4);
-        if step == 0 || *max_p > LINUX_MOST {
+        if step == 0 || *max_p > LINUX_MAX {
             break;
         }
         *max_p += step;
     }
     for _ in 0..below {
-        if *max_p < LINUX_LEAST {
+        if *max_p < LINUX_MIN {
             break;
         }
         *max_p = *max_p / 10 * 9;
@@ -231,8 +231,8 @@ fn scaled(p: u64, above: u64, below: u64) -> u64 {
 
 /// The probability 1, in parts of 2^32.
 pub(in super::super) const ONE: u64 = 1 << 32;
-const LINUX_MOST: u64 = ONE / 2;
-const LINUX_LEAST: u64 = ONE / 100;
+const LINUX_MAX: u64 = ONE / 2;
+const LINUX_MIN: u64 = ONE / 100;
 
 #[cfg(test)]
 mod tests {

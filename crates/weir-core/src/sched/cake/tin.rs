@@ -356,7 +356,7 @@ impl Tin {
 
     /// Charges a packet to its queue and to the tin.
     fn charge(&mut self, now: Nanos, index: u32, len: u32) {
-        self.queues[index as usize].credit -= len.min(MOST_CHARGE).cast_signed();
+        self.queues[index as usize].credit -= len.min(MAX_CHARGE).cast_signed();
         let Turn { credit, rate, due, .. } = &mut self.turn;
         *credit -= i64::from(len);
         if *rate > 0 && now != Nanos::MAX {
@@ -515,4 +515,4 @@ pub(super) const QUEUES: u32 = 1024;
 /// The number of queues in a set.
 pub(super) const WAYS: u32 = 8;
 /// The largest number of bytes that one packet costs its queue.
-const MOST_CHARGE: u32 = 1 << 23;
+const MAX_CHARGE: u32 = 1 << 23;

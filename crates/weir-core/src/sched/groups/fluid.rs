@@ -1,7 +1,7 @@
 //! The fluid's state: virtual time and the sum of weights.
 
 use super::units::{
-    ERA_SHIFT, GROUPS, LARGEST, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper,
+    ERA_SHIFT, GROUPS, LARGEST, LEN_BITS, MIN_SHIFT, after, bits, charged, rate, shift, upper,
     width,
 };
 use super::{FORGOTTEN, Groups};
@@ -53,7 +53,7 @@ impl Groups {
         let from = core::mem::replace(&mut self.virtual_time, to);
         let changed = from ^ to;
         // `V` passes a multiple of `σ_i` for all groups up to the highest changed bit.
-        let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
+        let bits = (changed >> MIN_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
         let passed = ((1u64 << bits) - 1) as u32;
         self.eligible_ready |= self.ineligible_ready & passed;
         self.ineligible_ready &= !passed;
@@ -65,7 +65,7 @@ impl Groups {
         // The next multiple is that of the lowest group that is ineligible or has leaving weights.
         // Without such a group, the next event is the end of the era.
         let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
-        let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
+        let shift = if waiting == 0 { ERA_SHIFT } else { MIN_SHIFT + waiting.trailing_zeros() };
         self.due = ((to >> shift) + 1) << shift;
     }
 
@@ -77,7 +77,7 @@ impl Groups {
             self.era += 1;
         }
         for i in bits(passed & self.leaving) {
-            let shift = LEAST_SHIFT + i;
+            let shift = MIN_SHIFT + i;
             let to = self.virtual_time >> shift;
             let leaving = &mut self.groups.leaving[i as usize % GROUPS];
             let gone = if (from >> shift).wrapping_add(1) & (u64::MAX >> shift) == to {

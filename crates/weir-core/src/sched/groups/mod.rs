@@ -50,7 +50,7 @@ mod units;
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, shift, slot_of, width};
+use units::{GROUPS, MIN_SHIFT, SLOTS, after, bits, charged, floor, shift, slot_of, width};
 pub(super) use units::{LARGEST, group_of, inverse};
 
 use crate::slab::Lines;
@@ -111,7 +111,7 @@ impl Place {
     /// Whether a member leaves its slot when the bits `changed` of its start change.
     #[inline]
     pub(super) fn is_left(&self, changed: u64) -> bool {
-        changed >> (LEAST_SHIFT + self.group) != 0
+        changed >> (MIN_SHIFT + self.group) != 0
     }
 }
 
@@ -131,7 +131,7 @@ impl Step {
     pub(super) fn at(place: Place) -> Self {
         let Place { group, slot, .. } = place;
         let after = slot / SLOTS * SLOTS + (slot + 1) % SLOTS;
-        Self { width: 1 << (LEAST_SHIFT + group), slot, after, below: (1 << group) - 1 }
+        Self { width: 1 << (MIN_SHIFT + group), slot, after, below: (1 << group) - 1 }
     }
 
     #[inline]
@@ -439,8 +439,8 @@ impl Groups {
     fn find_first(&mut self, i: u32) -> bool {
         let start = &mut self.groups.start[i as usize % GROUPS];
         let full = self.groups.full[i as usize % GROUPS];
-        let ahead = full.rotate_right((*start >> (LEAST_SHIFT + i)) as u32).trailing_zeros();
-        *start = start.wrapping_add(u64::from(ahead % 32) << (LEAST_SHIFT + i));
+        let ahead = full.rotate_right((*start >> (MIN_SHIFT + i)) as u32).trailing_zeros();
+        *start = start.wrapping_add(u64::from(ahead % 32) << (MIN_SHIFT + i));
         self.groups.first[i as usize % GROUPS] = slot_of(*start, i) as u32;
         full != 0
     }
@@ -525,7 +525,7 @@ impl Groups {
 
     #[inline]
     fn finish(&self, i: u32) -> u64 {
-        self.groups.start[i as usize % GROUPS].wrapping_add(2 << (LEAST_SHIFT + i))
+        self.groups.start[i as usize % GROUPS].wrapping_add(2 << (MIN_SHIFT + i))
     }
 }
 

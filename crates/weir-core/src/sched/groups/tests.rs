@@ -20,7 +20,7 @@ impl Stamped for Member {
 /// `σ_i`, for every wrap and carry.
 #[test]
 fn changed_bits_show_the_groups_that_time_passes() {
-    for bit in LEAST_SHIFT..64 {
+    for bit in MIN_SHIFT..64 {
         for offset in 0..6u64 {
             for step in 1..6u64 {
                 let unit = 1u64 << (bit - 2);

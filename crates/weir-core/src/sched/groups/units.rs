@@ -8,7 +8,7 @@ pub(in super::super) fn inverse(weight: u64) -> u64 {
 /// The group of members with a largest packet of `lmax` bytes and a weight of `1 / inverse`.
 pub(in super::super) fn group_of(lmax: u32, inverse: u64) -> u8 {
     let most = u64::from(charged(lmax)) * inverse;
-    (most.next_power_of_two().trailing_zeros().max(LEAST_SHIFT) - LEAST_SHIFT) as u8
+    (most.next_power_of_two().trailing_zeros().max(MIN_SHIFT) - MIN_SHIFT) as u8
 }
 
 /// `1 / W`, rounded down to [`RATE_BITS`] bits of fraction, as a factor for [`upper`].
@@ -37,7 +37,7 @@ pub(super) fn after(a: u64, b: u64) -> bool {
 
 #[inline]
 pub(super) fn shift(i: u8) -> u32 {
-    LEAST_SHIFT + u32::from(i)
+    MIN_SHIFT + u32::from(i)
 }
 
 /// `σ_i`.
@@ -55,7 +55,7 @@ pub(super) fn floor(time: u64, i: u8) -> u64 {
 /// The index of the slot of a start among the slots of all groups.
 #[inline]
 pub(super) fn slot_of(start: u64, i: u32) -> usize {
-    i as usize % GROUPS * SLOTS + (start >> (LEAST_SHIFT + i)) as usize % SLOTS
+    i as usize % GROUPS * SLOTS + (start >> (MIN_SHIFT + i)) as usize % SLOTS
 }
 
 /// The positions of the bits that are set, the highest first.
@@ -75,7 +75,7 @@ const RATE_BITS: u32 = 48;
 /// has [`FRACTION`] fraction bits.
 pub(super) const LEN_BITS: u32 = 40;
 /// `σ_0 = 2^22`: the time of the smallest `lmax` with the largest weight, 64 bytes / 65536.
-pub(super) const LEAST_SHIFT: u32 = 22;
+pub(super) const MIN_SHIFT: u32 = 22;
 /// The number of groups, up to `σ_31 = 2^53`, which is the time of [`LARGEST`] bytes with a weight
 /// of 1.
 pub(super) const GROUPS: usize = 32;
