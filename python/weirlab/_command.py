@@ -77,15 +77,15 @@ def rig(
     """Measures schedulers in isolation: cost of a packet, service of each flow.
 
     Args:
-        algorithms: Names with settings, such as ``"qfq+:m=1"``; ``"none"`` is the rig alone,
-            ``"all"`` every scheduler.
+        algorithms: Names with settings, such as ``"qfq+:m=1"``. ``"none"`` measures the rig
+            itself, ``"all"`` every scheduler.
         flows: Sets of flows, such as ``"500:w1,250:w2"``; by default ``"1k:w1"``.
         metric: ``time`` (processor time in ns), ``instr`` (needs valgrind), ``memory`` (bytes),
             ``wfi`` (worst-case fairness index), ``delay``.
         order: Order of arrivals: ``ramp``, ``random``, ``zipf``, ``bursty`` or ``trace:FILE``.
         batch: Packets that are enqueued at once, and dequeued at once.
         seed: Seed of all random draws.
-        runs: Number of runs for times, of which the median counts.
+        runs: Number of runs for times; the result is their median.
         pairs: Packets per run.
         quick: Whether to make fewer packets and runs.
 
@@ -135,8 +135,8 @@ class CaseResult:
 
 
 def case(case: str | os.PathLike[str]) -> CaseResult:
-    """Plays a conformance case: given packets through a scheduler or AQM, compared with what is
-    expected (docs/conformance.md).
+    """Plays a conformance case (docs/conformance.md): passes its packets through a scheduler or
+    AQM, and compares the outcome with its expectations.
 
     Args:
         case: The path of the file, or its text (of several lines).
@@ -183,7 +183,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A published experiment, made again."""
+    """The results of a published experiment that Weir has repeated."""
 
     title: str
     claims: tuple[Claim, ...]
@@ -199,7 +199,7 @@ class Reproduction:
 def reproduce(
     name: str, *, quick: bool = False, out: str | os.PathLike[str] | None = None
 ) -> Reproduction:
-    """Makes a published experiment again and judges its claims by 95 % intervals.
+    """Repeats a published experiment, and judges its claims by 95 % intervals.
 
     Args:
         name: The experiment, such as ``"s10"``; ``weir reproduce --list`` shows all.
@@ -224,7 +224,7 @@ def reproduce(
         directory = Path(scratch if out is None else out)
         words = ["reproduce", name, "--quiet", "--out", os.fspath(directory)]
         run_weir([*words, "--quick"] if quick else words)
-        # The file has the name of the list, whose letters may differ in case.
+        # The name of the file may differ in the case of its letters.
         written = (path for path in directory.glob("*.json") if path.stem.lower() == name.lower())
         document: dict[str, Any] = json.loads(next(written).read_text(encoding="utf-8"))
     return Reproduction(document["title"], tuple(map(_claim, document["claims"])), document)

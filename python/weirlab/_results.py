@@ -19,13 +19,13 @@ from ._scenario import ScenarioLike, Value, whole, source, warn
 if TYPE_CHECKING:
     import polars
 
-_MOST_SEED = 2**63 - 1
+_MAX_SEED = 2**63 - 1
 _SHOWN_ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the runs of :func:`simulate` are.
+    """The progress of the runs of :func:`simulate`.
 
     >>> import weirlab as wl
     >>> wl.Progress(simulated_s=5.0, whole_s=20.0, events=12, runs_done=0, runs=2).fraction
@@ -43,7 +43,7 @@ class Progress:
 
     @property
     def fraction(self) -> float:
-        """The finished part, from 0 to 1."""
+        """The part of the simulated time that is over, from 0 to 1."""
         return min(self.simulated_s / self.whole_s, 1.0) if self.whole_s > 0 else 1.0
 
 
@@ -70,10 +70,11 @@ def simulate(
             with the structure of a file, or a :class:`Scenario`.
         seeds: Number of runs, or the seed of each run. By default those of the scenario.
         set: Keys to change and their values, as ``weir sim --set``:
-            ``{"link.bottleneck.spec.bw": "20M", "traffic.*.count": 3}``. A timedelta is a time.
+            ``{"link.bottleneck.spec.bw": "20M", "traffic.*.count": 3}``. A timedelta is written as
+            a time.
         threads: Number of threads; by default one for each processor.
-        trace: Whether the path of every packet of the first run is recorded, in place of the
-            scenario's ``measure.trace``.
+        trace: Whether to record the path of every packet of the first run. It takes precedence
+            over the scenario's ``measure.trace``.
         progress: A function that is called about ten times a second with a :class:`Progress`, or
             True for a line on standard error.
 
@@ -114,8 +115,8 @@ class Results:
     """The results of :func:`simulate`.
 
     The tables have one row for each flow, link, interval or event, of all runs (column ``seed``)
-    and all points of a sweep (column ``point``, an index into :attr:`points`). They are read by
-    every library that knows Arrow; numbers are shared, not copied.
+    and all points of a sweep (column ``point``, an index into :attr:`points`). Every library that
+    knows Arrow reads them; numbers are shared, not copied.
 
     >>> import weirlab as wl
     >>> r = wl.simulate("two-hosts.toml", set={"duration": "3s"})
@@ -388,7 +389,7 @@ class Table:
         return self._native.nbytes
 
     def rows(self, column: str, start: int, stop: int) -> list[Any]:
-        """The values of a column from row `start` up to and without `stop`; None for null.
+        """The values of a column in the rows from `start` to `stop - 1`; None for null.
 
         >>> import weirlab as wl
         >>> wl.simulate("two-hosts.toml", set={"duration": "2s"}).flows.rows("name", 1, 3)
@@ -480,8 +481,8 @@ def _seeds(seeds: Iterable[int]) -> list[int]:
     chosen = [whole(seed, f"seeds[{number}]") for number, seed in enumerate(seeds)]
     if not chosen:
         raise ValueError("seeds: at least one is needed")
-    if max(chosen) > _MOST_SEED:
-        raise ValueError(f"seeds: {max(chosen)} is more than {_MOST_SEED}")
+    if max(chosen) > _MAX_SEED:
+        raise ValueError(f"seeds: {max(chosen)} is more than {_MAX_SEED}")
     if len(frozenset(chosen)) < len(chosen):
         raise ValueError("seeds: a seed is given twice, and would give the same run")
     return chosen
@@ -520,12 +521,12 @@ def _show(progress: Progress) -> None:
 
 
 def _library(name: str) -> Any:
-    """An optional library, which is imported when it is needed."""
+    """Imports an optional library, when it is needed."""
     return importlib.import_module(name)
 
 
 def _plain(value: str) -> Any:
-    """The value of a TOML text that is one value."""
+    """Reads a text in TOML that is a single value."""
     return tomllib.loads(f"value = {value}")["value"]
 
 

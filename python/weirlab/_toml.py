@@ -16,7 +16,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 def document(scenario: Mapping[str, Any]) -> str:
     """The text of a scenario.
 
-    Raises TypeError or ValueError, with the path of the key, for values that TOML does not have.
+    Raises TypeError or ValueError, with the path of the key, for values that TOML cannot express.
     """
     head: list[str] = []
     tables: list[str] = []
@@ -37,7 +37,7 @@ def value(content: object, where: str) -> str:
     if isinstance(content, bool):
         return "true" if content else "false"
     if isinstance(content, str):
-        # JSON leaves the character 127 as it is, which TOML does not allow.
+        # TOML requires an escape for the character 127, which JSON does not escape.
         return json.dumps(content, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(content, int):
         return str(content)

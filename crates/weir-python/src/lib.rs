@@ -2,8 +2,8 @@
 //! tables, and conformance cases.
 //!
 //! The functions take and return plain values. The modules in `python/weirlab` check the arguments,
-//! create the exceptions and have the documentation. No function holds the interpreter while it
-//! computes.
+//! raise the exceptions and contain the documentation. A function that computes releases the
+//! interpreter's lock meanwhile.
 
 mod case;
 mod columns;

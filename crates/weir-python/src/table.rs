@@ -68,7 +68,7 @@ impl Table {
         self.batch.get_array_memory_size()
     }
 
-    /// The values of a column, from row `start` up to and without row `stop`.
+    /// The values of a column in the rows from `start` to `stop - 1`.
     fn column<'py>(
         &self,
         py: Python<'py>,

@@ -6,8 +6,8 @@ use super::kind::Engine;
 use crate::error::AttachError;
 use crate::pattern::Pattern;
 
-/// The running containers with matching names, in the order of their names. A name may also be the
-/// start of an identifier.
+/// The running containers with matching names, sorted by name. A container also matches by the
+/// beginning of its identifier.
 ///
 /// # Errors
 /// The engine does not answer.
@@ -15,8 +15,8 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     let api = Api::of(engine)?;
     let listed: Vec<Listed> = api.get(LIST)?;
     let mut containers = Vec::new();
-    // The engine does not answer requests about a container that is starting. The list shows that
-    // such a container does not run yet.
+    // The engine answers no request about a container that is starting. In the list, such a
+    // container does not run yet.
     let runs = |item: &&Listed| item.fits(pattern) && !NOT_RUNNING.contains(&&*item.state);
     for item in listed.iter().filter(runs) {
         if containers.len() >= MOST_CONTAINERS {

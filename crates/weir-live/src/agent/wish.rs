@@ -19,7 +19,7 @@ pub(super) struct Wish {
     pub(super) down: LinkSpec,
 }
 
-/// Whether a name is that of a label or annotation of Weir.
+/// Whether a label or annotation with this name is for Weir.
 pub(super) fn is_ours(name: &str) -> bool {
     name.starts_with("weir.") || name.starts_with("weir/")
 }
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Result<LinkSpec, Diagnostics> {
     checked.spec.ok_or(checked.diagnostics)
 }
 
-/// The files of labels: none.
+/// Refuses every file that a label names.
 struct Refused;
 
 impl Files for Refused {
@@ -98,7 +98,8 @@ pub(super) fn one_line(text: &str) -> String {
     format!("{}{more}", printable(&short))
 }
 
-/// Why an empty label is refused: it is more often a variable without a value than a perfect link.
+/// The reason in the message about an empty label. An empty label is refused, because it more often
+/// comes from a variable without a value than from the wish for a perfect link.
 const EMPTY: &str = "it is empty; give a link such as `4M/20ms`, or `delay 0` for a perfect link";
 /// The labels without their prefix.
 const NAMES: [&str; 4] = ["up", "down", "link", "preset"];

@@ -8,7 +8,7 @@ use super::error::ComposeError;
 /// The user's arguments for `compose up`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpArguments {
-    /// The options that concern the creation of containers. Only these belong to both commands.
+    /// The options that concern the creation of containers; both commands get them.
     create: Vec<OsString>,
     /// All arguments.
     all: Vec<OsString>,
@@ -20,7 +20,7 @@ impl UpArguments {
     /// Divides arguments.
     ///
     /// # Errors
-    /// With one of the options, `compose up` would leave the containers running, or not start them.
+    /// One of the options makes `compose up` leave the containers running, or not start them.
     pub fn new(words: &[OsString]) -> Result<UpArguments, ComposeError> {
         let mut arguments = UpArguments { all: words.to_vec(), ..UpArguments::default() };
         let mut rest = words.iter();
@@ -61,7 +61,7 @@ impl UpArguments {
         self.all.iter().map(OsString::as_os_str)
     }
 
-    /// The words that can only be names of services.
+    /// The words that are not options: names of services.
     pub fn services(&self) -> &[OsString] {
         &self.services
     }
