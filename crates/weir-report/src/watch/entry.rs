@@ -1,5 +1,7 @@
 //! The entries of a watch's record, and the merging of consecutive equal readings into one entry.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use weir_measure::watch::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
 
@@ -95,12 +97,25 @@ impl Entry<'static> {
 
 /// Merges runs of readings that differ only in time. A source ends its runs whenever it delivers
 /// readings, even if a queue has not changed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
+    /// The maximum duration of an entry, so that the growing file shows an unchanged queue too.
+    longest_ns: u64,
+}
+
+impl Default for Merger {
+    fn default() -> Self {
+        Self { open: std::collections::BTreeMap::new(), longest_ns: LONGEST_NS }
+    }
 }
 
 impl Merger {
+    /// Sets the maximum duration of an entry.
+    pub(super) fn end_after(&mut self, longest: Duration) {
+        self.longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+    }
+
     /// Adds a run. Returns the previous entry of the queue if the run ends it.
     pub(super) fn push(&mut self, run: &Run) -> Option<Readings> {
         let begun = Readings {
@@ -116,7 +131,7 @@ impl Merger {
             return None;
         };
         let same = (open.qlen, open.backlog_bytes) == (run.qlen, run.backlog);
-        if same && run.last.saturating_sub(open.time_ns) < LONGEST_NS {
+        if same && run.last.saturating_sub(open.time_ns) < self.longest_ns {
             open.until_ns = run.last;
             open.samples += u64::from(run.count);
             return None;
@@ -136,7 +151,7 @@ impl Merger {
     }
 }
 
-/// The maximum duration of an entry, so that the growing file shows an unchanged queue too.
+/// The maximum duration of an entry by default.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -175,5 +190,9 @@ mod tests {
         let entries: usize =
             (0..40).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
         assert_eq!(entries, 3);
+        merger.end_after(Duration::from_millis(200));
+        let entries: usize =
+            (40..80).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
+        assert!((12..=20).contains(&entries), "{entries}");
     }
 }

@@ -18,12 +18,14 @@
 mod entry;
 mod packets;
 mod parquet;
+mod rows;
 mod text;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use weir_measure::watch::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 
@@ -31,6 +33,7 @@ pub use crate::html::watch::{About, html};
 use entry::{Entry, Merger};
 pub use packets::PacketFile;
 use parquet::ParquetRecord;
+pub use rows::{CsvRows, RowError};
 use text::{Csv, JsonLines, Lines};
 
 /// A format of records.
@@ -154,6 +157,12 @@ impl Recorder {
         };
         recorder.put(&Entry::Watch { version, clock: "CLOCK_MONOTONIC" });
         Ok(recorder)
+    }
+
+    /// Ends an entry of equal readings after this time, 1 s by default, so that a reader of the
+    /// growing file learns of an unchanged queue as often.
+    pub fn end_entries_after(&mut self, longest: Duration) {
+        self.merger.end_after(longest);
     }
 
     /// The error that ended the record early; the record accepts no more entries.

@@ -190,7 +190,8 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-const HEAD: &str = "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
+pub(super) const HEAD: &str = "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,\
+                               samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
 /// Size of the write buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
