@@ -15,6 +15,7 @@ pub(crate) struct Files {
     files: Vec<File>,
     packets: Option<PacketRecord>,
     flushed: Instant,
+    every: Duration,
 }
 
 struct File {
@@ -25,7 +26,8 @@ struct File {
 
 impl Files {
     /// Creates a file at each path, in its format, and the recording of packets, if there is one.
-    /// The files contain the version of the program that writes them.
+    /// The files contain the version of the program that writes them. They are flushed after each
+    /// time of `every`, and an unchanged queue has an entry as often.
     ///
     /// # Errors
     /// A file cannot be created.
@@ -33,22 +35,22 @@ impl Files {
         outputs: &[(&Path, Format)],
         packets: Option<(&Path, Head)>,
         version: &str,
+        every: Duration,
     ) -> Result<Self, WatchError> {
         let mut files = Vec::new();
         for &(path, format) in outputs {
-            files.push(File {
-                recorder: Recorder::create(path, format, version)?,
-                is_reported: false,
-            });
+            let mut recorder = Recorder::create(path, format, version)?;
+            recorder.end_entries_after(every);
+            files.push(File { recorder, is_reported: false });
         }
         let packets = packets.map(|(path, head)| PacketRecord::create(path, &head)).transpose()?;
-        Ok(Self { files, packets, flushed: Instant::now() })
+        Ok(Self { files, packets, flushed: Instant::now(), every })
     }
 
     /// Writes a batch to all files, and returns new failures. A file that cannot be written is
     /// reported once and then no longer written.
     pub(crate) fn take(&mut self, seen: &[Observation]) -> Vec<String> {
-        let flush = self.flushed.elapsed() >= FLUSH_EVERY;
+        let flush = self.flushed.elapsed() >= self.every;
         if flush {
             self.flushed = Instant::now();
         }
@@ -85,9 +87,11 @@ impl Files {
 
 impl Default for Files {
     fn default() -> Self {
-        Self { files: Vec::new(), packets: None, flushed: Instant::now() }
+        Self {
+            files: Vec::new(),
+            packets: None,
+            flushed: Instant::now(),
+            every: Duration::from_secs(1),
+        }
     }
 }
-
-/// Time between two flushes of the files.
-const FLUSH_EVERY: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 use std::sync::mpsc::sync_channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_linux::process::Stopper;
 use weir_measure::packets::Head;
@@ -31,6 +31,8 @@ pub struct Sources {
     /// The file for a recording of the packets of the kernel's device, and the UTC time at which
     /// the watch began. The plan must name one device and report packets.
     pub record: Option<(PathBuf, String)>,
+    /// Time between two flushes of the files of readings; `None` for 1 s.
+    pub flush: Option<Duration>,
 }
 
 /// A running watch.
@@ -52,7 +54,7 @@ impl Watch {
         version: &str,
         over: &Stopper,
     ) -> Result<Self, WatchError> {
-        let Sources { kernel, namespaces, daemons, daemon_rate, record } = sources;
+        let Sources { kernel, namespaces, daemons, daemon_rate, record, flush } = sources;
         let head = match (&record, &kernel) {
             (Some((_, started)), Some(plan)) => Some(head(plan, started, version)?),
             _ => None,
@@ -70,7 +72,8 @@ impl Watch {
             readers.push(Reader::start((number, 1), to.clone(), over.clone(), open)?);
         }
         drop(to);
-        let recorder = Recorder::start(from, Files::create(files, packets, version)?)?;
+        let recorder =
+            Recorder::start(from, Files::create(files, packets, version, flush.unwrap_or(FLUSH))?)?;
         for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
             recorder.lock().tally.note(&remark);
         }
@@ -176,6 +179,8 @@ fn summary(tally: &Tally, sources: &[Source], seconds: f64, threshold: Option<u3
     Summary { devices }
 }
 
+/// Time between two flushes of the files of readings by default.
+const FLUSH: Duration = Duration::from_secs(1);
 /// Maximum number of batches that wait for the recorder. If there are so many, the readers wait.
 const BATCHES: usize = 64;
 

@@ -82,6 +82,16 @@ pub(crate) struct WatchArgs {
     /// Write every reading as a row of a Parquet table.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) parquet: Option<PathBuf>,
+    /// Seconds between two writes to --jsonl and --csv, for a program that reads a pipe; an
+    /// unchanged queue has a row as often [default: 1].
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = parse_flush,
+        allow_negative_numbers = true,
+        help_heading = "Results"
+    )]
+    pub(super) flush: Option<Duration>,
     /// Record every packet of the one device (arrival, length, flow, departure or drop) for
     /// `weir rig --replay`; implies --events.
     #[arg(
@@ -266,6 +276,15 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
+fn parse_flush(text: &str) -> Result<Duration, String> {
+    let flush = parse_seconds(text)?;
+    if (MIN_FLUSH..=MAX_FLUSH).contains(&flush) {
+        return Ok(flush);
+    }
+    let (least, most) = (MIN_FLUSH.as_secs_f64(), MAX_FLUSH.as_secs());
+    Err(format!("'{text}' is no time in seconds from {least} to {most}, such as 0.1"))
+}
+
 fn method_names() -> impl clap::builder::TypedValueParser<Value = Method> {
     use clap::builder::{PossibleValuesParser, TypedValueParser as _};
     PossibleValuesParser::new(Method::ALL.map(Method::name)).try_map(|name| name.parse())
@@ -275,6 +294,9 @@ fn method_names() -> impl clap::builder::TypedValueParser<Value = Method> {
 const TIMER_RATE: u64 = 10_000;
 /// The default rate in readings per second. It takes about one percent of a processor.
 const DEFAULT_RATE: u64 = 1000;
+/// The bounds of the time between two writes. The recorder gets readings every 5 ms.
+const MIN_FLUSH: Duration = Duration::from_millis(5);
+const MAX_FLUSH: Duration = Duration::from_secs(60);
 /// Maximum duration of a watch in seconds: three years.
 const MAX_SECONDS: f64 = 1e8;
 
@@ -329,6 +351,17 @@ mod tests {
         for wrong in ["", "0", "-5", "k", "fast", "60M", "0.2", "5 m", "nan", "inf"] {
             assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_time_between_writes_has_bounds() {
+        let flush = |text: &str| parse_flush(text).ok();
+        assert_eq!(flush("0.1"), Some(Duration::from_millis(100)));
+        assert_eq!((flush("0.005s"), flush("60")), (Some(MIN_FLUSH), Some(MAX_FLUSH)));
+        for wrong in ["0", "0.004", "61", "-1", "nan", "x"] {
+            assert!(parse_flush(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(args("eth0").flush, None);
     }
 
     #[test]

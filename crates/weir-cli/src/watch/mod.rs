@@ -39,8 +39,14 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
         Stopper::new().map_err(|error| Failure::of_weir(format!("cannot watch: {error}")))?;
     let (daemons, daemon_rate) = args.daemons();
     let record = args.record.clone().map(|path| (path, wall_time(SystemTime::now())));
-    let sources =
-        Sources { kernel: plan, namespaces: args.namespaces(), daemons, daemon_rate, record };
+    let sources = Sources {
+        kernel: plan,
+        namespaces: args.namespaces(),
+        daemons,
+        daemon_rate,
+        record,
+        flush: args.flush,
+    };
     let watch = Watch::start(sources, &outputs::files(args), env!("CARGO_PKG_VERSION"), &over)
         .map_err(Failure::of_weir)?;
     if !args.quiet {
