@@ -15,7 +15,12 @@ from conftest import ROOT
 from test_live import namespaces_are_allowed
 
 # Libraries that examples need.
-NEEDED = {"to_pyarrow": "pyarrow", "to_pandas": "pandas", "to_polars": "polars"}
+NEEDED = {
+    "to_pyarrow": "pyarrow",
+    "to_pandas": "pandas",
+    "to_polars": "polars",
+    "wl.plot": "matplotlib",
+}
 
 
 def examples() -> dict[str, doctest.DocTest]:
@@ -27,6 +32,10 @@ def examples() -> dict[str, doctest.DocTest]:
         if inspect.isclass(item) or inspect.isfunction(item):
             for test in finder.find(item, name, globs={}):
                 found[test.name] = test
+        elif inspect.ismodule(item):
+            for test in finder.find(item, name, globs={}):
+                if not any(part.startswith("_") for part in test.name.split(".")):
+                    found[test.name] = test
     for test in finder.find(wl, "weirlab", globs={}):
         if test.name == "weirlab":
             found[test.name] = test
@@ -58,7 +67,7 @@ def test_the_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for word, library in NEEDED.items():
-        if word in EXAMPLES[name].examples[-1].source:
+        if any(word in example.source for example in EXAMPLES[name].examples):
             pytest.importorskip(library)
     if any("wl.pair" in e.source or "wl.live" in e.source for e in EXAMPLES[name].examples) or (
         name == "run"
@@ -69,6 +78,7 @@ def test_the_example_runs(
     case = ROOT / "crates/weir-core/tests/conformance/headdrop-burst.toml"
     shutil.copy(case, tmp_path / "headdrop.toml")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     options = doctest.ELLIPSIS
     runner = doctest.DocTestRunner(optionflags=options)
     runner.run(EXAMPLES[name])

@@ -16,6 +16,8 @@ from ._results import Progress, Results, Table, simulate
 from ._scenario import Checked, Scenario, ScenarioLike, Time, Value, check_scenario, schema
 
 if TYPE_CHECKING:
+    from . import plot
+    from ._capture import Capture
     from ._command import (
         CaseResult,
         Claim,
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
         rig,
     )
     from ._live import (
+        AsyncEnd,
+        AsyncLab,
+        AsyncPair,
+        AsyncSession,
         End,
         Lab,
         LinkStats,
@@ -40,15 +46,25 @@ if TYPE_CHECKING:
         pair,
         run,
     )
+    from ._watch import Watch, watch
 
 # Modules that start processes are imported when they are used: the import of the package then takes
 # half the time.
-_COMMAND = frozenset(
-    "CaseResult Claim Expectation Reproduction Rig case find_weir reproduce rig".split()
-)
-_LIVE = frozenset("End Lab LinkStats Pair Session Stats Wait attach live pair run".split())
+_LATER = {
+    "_capture": "Capture",
+    "_command": "CaseResult Claim Expectation Reproduction Rig case find_weir reproduce rig",
+    "_live": "AsyncEnd AsyncLab AsyncPair AsyncSession End Lab LinkStats Pair Session Stats Wait "
+    "attach live pair run",
+    "_watch": "Watch watch",
+}
+_MODULE = {name: module for module, names in _LATER.items() for name in names.split()}
 
 __all__ = [
+    "AsyncEnd",
+    "AsyncLab",
+    "AsyncPair",
+    "AsyncSession",
+    "Capture",
     "CaseResult",
     "Checked",
     "Claim",
@@ -73,6 +89,7 @@ __all__ = [
     "Time",
     "Value",
     "Wait",
+    "Watch",
     "WeirError",
     "__version__",
     "attach",
@@ -81,16 +98,20 @@ __all__ = [
     "find_weir",
     "live",
     "pair",
+    "plot",
     "reproduce",
     "rig",
     "run",
     "schema",
     "simulate",
+    "watch",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    module = "_command" if name in _COMMAND else "_live" if name in _LIVE else None
+    if name == "plot":
+        return import_module(".plot", __name__)
+    module = _MODULE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{module}", __name__), name)

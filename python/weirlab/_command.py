@@ -21,7 +21,8 @@ from ._scenario import whole
 Metric: TypeAlias = Literal["time", "instr", "memory", "wfi", "delay"]
 Verdict: TypeAlias = Literal["holds", "differs", "cannot_be_judged"]
 
-_USAGE = 2
+USAGE = 2
+"""The exit code for refused arguments."""
 
 
 def find_weir() -> str:
@@ -237,19 +238,24 @@ def run_weir(words: Sequence[str]) -> str:
         ValueError: The command refuses its arguments.
         CommandError: The command failed.
     """
-    done = subprocess.run(
-        [find_weir(), *words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    if done.returncode == 0:
-        return done.stdout
-    message = done.stderr.strip().removeprefix("weir: ").removeprefix("error: ")
-    if done.returncode == _USAGE:
+    done = subprocess.run([find_weir(), *words], stdin=subprocess.DEVNULL, capture_output=True)
+    return outcome(done.returncode, done.stdout, done.stderr)
+
+
+def outcome(status: int, printed: bytes, errors: bytes) -> str:
+    """What a command printed.
+
+    Raises:
+        ValueError: It refused its arguments.
+        CommandError: It failed.
+    """
+    if status == 0:
+        return printed.decode(errors="replace")
+    message = errors.decode(errors="replace").strip()
+    message = message.removeprefix("weir: ").removeprefix("error: ")
+    if status == USAGE:
         raise ValueError(message)
-    raise CommandError(message or f"weir ended with status {done.returncode}", done.returncode)
+    raise CommandError(message or f"weir ended with status {status}", status)
 
 
 def _claim(item: Mapping[str, Any]) -> Claim:

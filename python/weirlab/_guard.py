@@ -27,8 +27,13 @@ def main(words: list[str]) -> int:
             os._exit(1)
 
     # The function runs between fork and exec, which is safe since there is only one thread.
+    # The command gets the descriptors that the guard was given.
     child = subprocess.Popen(
-        words, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_the_guard
+        words,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=end_with_the_guard,
+        close_fds=False,
     )
 
     def watch() -> None:

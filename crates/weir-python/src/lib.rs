@@ -8,6 +8,7 @@
 mod case;
 mod columns;
 mod load;
+mod readings;
 mod results;
 mod runs;
 mod table;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<readings::Readings>()?;
     module.add_class::<results::Results>()?;
     module.add_class::<table::Table>()?;
     module.add_function(wrap_pyfunction!(load::check, module)?)?;

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt as _;
 use pyo3::types::PyList;
 use weir_report::plot::{Axis, Curve, Plot, Shape, Size, Unit};
 use weir_report::sim::{self, Column, tables};
@@ -33,7 +34,8 @@ pub(crate) struct Results {
 struct Ran {
     settings: Vec<(String, String)>,
     results: sim::Results,
-    trace: Option<sim::Table>,
+    /// Moved to the table of the trace when that is made.
+    trace: Mutex<Option<sim::Table>>,
 }
 
 /// Simulates a scenario with each seed; without seeds, with those of the scenario.
@@ -79,7 +81,7 @@ pub(crate) fn simulate(
             nodes: Vec::new(),
         },
         settings: point.settings,
-        trace: trace.take(),
+        trace: Mutex::new(trace.take()),
     });
     let points = points.collect();
     Ok(Results { points, diagnostics, cpu_s: cpu_seconds() - begin, made: Mutex::default() })
@@ -89,19 +91,15 @@ pub(crate) fn simulate(
 impl Results {
     /// A table: `flows`, `links`, `series`, `delays` or `trace`.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<Table>> {
-        // The lock is not held while the table is made, since that releases the interpreter.
-        let made = |all: &Mutex<Vec<(String, Py<Table>)>>| {
-            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().find(|(known, _)| known == name).map(|(_, table)| table.clone_ref(py))
-        };
-        if let Some(table) = made(&self.made) {
-            return Ok(table);
+        // Each table is made once. A thread that waits for the lock does not hold the interpreter.
+        let mut made = self.made.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, table)) = made.iter().find(|(known, _)| known == name) {
+            return Ok(table.clone_ref(py));
         }
         let batch = py.detach(|| self.rows(name).map(to_batch))?;
         let batch = batch.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         let table = Py::new(py, Table::new(batch))?;
-        let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        all.push((name.to_owned(), table.clone_ref(py)));
+        made.push((name.to_owned(), table.clone_ref(py)));
         Ok(table)
     }
 
@@ -206,7 +204,10 @@ impl Results {
                 "links" => tables::links(&ran.results),
                 "series" => tables::series(&ran.results),
                 "delays" => tables::delays(&ran.results),
-                "trace" => ran.trace.clone().ok_or_else(|| PyValueError::new_err(NO_TRACE))?,
+                "trace" => {
+                    let mut trace = ran.trace.lock().unwrap_or_else(PoisonError::into_inner);
+                    trace.take().ok_or_else(|| PyValueError::new_err(NO_TRACE))?
+                }
                 _ => return Err(PyValueError::new_err(format!("there is no table {name}"))),
             };
             if !ran.settings.is_empty() {
