@@ -10,7 +10,8 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
-use crate::common::{Done, Lab, Need, Running, find, must, output_of, skipped, trial, until};
+use crate::common::{Lab, Need, Running, must, output_of, skipped, trial, until};
+use crate::containers::{Engine, docker_socket};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -30,92 +31,17 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// An engine on a socket in the test's directory.
-struct Docker<'a> {
-    lab: &'a Lab,
-    daemon: Option<Running>,
+/// Starts a container that sleeps.
+fn run(docker: &Engine<'_>, name: &str, options: &[&str]) {
+    let options = options.join(" ");
+    docker.must(&format!(
+        "docker run -d --stop-timeout 1 --name {name} {options} box /bin/sleep 1000"
+    ));
 }
 
-impl<'a> Docker<'a> {
-    /// Starts an engine. If it does not start, `Err` has its last words.
-    fn start(lab: &'a Lab) -> Result<Self, String> {
-        let path = |name: &str| lab.path(name).display().to_string();
-        let mut command = Command::new("dockerd");
-        command.args(["--storage-driver=vfs", "--iptables=false", "--ip6tables=false"]);
-        command.args(["-H", &socket(lab), "--bip", "10.94.0.1/24"]);
-        command.args(["--default-address-pool", "base=10.93.0.0/16,size=24"]);
-        command.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
-        command.args(["--pidfile", &path("pid"), "--config-file", &lab.file("none.json", "{}")]);
-        let mut docker = Self { lab, daemon: Some(lab.launch(&mut command)) };
-        for _ in 0..STARTS {
-            if docker.call("docker version >/dev/null").code == 0 {
-                return Ok(docker);
-            }
-            if !docker.daemon.as_mut().is_some_and(Running::alive) {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
-        let words = docker.daemon.as_ref().map(Running::stderr).unwrap_or_default();
-        Err(words.lines().last().unwrap_or("no message").to_owned())
-    }
-
-    /// Makes the image `busybox` from the machine's BusyBox.
-    fn import(&self) {
-        let busybox = find("busybox").expect("it is installed").display().to_string();
-        let root = self.lab.path("root").display().to_string();
-        self.must(&format!(
-            "mkdir -p {root}/bin && cp {busybox} {root}/bin/busybox && for name in sleep sh httpd; \
-             do ln -s busybox {root}/bin/$name; done && tar -C {root} -c . | docker import - \
-             busybox"
-        ));
-    }
-
-    /// Runs a shell command with this engine.
-    fn call(&self, line: &str) -> Done {
-        let mut command = Command::new("sh");
-        self.lab.launch(command.args(["-c", line]).env("DOCKER_HOST", socket(self.lab))).finish()
-    }
-
-    fn must(&self, line: &str) -> Done {
-        let done = self.call(line);
-        assert_eq!(done.code, 0, "{line}: {done:?}");
-        done
-    }
-
-    fn run(&self, name: &str, options: &[&str]) {
-        let options = options.join(" ");
-        self.must(&format!(
-            "docker run -d --stop-timeout 1 --name {name} {options} busybox sleep 1000"
-        ));
-    }
-
-    fn address(&self, name: &str) -> String {
-        let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
-        self.must(&format!("docker inspect -f '{format}' {name}")).stdout.trim().to_owned()
-    }
-
-    /// Ends the engine, and with it its containers.
-    fn stop(&mut self) {
-        if let Some(daemon) = self.daemon.take() {
-            daemon.signal_group(Signal::SIGTERM);
-            daemon.finish();
-        }
-    }
-}
-
-impl Drop for Docker<'_> {
-    fn drop(&mut self) {
-        if self.daemon.is_some() {
-            self.call("docker ps -q | xargs -r docker kill; docker network prune -f");
-        }
-        self.stop();
-        output_of("ip link del docker0");
-    }
-}
-
-fn socket(lab: &Lab) -> String {
-    format!("unix://{}", lab.path("docker.sock").display())
+fn address(docker: &Engine<'_>, name: &str) -> String {
+    let format = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}";
+    docker.must(&format!("docker inspect -f '{format}' {name}")).stdout.trim().to_owned()
 }
 
 /// The lowest round-trip time of three pings, in ms; `None` if no answer arrived.
@@ -161,17 +87,17 @@ fn labelled_containers(lab: &Lab) {
     let socket_path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &socket_path]);
     until("the agent waits for the engine", || problem(lab, "docker: ").is_some());
-    let mut docker = match Docker::start(lab) {
+    let mut docker = match Engine::docker(lab) {
         Ok(docker) => docker,
         Err(words) => {
             let _ = skipped(DOCKER, &format!("dockerd does not start here: {words}"));
             return;
         }
     };
-    docker.import();
-    docker.run("web", &["--label weir.up='delay 30ms' --label weir.down='delay 20ms'"]);
-    docker.run("plain", &[]);
-    let (web, plain) = (docker.address("web"), docker.address("plain"));
+    docker.must("docker tag box busybox");
+    run(&docker, "web", &["--label weir.up='delay 30ms' --label weir.down='delay 20ms'"]);
+    run(&docker, "plain", &[]);
+    let (web, plain) = (address(&docker, "web"), address(&docker, "plain"));
     let shaped = |most: f64| rtt(&web).is_some_and(|ms| ms >= most);
     until("the container is shaped", || shaped(50.0));
     assert!(is_direct(&plain), "a container without labels is left alone");
@@ -194,7 +120,7 @@ fn labelled_containers(lab: &Lab) {
     assert_ne!(done.code, 0, "DOCKER_HOST is not set: {done:?}");
     let words = ["attach", "docker:web", "--link", "delay 1ms"];
     let mut manual = Command::new(crate::common::weir());
-    let done = lab.launch(manual.args(words).env("DOCKER_HOST", socket(lab))).finish();
+    let done = lab.launch(manual.args(words).env("DOCKER_HOST", docker_socket(lab))).finish();
     assert!(done.code == 125 && done.stderr.contains("is already shaped by process"), "{done:?}");
     killed(agent, &web);
     second_owner(lab, &docker, &plain);
@@ -203,13 +129,13 @@ fn labelled_containers(lab: &Lab) {
 }
 
 /// Labels that are wrong in several ways are reported, and affect no other container.
-fn hostile_labels(lab: &Lab, docker: &Docker<'_>) {
+fn hostile_labels(lab: &Lab, docker: &Engine<'_>) {
     let long = lab.file("long", &format!("weir.up={}", "x".repeat(50_000)));
-    docker.run("wrong", &["--label \"weir.up=$(printf '4M\\033[2J<b>')\""]);
-    docker.run("long", &["--label-file", &long]);
-    docker.run("typo", &["--label weir.dwon=4M"]);
-    docker.run("files", &["--label 'weir.up=trace /etc/passwd'"]);
-    docker.run("hosted", &["--network host --label weir.up=4M"]);
+    run(docker, "wrong", &["--label \"weir.up=$(printf '4M\\033[2J<b>')\""]);
+    run(docker, "long", &["--label-file", &long]);
+    run(docker, "typo", &["--label weir.dwon=4M"]);
+    run(docker, "files", &["--label 'weir.up=trace /etc/passwd'"]);
+    run(docker, "hosted", &["--network host --label weir.up=4M"]);
     for (name, part) in [
         ("wrong: ", "weir.up"),
         ("long: ", "longer than 4096 bytes"),
@@ -252,12 +178,12 @@ fn killed(agent: Running, web: &str) {
 }
 
 /// A container that a `weir attach` shapes is shaped by the agent when the attachment has ended.
-fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
+fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     let words = ["attach", "docker:mine", "--link", "delay 5ms"];
-    docker.run("mine", &["--label weir.link='delay 40ms'"]);
-    let mine = docker.address("mine");
+    run(docker, "mine", &["--label weir.link='delay 40ms'"]);
+    let mine = address(docker, "mine");
     let mut manual = Command::new(crate::common::weir());
-    let manual = lab.launch(manual.args(words).env("DOCKER_HOST", socket(lab)));
+    let manual = lab.launch(manual.args(words).env("DOCKER_HOST", docker_socket(lab)));
     until("weir attach shapes the container", || rtt(&mine).is_some_and(|ms| ms >= 10.0));
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
@@ -276,14 +202,14 @@ fn second_owner(lab: &Lab, docker: &Docker<'_>, plain: &str) {
 }
 
 /// The example of a compose file, unchanged.
-fn compose(lab: &Lab, docker: &Docker<'_>) {
+fn compose(lab: &Lab, docker: &Engine<'_>) {
     docker.must("docker rm -f web");
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/compose/compose.yaml");
     docker.must(&format!("docker-compose -p shop -f {file} up -d"));
     for (name, least) in [("phone", 80.0), ("sensor", 200.0)] {
-        let address = docker.address(name);
+        let address = address(docker, name);
         until("the service is shaped", || rtt(&address).is_some_and(|ms| ms >= least));
     }
     until("the preset is in force", || {
@@ -298,18 +224,18 @@ fn compose(lab: &Lab, docker: &Docker<'_>) {
 }
 
 /// An engine that restarts, and a container that is started again.
-fn restarted_engine(lab: &Lab, docker: &mut Docker<'_>) {
+fn restarted_engine(lab: &Lab, docker: &mut Engine<'_>) {
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
-    docker.run("late", &["--label weir.up='delay 30ms'"]);
+    run(docker, "late", &["--label weir.up='delay 30ms'"]);
     until("late is shaped", || spec(lab, "late.up").is_some());
     docker.stop();
     until("the engine is missed", || problem(lab, "docker: ").is_some());
-    let again = Docker::start(lab).expect("it has started before");
-    again.must("docker start late");
-    let late = again.address("late");
+    docker.start().expect("it has started before");
+    docker.must("docker start late");
+    let late = address(docker, "late");
     until("late is shaped again", || rtt(&late).is_some_and(|ms| ms >= 30.0));
-    again.must("docker rm -f late");
+    docker.must("docker rm -f late");
     agent.signal_group(Signal::SIGTERM);
     assert_eq!(agent.finish().code, 0);
 }
@@ -480,5 +406,3 @@ fn annotated_pods(lab: &Lab) {
 const DOCKER: &str = "agent_shapes_labelled_containers";
 /// The longest round trip without a link, in ms, even on a busy machine.
 const DIRECT: f64 = 20.0;
-/// The number of checks, every 0.2 s, whether the engine has started.
-const STARTS: u32 = 100;

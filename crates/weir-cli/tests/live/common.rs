@@ -481,12 +481,14 @@ pub(crate) fn load() -> String {
     format!("'{}' load", std::env::current_exe().expect("the test's own path").display())
 }
 
-/// Waits until a condition holds; more than 30 seconds is a failure.
+/// Waits until a condition holds; more than 30 seconds is a failure. Pauses between the checks grow
+/// with the time that has passed: a check may start processes, whose work delays what it waits for.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let began = Instant::now();
     while !holds() {
-        assert!(Instant::now() < deadline, "after 30 seconds this is still not true: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        let waited = began.elapsed();
+        assert!(waited < PATIENCE, "after {PATIENCE:?} this is still not true: {what}");
+        std::thread::sleep((waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE));
     }
 }
 
@@ -545,5 +547,9 @@ pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, expected {expected:.0} ± {sigma:.1}");
 }
 
+/// Time limit of a condition, and the bounds of the pauses between its checks.
+const PATIENCE: Duration = Duration::from_secs(30);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(60);

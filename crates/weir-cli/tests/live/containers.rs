@@ -42,60 +42,77 @@ pub(crate) struct Engine<'a> {
     command: String,
     /// The variable that names the engine's socket, and the socket.
     socket: (&'static str, String),
+    /// The shell words that run the engine.
+    service: String,
     daemon: Option<Running>,
 }
 
 impl<'a> Engine<'a> {
+    /// Starts Docker with an image called `box`. If it does not start, `Err` has its last words.
     pub(crate) fn docker(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
-        let socket = format!("unix://{}", path("docker.sock"));
-        let mut command = Command::new("dockerd");
-        command.args(["--storage-driver=vfs", "--iptables=false", "--ip6tables=false"]);
-        command.args(["-H", &socket, "--bip", "10.95.0.1/24"]);
-        command.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
-        command.args(["--pidfile", &path("pid"), "--config-file", &path("none.json")]);
-        lab.file("none.json", "{}");
-        let call = format!("docker -H {socket}");
-        Self::start(lab, "docker", call, ("DOCKER_HOST", socket), &mut command)
+        let socket = docker_socket(lab);
+        // Without the machine's configuration, Docker chooses the best way to store images here.
+        let service = format!(
+            "dockerd --iptables=false --ip6tables=false -H {socket} --bip 10.95.0.1/24 \
+             --default-address-pool base=10.93.0.0/16,size=24 --data-root {} --exec-root {} \
+             --pidfile {} --config-file {}",
+            path("data"),
+            path("exec"),
+            path("pid"),
+            lab.file("none.json", "{}")
+        );
+        let command = format!("docker -H {socket}");
+        let socket = ("DOCKER_HOST", socket);
+        Self { lab, kind: "docker", command, socket, service, daemon: None }.with_image()
     }
 
     fn podman(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = format!("unix://{}", path("podman.sock"));
-        let call = format!(
+        let command = format!(
             "podman --storage-driver vfs --cgroup-manager cgroupfs --events-backend file --root {} \
              --runroot {} --tmpdir {}",
             path("data"),
             path("run"),
             path("tmp")
         );
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("exec {call} system service -t 0 {socket}")]);
-        Self::start(lab, "podman", call, ("CONTAINER_HOST", socket), &mut command)
+        let service = format!("{command} system service -t 0 {socket}");
+        let socket = ("CONTAINER_HOST", socket);
+        Self { lab, kind: "podman", command, socket, service, daemon: None }.with_image()
     }
 
-    /// Starts an engine with an image called `box`. If it does not start, `Err` has its last words.
-    fn start(
-        lab: &'a Lab,
-        kind: &'static str,
-        command: String,
-        socket: (&'static str, String),
-        daemon: &mut Command,
-    ) -> Result<Self, String> {
-        let path = socket.1.trim_start_matches("unix://").to_owned();
-        let mut engine = Self { lab, kind, command, socket, daemon: Some(lab.launch(daemon)) };
+    fn with_image(mut self) -> Result<Self, String> {
+        self.start()?;
+        self.import().map(|()| self)
+    }
+
+    /// Starts the engine. If it does not start, `Err` has its last words.
+    pub(crate) fn start(&mut self) -> Result<(), String> {
+        let mut command = Command::new("sh");
+        let daemon = self.lab.launch(command.args(["-c", &format!("exec {}", self.service)]));
+        self.daemon = Some(daemon);
+        let path = self.socket.1.trim_start_matches("unix://").to_owned();
         for _ in 0..STARTS {
             let is_there = std::fs::exists(&path).unwrap_or(false);
-            if is_there && engine.call("E version >/dev/null").code == 0 {
-                return engine.import().map(|()| engine);
+            if is_there && self.call("E version >/dev/null").code == 0 {
+                return Ok(());
             }
-            if !engine.daemon.as_mut().is_some_and(Running::alive) {
+            if !self.daemon.as_mut().is_some_and(Running::alive) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(200));
         }
-        let words = engine.daemon.as_ref().map(Running::stderr).unwrap_or_default();
+        let words = self.daemon.as_ref().map(Running::stderr).unwrap_or_default();
         Err(words.lines().last().unwrap_or("no message").to_owned())
+    }
+
+    /// Ends the engine, and with it its containers.
+    pub(crate) fn stop(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.signal_group(Signal::SIGTERM);
+            daemon.finish();
+        }
     }
 
     fn import(&self) -> Result<(), String> {
@@ -104,7 +121,8 @@ impl<'a> Engine<'a> {
         let done = self.call(&format!(
             "mkdir -p {root}/bin && cp {busybox} {root}/bin/busybox && ln -s busybox \
              {root}/bin/sleep && ln -s busybox {root}/bin/ping && ln -s busybox {root}/bin/sh && \
-             ln -s busybox {root}/bin/ip && tar -C {root} -c . | E import - box"
+             ln -s busybox {root}/bin/ip && ln -s busybox {root}/bin/httpd && \
+             tar -C {root} -c . | E import - box"
         ));
         if done.code == 0 { Ok(()) } else { Err(done.stderr) }
     }
@@ -165,13 +183,17 @@ impl<'a> Engine<'a> {
 
 impl Drop for Engine<'_> {
     fn drop(&mut self) {
-        self.call("E ps -q | xargs -r E kill; E ps -aq | xargs -r E rm -f");
-        if let Some(daemon) = self.daemon.take() {
-            daemon.signal_group(Signal::SIGTERM);
-            daemon.finish();
+        if self.daemon.is_some() {
+            self.call("E ps -q | xargs -r E kill; E ps -aq | xargs -r E rm -f");
         }
+        self.stop();
         output_of("ip link del docker0; ip link del cni-podman0; ip link del podman0");
     }
+}
+
+/// The socket of the Docker engine that a test starts.
+pub(crate) fn docker_socket(lab: &Lab) -> String {
+    format!("unix://{}", lab.path("docker.sock").display())
 }
 
 fn with_docker(lab: &Lab) {
