@@ -52,6 +52,8 @@ mod verbs;
 mod watch;
 mod world;
 
+use std::fmt;
+use std::io::Write as _;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,6 +67,11 @@ use crate::pauses::PauseWatch;
 const TEST: &str = "WEIR_LIVE_TEST";
 /// Environment variable with the names of the groups to run.
 const CHOSEN: &str = "WEIR_LIVE_GROUPS";
+/// Environment variable with the path of a file. Measurements that fail beside others are added to
+/// it, in place of their second run.
+const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
+/// Environment variable with the path of such a file. Its measurements run after the groups.
+const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
 
 /// A group of tests, of which the same number run at a time.
 struct Group {
@@ -93,7 +100,8 @@ fn main() -> ExitCode {
     if common::is_root() && !options.list {
         withdraw();
     }
-    if let Some((group, number)) = own_test() {
+    let own = std::env::var(TEST).ok();
+    if let Some(Test { group, number }) = own.and_then(|text| Test::parse(&text)) {
         let tests = (group.tests)().into_iter().skip(number).take(1).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
@@ -110,7 +118,24 @@ fn main() -> ExitCode {
     };
     // Every group runs, also after a failure.
     let failed = groups.into_iter().map(side_by_side).filter(|passed| !passed).count();
+    let failed = failed + postponed().into_iter().filter(|test| !alone(test)).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The tests that another process of this program has postponed.
+fn postponed() -> Vec<Test> {
+    let Some(path) = std::env::var_os(POSTPONED) else { return Vec::new() };
+    // Without a postponed test there is no file.
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    list.lines().map(|line| Test::parse(line).expect("a group and a number")).collect()
+}
+
+/// Adds a test to the file of postponed tests. Returns whether there is such a file.
+fn postpone(test: &Test) -> bool {
+    let Some(path) = std::env::var_os(POSTPONE) else { return false };
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| writeln!(file, "{test}")).expect("the file can be written");
+    true
 }
 
 /// Tests of delays and of the times of single packets. They need the whole machine.
@@ -126,14 +151,15 @@ fn compared() -> Vec<Trial> {
 
 /// Tests of rates, shares and counts. Their loads are small for the machine.
 fn shaped() -> Vec<Trial> {
+    // The longest tests come first, so that none of them ends alone.
     let modules = [
-        aqm::counts(),
+        sched::tests(),
+        first_packet::tests(),
         shaping::tests(),
         links::counts(),
-        first_packet::tests(),
-        rules::counts(),
-        sched::tests(),
+        aqm::counts(),
         ecn::tests(),
+        rules::counts(),
         frames::tests(),
         programs::tests(),
         record::tests(),
@@ -144,20 +170,21 @@ fn shaped() -> Vec<Trial> {
 
 /// Tests of behaviour, not of speed.
 fn waiting() -> Vec<Trial> {
+    // The longest tests come first, so that none of them ends alone.
     let modules = [
+        labs::tests(),
+        compose::tests(),
+        sim_image::tests(),
         agent::tests(),
+        containers::tests(),
         attach::tests(),
         owners::tests(),
-        containers::tests(),
-        compose::tests(),
         killed::tests(),
-        labs::tests(),
         serve::tests(),
         failures::tests(),
         nested::tests(),
         publish::tests(),
         silent::tests(),
-        sim_image::tests(),
         faults::tests(),
         outputs::tests(),
         verbs::tests(),
@@ -179,44 +206,66 @@ fn chosen(list: Option<&str>) -> Result<Vec<&'static Group>, &str> {
     }
 }
 
-/// The group of the only test of this process, and the test's number, if this process runs one.
-fn own_test() -> Option<(&'static Group, usize)> {
-    let value = std::env::var(TEST).ok()?;
-    let (name, number) = value.split_once(' ')?;
-    let group = GROUPS.iter().find(|group| group.name == name)?;
-    Some((group, number.parse().ok()?))
+/// A test of a group, by its number.
+struct Test {
+    group: &'static Group,
+    number: usize,
 }
 
-/// Runs each test of a group in a process of its own, several at a time, and prints the output of
-/// each process when it has ended. Returns whether all tests passed.
-fn side_by_side(group: &Group) -> bool {
-    let program = std::env::current_exe().expect("this program has a path");
-    let start = |number: usize| -> Output {
-        let mut command = Command::new(&program);
-        command.args(std::env::args_os().skip(1)).env(TEST, format!("{} {number}", group.name));
+impl Test {
+    fn parse(text: &str) -> Option<Self> {
+        let (name, number) = text.split_once(' ')?;
+        let group = GROUPS.iter().find(|group| group.name == name)?;
+        Some(Self { group, number: number.parse().ok()? })
+    }
+
+    /// Runs the test in a process of its own.
+    fn run(&self) -> Output {
+        let program = std::env::current_exe().expect("this program has a path");
+        let mut command = Command::new(program);
+        command.args(std::env::args_os().skip(1)).env(TEST, self.to_string());
         command.output().expect("this program can be started")
-    };
-    let run = |number: usize| -> Output {
-        for _ in 1..group.most_runs {
+    }
+
+    /// Does the same, and repeats a failure while the machine paused.
+    fn run_again(&self) -> Output {
+        for _ in 1..self.group.most_runs {
             let watch = PauseWatch::start();
-            let output = start(number);
+            let output = self.run();
             let pauses = watch.end();
             if output.status.success() || !pauses.matter() {
                 return output;
             }
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            eprintln!("{} {number} runs again: {pauses}", group.name);
+            eprintln!("{self} runs again: {pauses}");
         }
-        start(number)
-    };
-    let passed = Mutex::new(true);
+        self.run()
+    }
+}
+
+impl fmt::Display for Test {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.group.name, self.number)
+    }
+}
+
+/// Prints the output of a test. Returns whether the test has passed.
+fn show(output: &Output) -> bool {
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    output.status.success()
+}
+
+/// Runs a test while no other runs, and prints its output. Returns whether it has passed.
+fn alone(test: &Test) -> bool {
+    show(&test.run_again())
+}
+
+/// Runs each test of a group in a process of its own, several at a time, and prints the output of
+/// each process when it has ended. Returns whether all tests passed, apart from postponed ones.
+fn side_by_side(group: &'static Group) -> bool {
     // The lock also keeps the outputs of two tests apart.
-    let finish = |output: Output| {
-        let mut passed = passed.lock().expect("no holder of the lock panics");
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        print!("{}", String::from_utf8_lossy(&output.stdout));
-        *passed &= output.status.success();
-    };
+    let passed = Mutex::new(true);
     // Beside others, a measurement can lack processor time. The verdict is then that of a run
     // alone.
     let is_shared = group.at_once > 1 && group.most_runs > 1;
@@ -226,26 +275,27 @@ fn side_by_side(group: &Group) -> bool {
         for _ in 0..group.at_once {
             scope.spawn(|| {
                 loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
+                    let test = Test { group, number: next.fetch_add(1, Ordering::Relaxed) };
+                    if test.number >= count {
                         return;
                     }
-                    let output = if is_shared { start(number) } else { run(number) };
+                    let output = if is_shared { test.run() } else { test.run_again() };
+                    let mut passed = passed.lock().expect("no holder of the lock panics");
                     if is_shared && !output.status.success() {
-                        let mut again = again.lock().expect("no holder of the lock panics");
                         eprint!("{}", String::from_utf8_lossy(&output.stderr));
-                        eprintln!("{} {number} failed beside others: it runs again", group.name);
-                        again.push(number);
+                        eprintln!("{test} failed beside others: it runs again");
+                        again.lock().expect("no holder of the lock panics").push(test);
                     } else {
-                        finish(output);
+                        *passed &= show(&output);
                     }
                 }
             });
         }
     });
-    let again = again.into_inner().expect("no holder of the lock panics");
-    again.into_iter().for_each(|number| finish(run(number)));
-    passed.into_inner().expect("no holder of the lock panics")
+    let mut again = again.into_inner().expect("no holder of the lock panics");
+    again.retain(|test| !postpone(test));
+    let failed = again.iter().filter(|test| !alone(test)).count();
+    passed.into_inner().expect("no holder of the lock panics") && failed == 0
 }
 
 /// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in
