@@ -69,7 +69,7 @@ docs: ## generate API documentation, man pages, link-spec.md and rules.md
 	@scripts/need-cargo
 	@scripts/docs --out $(OUT)
 
-figures: build ## draw the plots of docs/aqm, docs/images/aqm/NAME.svg
+figures: build ## make the pictures of the documentation again, from real runs
 	@scripts/figures --weir $(WEIR)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain

@@ -78,7 +78,17 @@ add pipe 1 ip from any to any out
 add pipe 2 ip from any to any in
 ```
 
-`weir check FILE` reads a script, reports its errors and prints it in canonical form.
+`weir check FILE` reads a script, reports its errors and prints it in canonical form. Of a slip in
+the last line it says:
+
+```text
+error[unknown-keyword]: `dst-prot` is no option
+ --> rules:3:32
+  |
+3 | add pipe 1 tcp from any to any dst-prot 443
+  |                                ^^^^^^^^ did you mean `dst-port`?
+```
+
 `weir fmt FILE` formats it. Neither needs privileges. The keywords of a link (`bw`, `delay`,
 `queue`, `plr`, `mask` …) are those of [link specifications](link-spec.md).
 
