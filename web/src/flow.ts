@@ -30,6 +30,8 @@ interface Placed {
 interface Gap {
   left: number;
   right: number;
+  top: number;
+  bottom: number;
   curves: HTMLCanvasElement;
   dots: HTMLCanvasElement;
   edges: Placed[];
@@ -37,7 +39,6 @@ interface Gap {
 
 export class Flow {
   private gaps: Gap[] = [];
-  private height = 0;
   private last = 0;
 
   constructor(private readonly stage: HTMLElement) {}
@@ -50,7 +51,6 @@ export class Flow {
       gap.dots.remove();
     }
     this.gaps = [];
-    this.height = box.height;
     for (const edge of edges) {
       const a = edge.from.getBoundingClientRect();
       const b = edge.to.getBoundingClientRect();
@@ -62,34 +62,40 @@ export class Flow {
       const length = Math.hypot(x1 - x0, y1 - y0);
       this.gap(Math.min(x0, x1), Math.max(x0, x1)).edges.push({ edge, x0, y0, x1, y1, length, phase: 0, part: 0, dropping: false });
     }
+    for (const gap of this.gaps) this.fit(gap);
     this.update();
   }
 
   private gap(left: number, right: number): Gap {
     const known = this.gaps.find((gap) => gap.left === Math.floor(left) && gap.right === Math.ceil(right));
     if (known) return known;
-    const canvas = () => {
-      const node = h("canvas", { "aria-hidden": "true" });
-      const ratio = devicePixelRatio || 1;
-      node.style.left = `${gap.left}px`;
-      node.style.width = `${gap.right - gap.left}px`;
-      node.width = Math.round((gap.right - gap.left) * ratio);
-      node.height = Math.round(this.height * ratio);
-      this.stage.append(node);
-      return node;
-    };
-    const gap = { left: Math.floor(left), right: Math.ceil(right), edges: [] } as unknown as Gap;
-    gap.curves = canvas();
-    gap.dots = canvas();
+    const gap: Gap = { left: Math.floor(left), right: Math.ceil(right), top: 0, bottom: 0, curves: h("canvas", { "aria-hidden": "true" }), dots: h("canvas", { "aria-hidden": "true" }), edges: [] };
     this.gaps.push(gap);
     return gap;
+  }
+
+  /** Puts the canvases of a gap where its curves are: the smaller they are, the less they cost. */
+  private fit(gap: Gap): void {
+    const ys = gap.edges.flatMap((p) => [p.y0, p.y1]);
+    gap.top = Math.floor(Math.min(...ys)) - MARGIN;
+    gap.bottom = Math.ceil(Math.max(...ys)) + MARGIN;
+    const ratio = devicePixelRatio || 1;
+    for (const canvas of [gap.curves, gap.dots]) {
+      canvas.style.left = `${gap.left}px`;
+      canvas.style.top = `${gap.top}px`;
+      canvas.style.width = `${gap.right - gap.left}px`;
+      canvas.style.height = `${gap.bottom - gap.top}px`;
+      canvas.width = Math.round((gap.right - gap.left) * ratio);
+      canvas.height = Math.round((gap.bottom - gap.top) * ratio);
+      this.stage.append(canvas);
+    }
   }
 
   private context(gap: Gap, canvas: HTMLCanvasElement): CanvasRenderingContext2D {
     const ctx = canvas.getContext("2d")!;
     const ratio = devicePixelRatio || 1;
-    ctx.setTransform(ratio, 0, 0, ratio, -gap.left * ratio, 0);
-    ctx.clearRect(gap.left, 0, gap.right - gap.left, this.height);
+    ctx.setTransform(ratio, 0, 0, ratio, -gap.left * ratio, -gap.top * ratio);
+    ctx.clearRect(gap.left, gap.top, gap.right - gap.left, gap.bottom - gap.top);
     return ctx;
   }
 
@@ -145,5 +151,7 @@ export class Flow {
   }
 }
 
+/** The space above and below the ends of curves, px. */
+const MARGIN = 6;
 /** The distance between two dots, px. */
 const SPACE = 22;

@@ -71,7 +71,12 @@ export function ownPipe(pipe: Thing, key: string, rules: Rule[], free: number, f
   const sent = new RegExp(`\\bpipe ${number}\\b`);
   const rule = rules.find((r) => r.enabled && sent.test(r.command));
   const [source, destination] = key.split(" → ").map((part) => part.trim());
-  const address = (part: string | undefined) => (part && /^[0-9a-f.:]+$/i.test(part) && /[.:]/.test(part) ? part : undefined);
+  // An end is an address, perhaps with a port: 10.0.0.1, 10.0.0.1:80, 2001:db8::1, [2001:db8::1]:80.
+  const address = (part = "") => {
+    const end = part.replace(/ proto \d+$/, "");
+    const [, ip, port] = /^(\d+(?:\.\d+){3}|\[[0-9a-f:.]+\])(?::(\d+))?$/i.exec(end) ?? /^([0-9a-f]*:[0-9a-f:.]+)$/i.exec(end) ?? [];
+    return ip && `${ip.replace(/[[\]]/g, "")}${port ? ` ${port}` : ""}`;
+  };
   const [from, to] = [address(source), address(destination)];
   if (!rule || rule.number < 2 || (!from && !to) || !pipe.rate_bps) return undefined;
   let command = rule.command

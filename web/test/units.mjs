@@ -127,6 +127,7 @@ export const tests = {
     const pipe = { object: "pipe:7", kind: "pipe", name: "pipe 7", spec: "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", rate_bps: 2e7 };
     const rules = [{ number: 400, enabled: true, command: "add 400 pipe 7 ip from any to 10.0.0.0/8 in recv eth1" }];
     assert.equal(ownPipe(pipe, "* → 10.0.3.7", rules, 8, 2), "pipe 8 config bw 40Mbit/s queue 100\nadd 399 pipe 8 ip from any to 10.0.3.7 in recv eth1");
+    assert.match(ownPipe(pipe, "10.0.0.1:80 → [2001:db8::1]:443 proto 6", rules, 8, 2), /from 10\.0\.0\.1 80 to 2001:db8::1 443 in/);
     assert.equal(ownPipe(pipe, "port 80", rules, 8, 2), undefined);
     assert.equal(rate("4Mbit/s"), 4e6);
     assert.equal(rate("1KByte/s"), 8000);
