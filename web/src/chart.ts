@@ -110,7 +110,7 @@ export class Chart {
     this.sight = new IntersectionObserver(([entry]) => {
       this.seen = entry?.isIntersecting ?? true;
       if (this.seen) this.draw(true);
-    });
+    }, { rootMargin: "200px" });
     this.sight.observe(this.node);
     this.forget = onTheme(() => this.plot?.redraw(false, true));
   }

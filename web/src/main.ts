@@ -21,7 +21,7 @@ interface Tab {
 
 const TABS: Tab[] = [
   { path: "", name: words.overview, shown: () => true, open: (app) => overview(app) },
-  { path: "instances", name: words.instances, shown: (app) => app.can("top"), open: (app, rest) => instances(app, rest) },
+  { path: "instances", name: words.instances, shown: (app) => app.can("top") && app.page.language === "commands", open: (app, rest) => instances(app, rest) },
   { path: "rules", name: words.rules, shown: (app) => app.can("rules") && app.page.language === "commands", open: (app) => rulesView(app) },
   { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app, rest) => changeView(app, rest) },
 ];
@@ -141,8 +141,14 @@ function open(root: HTMLElement, page: Page): void {
  */
 function loop(app: App, view: () => View | undefined): void {
   let moved = 0;
+  let last = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const step = (now: number) => {
+    if (now - last < FRAME - 4) {
+      requestAnimationFrame(step);
+      return;
+    }
+    last = now;
     app.timeline.tick();
     view()?.frame?.(now);
     const pace = now - moved < SETTLED ? FRAME : (view()?.pace?.() ?? FRAME);
