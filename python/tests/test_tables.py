@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +132,65 @@ def test_columns_that_only_some_points_have_are_null_elsewhere() -> None:
     results = wl.simulate(scenario)
     completed = results.flows["completion_mean_ns"]
     assert completed[0] > 0 and completed[1] is None
+
+
+def test_the_memory_of_a_trace_is_bounded_by_its_rows() -> None:
+    # In a process of its own, whose memory no other test has used.
+    code = """
+import resource, weirlab as wl
+net = wl.Scenario("trace", duration=10).host("a", "b").link("a", "b", "bw 1Gbit/s delay 1ms")
+net = net.measure(interval=1).traffic("cbr", "a", "b", rate="80Mbit/s", size="1000B")
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+r = wl.simulate(net, trace=True)
+recorded = peak() - before
+trace = r.trace
+print(len(trace), trace.nbytes, recorded, peak() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True, check=True
+    )
+    rows, nbytes, recorded, made = map(int, done.stdout.split())
+    assert rows >= 290_000
+    # Vectors that grow have up to twice the memory, of which the system gives what is used.
+    assert recorded <= 2.2 * nbytes
+    # The columns become the table one by one, so the trace is never there twice.
+    assert made <= 2.2 * nbytes
+
+
+def test_a_table_lives_as_long_as_its_readers(two_hosts: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    results = wl.simulate(two_hosts, set={"duration": "2s"}, trace=True)
+    trace = results.trace
+    theirs = pyarrow.table(trace)
+    values = trace["t_ns"]
+    native = weakref.ref(results)
+    del results, trace
+    gc.collect()
+    assert native() is None
+    assert theirs["t_ns"].to_pylist() == values
+
+
+def test_exports_leave_no_references(two_hosts: Path) -> None:
+    table = wl.simulate(two_hosts, set={"duration": "1100ms"}).flows
+    native = table._native
+
+    def use() -> None:
+        table.__arrow_c_stream__()
+        table.__arrow_c_schema__()
+        assert len(table["name"]) == len(list(table)) == 5
+        with pytest.raises(KeyError):
+            table["nothing"]
+
+    use()
+    before = sys.getrefcount(native), sys.getrefcount(table)
+    for _ in range(1000):
+        use()
+    assert (sys.getrefcount(native), sys.getrefcount(table)) == before
+
+
+def test_two_threads_get_the_same_table(two_hosts: Path) -> None:
+    results = wl.simulate(two_hosts, set={"duration": "3s"}, trace=True)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: results._native.table("trace"), range(8)))
+    assert all(table is made[0] for table in made) and len(made[0]) > 0

@@ -241,3 +241,19 @@ def test_a_watch_that_nobody_holds_ends() -> None:
     assert processes("--flush=28.0")
     del queues
     assert not processes("--flush=28.0")
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_does_not_end_the_watch() -> None:
+    with wl.watch("lo", rate=100, seconds=30, interval=0.05) as queues:
+        assert len(next(queues)) > 0
+        child = os.fork()
+        if child == 0:
+            try:
+                queues.stop()
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        for _ in range(3):
+            assert len(next(queues)) > 0
+    assert queues.summary is not None
