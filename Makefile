@@ -38,7 +38,7 @@ python: ## build the Python package weirlab and install it into a virtual enviro
 	@scripts/need-cargo
 	@scripts/python build
 
-wheel: ## make a wheel of weirlab in OUT, and show for which systems it is
+wheel: ## make a wheel of weirlab in OUT, show for which systems it is, and try it out
 	@scripts/setup build python
 	@scripts/need-cargo
 	@scripts/python wheel --out $(OUT)
@@ -65,7 +65,7 @@ lint: ## check formatting, clippy, shell scripts, licences and advisories of dep
 	@scripts/need-cargo
 	@scripts/lint
 
-docs: ## generate API documentation, man pages, link-spec.md and rules.md
+docs: ## generate API documentation (Rust and Python), man pages, link-spec.md and rules.md
 	@scripts/need-cargo
 	@scripts/docs --out $(OUT)
 
