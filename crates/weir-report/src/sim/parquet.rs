@@ -5,19 +5,21 @@
 //! once and counters as differences, so the files are small. They do not contain the program's
 //! version, so equal rows give equal bytes.
 
+use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 
-use parquet::basic::Encoding;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type, TypePtr};
 
 /// The values of a column. An optional value is `None` where the row has none.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,10 +37,16 @@ pub enum Column {
 }
 
 /// Columns of equal length, with their names.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    /// Names (letters, digits, underscores) and values.
-    pub columns: Vec<(&'static str, Column)>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table<N = &'static str> {
+    /// Names and values.
+    pub columns: Vec<(N, Column)>,
+}
+
+impl<N> Default for Table<N> {
+    fn default() -> Self {
+        Self { columns: Vec::new() }
+    }
 }
 
 /// The reason why a table could not be written.
@@ -50,12 +58,16 @@ pub enum TableError {
     /// The columns differ from those of the file.
     #[error("the rows have other columns than the table")]
     Columns,
+    /// A file has a column of a type that tables do not have.
+    #[error("column `{0}` is of no type that a table has")]
+    Type(String),
 }
 
 /// Writes a table in groups of rows.
 pub struct TableWriter<W: Write + Send> {
     inner: SerializedFileWriter<W>,
-    schema: String,
+    /// The name and the type of each column.
+    schema: Vec<(String, &'static str)>,
 }
 
 impl<W: Write + Send> std::fmt::Debug for TableWriter<W> {
@@ -64,7 +76,7 @@ impl<W: Write + Send> std::fmt::Debug for TableWriter<W> {
     }
 }
 
-impl Table {
+impl<N: AsRef<str>> Table<N> {
     /// The file with the complete table.
     ///
     /// # Errors
@@ -77,13 +89,54 @@ impl Table {
         Ok(bytes)
     }
 
-    fn schema(&self) -> String {
-        let field = |(name, column): &(&str, Column)| {
-            format!("{} {name}{};", column.kind(), if column.is_name() { " (UTF8)" } else { "" })
-        };
-        let fields: Vec<String> = self.columns.iter().map(field).collect();
-        format!("message weir {{ {} }}", fields.join(" "))
+    fn schema(&self) -> Vec<(String, &'static str)> {
+        let columns = self.columns.iter();
+        columns.map(|(name, column)| (name.as_ref().to_owned(), column.kind())).collect()
     }
+}
+
+impl Table<String> {
+    /// Reads a file that [`TableWriter`] wrote.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has columns of other types.
+    pub fn read(file: File) -> Result<Self, TableError> {
+        let reader = SerializedFileReader::new(file)?;
+        let mut table = columns(&reader)?;
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group)?;
+            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            for (at, (_, column)) in table.columns.iter_mut().enumerate() {
+                column.read(group.get_column_reader(at)?, rows)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Reads the columns of a file, without their rows.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has columns of other types.
+    pub fn read_columns(file: File) -> Result<Self, TableError> {
+        columns(&SerializedFileReader::new(file)?)
+    }
+}
+
+/// The columns of a file, without rows.
+fn columns(reader: &SerializedFileReader<File>) -> Result<Table<String>, TableError> {
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let of = |column: &Arc<ColumnDescriptor>| {
+        let empty = match (column.physical_type(), column.max_def_level()) {
+            (PhysicalType::INT64, 0) => Column::Int(Vec::new()),
+            (PhysicalType::INT64, _) => Column::SomeInt(Vec::new()),
+            (PhysicalType::DOUBLE, 0) => Column::Float(Vec::new()),
+            (PhysicalType::DOUBLE, _) => Column::SomeFloat(Vec::new()),
+            (PhysicalType::BYTE_ARRAY, 0) => Column::Name(Vec::new(), Vec::new()),
+            _ => return Err(TableError::Type(column.name().to_owned())),
+        };
+        Ok((column.name().to_owned(), empty))
+    };
+    Ok(Table { columns: schema.columns().iter().map(of).collect::<Result<_, _>>()? })
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -91,19 +144,23 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn new(writer: W, table: &Table) -> Result<Self, TableError> {
+    pub fn new<N: AsRef<str>>(writer: W, table: &Table<N>) -> Result<Self, TableError> {
         let schema = table.schema();
         let mut properties = WriterProperties::builder()
             .set_created_by("weir".to_owned())
             .set_writer_version(WriterVersion::PARQUET_2_0);
         for (name, column) in table.columns.iter().filter(|(_, column)| !column.is_name()) {
-            let path = ColumnPath::from(*name);
+            // A path of one part: a name may contain dots.
+            let path = ColumnPath::new(vec![name.as_ref().to_owned()]);
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
             if matches!(column, Column::Int(_) | Column::SomeInt(_)) {
                 properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
             }
         }
-        let parsed = Arc::new(parse_message_type(&schema)?);
+        let fields = table.columns.iter().map(|(name, column)| column.field(name.as_ref()));
+        let fields = fields.collect::<Result<Vec<_>, _>>()?;
+        let message = Type::group_type_builder("weir").with_fields(fields).build()?;
+        let parsed = Arc::new(message);
         Ok(Self {
             inner: SerializedFileWriter::new(writer, parsed, Arc::new(properties.build()))?,
             schema,
@@ -115,7 +172,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// The columns differ from those of the file or have different lengths, or the file cannot be
     /// written.
-    pub fn write(&mut self, table: &Table) -> Result<(), TableError> {
+    pub fn write<N: AsRef<str>>(&mut self, table: &Table<N>) -> Result<(), TableError> {
         if table.schema() != self.schema {
             return Err(TableError::Columns);
         }
@@ -169,6 +226,24 @@ impl TableWriter<Vec<u8>> {
 }
 
 impl Column {
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Int(values) => values.len(),
+            Self::SomeInt(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::SomeFloat(values) => values.len(),
+            Self::Name(_, rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     fn kind(&self) -> &'static str {
         match self {
             Self::Int(_) => "REQUIRED INT64",
@@ -177,6 +252,21 @@ impl Column {
             Self::SomeFloat(_) => "OPTIONAL DOUBLE",
             Self::Name(..) => "REQUIRED BYTE_ARRAY",
         }
+    }
+
+    /// The column in the schema of a file.
+    fn field(&self, name: &str) -> Result<TypePtr, ParquetError> {
+        let (physical, repetition) = match self {
+            Self::Int(_) => (PhysicalType::INT64, Repetition::REQUIRED),
+            Self::SomeInt(_) => (PhysicalType::INT64, Repetition::OPTIONAL),
+            Self::Float(_) => (PhysicalType::DOUBLE, Repetition::REQUIRED),
+            Self::SomeFloat(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL),
+            Self::Name(..) => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
+        };
+        let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+        let builder =
+            if self.is_name() { builder.with_converted_type(ConvertedType::UTF8) } else { builder };
+        Ok(Arc::new(builder.build()?))
     }
 
     fn is_name(&self) -> bool {
@@ -214,6 +304,63 @@ impl Column {
     }
 }
 
+impl Column {
+    /// Appends the rows of a column of a file.
+    fn read(&mut self, reader: ColumnReader, rows: usize) -> Result<(), TableError> {
+        match (self, reader) {
+            (Self::Int(all), ColumnReader::Int64ColumnReader(reader)) => {
+                all.extend(values(reader, rows)?.0.into_iter().map(|value| value as u64));
+            }
+            (Self::SomeInt(all), ColumnReader::Int64ColumnReader(reader)) => {
+                let (present, levels) = values(reader, rows)?;
+                all.extend(optional(present.into_iter().map(|value| value as u64), &levels));
+            }
+            (Self::Float(all), ColumnReader::DoubleColumnReader(reader)) => {
+                all.extend(values(reader, rows)?.0);
+            }
+            (Self::SomeFloat(all), ColumnReader::DoubleColumnReader(reader)) => {
+                let (present, levels) = values(reader, rows)?;
+                all.extend(optional(present.into_iter(), &levels));
+            }
+            (Self::Name(names, at), ColumnReader::ByteArrayColumnReader(reader)) => {
+                for value in values(reader, rows)?.0 {
+                    let name = value.as_utf8()?;
+                    if names.last().is_none_or(|last| last != name) {
+                        names.push(name.to_owned());
+                    }
+                    at.push(names.len() as u32 - 1);
+                }
+            }
+            _ => return Err(TableError::Columns),
+        }
+        Ok(())
+    }
+}
+
+/// The values of a column that are present, and the definition level of each row.
+fn values<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    rows: usize,
+) -> Result<(Vec<T::T>, Vec<i16>), TableError> {
+    let (mut values, mut levels) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let mut read = 0;
+    while read < rows {
+        let (records, _, _) =
+            reader.read_records(rows - read, Some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            return Err(TableError::Columns);
+        }
+        read += records;
+    }
+    Ok((values, levels))
+}
+
+/// Each row's value, which is present where its level is not 0.
+fn optional<T>(present: impl Iterator<Item = T>, levels: &[i16]) -> Vec<Option<T>> {
+    let mut present = present;
+    levels.iter().map(|level| if *level > 0 { present.next() } else { None }).collect()
+}
+
 /// The definition level of each row: whether the row has a value.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
@@ -222,7 +369,6 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
 
     use super::*;
@@ -272,10 +418,30 @@ mod tests {
         let mut writer = TableWriter::new(&mut bytes, &table()).unwrap();
         writer.write(&table()).unwrap();
         writer.write(&table()).unwrap();
-        assert!(matches!(writer.write(&Table::default()), Err(TableError::Columns)));
+        let none = Table::<&str>::default();
+        assert!(matches!(writer.write(&none), Err(TableError::Columns)));
         writer.finish().unwrap();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
         assert_eq!((reader.num_row_groups(), reader.get_row_iter(None).unwrap().count()), (2, 6));
+    }
+
+    #[test]
+    fn a_file_is_read_as_the_table_that_was_written() {
+        let path = std::env::temp_dir().join(format!("weir-table-{}", std::process::id()));
+        let mut expected = Table::<String>::default();
+        for (name, column) in table().columns {
+            expected.columns.push((format!("a.b {name}"), column));
+        }
+        std::fs::write(&path, expected.to_bytes().unwrap()).unwrap();
+        let read = Table::read(File::open(&path).unwrap()).unwrap();
+        let columns = Table::read_columns(File::open(&path).unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        expected.columns[0].1 = Column::Int(vec![1, 2, i64::MAX as u64]);
+        let names = ["é b", "a", "é b"].map(str::to_owned).to_vec();
+        expected.columns[4].1 = Column::Name(names, vec![0, 1, 2]);
+        assert_eq!(read, expected);
+        assert_eq!(columns.columns.len(), 5);
+        assert!(columns.columns.iter().all(|(_, column)| column.is_empty()));
     }
 
     #[test]
