@@ -1,0 +1,269 @@
+//! Campaign files: which scenarios, which values, which seeds.
+//!
+//! ```toml
+//! scenario = "two-hosts.toml"      # or scenarios = ["a.toml", "b.toml"]
+//! seeds = 20                       # a number of runs, or the seeds: [1, 2, 3]
+//! set = { duration = "5s" }        # keys that all runs change
+//!
+//! [axes]                           # every combination; the last axis changes fastest
+//! "link.bottleneck.spec.bw" = ["5M", "10M", "20M"]
+//! "link.bottleneck.scheduler" = ["fifo", "fq_codel"]
+//!
+//! [[point]]                        # or points one by one; with axes, each with every combination
+//! "traffic.video.rate" = "2Mbit/s"
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+use weir_rules::{Diagnostics, closest};
+
+use crate::canonical::quoted;
+use crate::plan::{Axis, Plan, PlanError, Seeds, Settings, Source};
+
+/// A campaign file, with paths relative to the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct File {
+    /// The paths of the scenarios.
+    pub scenarios: Vec<PathBuf>,
+    /// The seeds.
+    pub seeds: Seeds,
+    /// Keys that all runs change, and their values as TOML.
+    pub set: Settings,
+    /// The axes, in the order of the file.
+    pub axes: Vec<Axis>,
+    /// The points that are given one by one.
+    pub points: Vec<Settings>,
+    /// The file has a table `sample`, whose points the Python package draws.
+    pub is_sampled: bool,
+}
+
+impl File {
+    /// The campaign of the file, which is at `path`, and warnings about its scenarios.
+    ///
+    /// # Errors
+    /// A scenario cannot be read, or it or a value is refused.
+    pub fn plan(self, path: &Path) -> Result<(Plan, Diagnostics), PlanError> {
+        if self.is_sampled {
+            return Err(PlanError::Sampled(path.to_owned()));
+        }
+        let several = self.scenarios.len() > 1;
+        let source = |path: &PathBuf| {
+            let text = fs::read_to_string(path)
+                .map_err(|source| PlanError::Read { path: path.clone(), source })?;
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let label = ("scenario".to_owned(), quoted(&stem));
+            Ok(Source {
+                text,
+                name: path.display().to_string(),
+                directory: path.parent().unwrap_or(Path::new("")).to_owned(),
+                default_name: stem,
+                settings: self.set.clone(),
+                labels: if several { vec![label] } else { Vec::new() },
+            })
+        };
+        let sources = self.scenarios.iter().map(source).collect::<Result<_, PlanError>>()?;
+        Plan::new(sources, self.axes, self.points, self.seeds)
+    }
+}
+
+/// Why a campaign file is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}:{line}: {problem}")]
+pub struct FileError {
+    /// The name of the file.
+    pub name: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+/// What is wrong with a campaign file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// The text is not TOML.
+    #[error("{0}")]
+    Toml(String),
+    /// There is no such key.
+    #[error("`{name}` is no key of a campaign{meant}")]
+    Unknown {
+        /// The key.
+        name: String,
+        /// A suggestion.
+        meant: String,
+    },
+    /// A value has another type.
+    #[error("`{name}` is {expected}")]
+    Type {
+        /// The key.
+        name: String,
+        /// What is expected.
+        expected: &'static str,
+    },
+    /// No scenario is named.
+    #[error("a campaign names its scenario: scenario = \"two-hosts.toml\"")]
+    NoScenario,
+}
+
+/// Parses the text of a campaign file. `path` is its path, for messages and for the paths in it.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse(text: &str, path: &Path) -> Result<File, FileError> {
+    let at = |place: usize, problem: Problem| FileError {
+        name: path.display().to_string(),
+        line: text[..place.min(text.len())].matches('\n').count() + 1,
+        problem,
+    };
+    let root = DeTable::parse(text).map_err(|error| {
+        let place = error.span().map_or(0, |span| span.start);
+        at(place, Problem::Toml(error.message().to_owned()))
+    })?;
+    let reader = Reader { text, directory: path.parent().unwrap_or(Path::new("")) };
+    let mut file = File::default();
+    for (name, place, value) in entries(root.get_ref()) {
+        let wrong = |expected| at(place, Problem::Type { name: name.clone(), expected });
+        match name.as_str() {
+            "scenario" => {
+                let one = value.as_str().ok_or_else(|| wrong("the path of a scenario"))?;
+                file.scenarios.push(reader.directory.join(one));
+            }
+            "scenarios" => {
+                let paths = value.as_array().and_then(|list| {
+                    let texts = list.iter().map(|item| item.get_ref().as_str());
+                    texts.collect::<Option<Vec<_>>>()
+                });
+                let paths = paths.ok_or_else(|| wrong("a list of the paths of scenarios"))?;
+                file.scenarios.extend(paths.into_iter().map(|one| reader.directory.join(one)));
+            }
+            "seeds" => file.seeds = seeds(value).ok_or_else(|| wrong(SEEDS))?,
+            "set" => file.set = reader.settings(value).ok_or_else(|| wrong(SETTINGS))?,
+            "axes" => file.axes = reader.axes(value).ok_or_else(|| wrong(AXES))?,
+            "point" => {
+                let tables = value.as_array().and_then(|list| {
+                    list.iter().map(|item| reader.settings(item.get_ref())).collect()
+                });
+                file.points = tables.ok_or_else(|| wrong(POINTS))?;
+            }
+            "sample" if value.is_table() => file.is_sampled = true,
+            _ => {
+                let meant = closest(&name, KEYS)
+                    .map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
+                return Err(at(place, Problem::Unknown { name, meant }));
+            }
+        }
+    }
+    if file.scenarios.is_empty() {
+        return Err(at(0, Problem::NoScenario));
+    }
+    Ok(file)
+}
+
+/// The entries of a table in the order of the file, with the place of each.
+fn entries<'a>(table: &'a DeTable<'_>) -> Vec<(String, usize, &'a DeValue<'a>)> {
+    let mut entries: Vec<_> = table
+        .iter()
+        .map(|(key, value)| (key.get_ref().to_string(), key.span().start, value.get_ref()))
+        .collect();
+    entries.sort_by_key(|(_, place, _)| *place);
+    entries
+}
+
+fn seeds(value: &DeValue<'_>) -> Option<Seeds> {
+    let whole = |value: &DeValue<'_>| {
+        let number = value.as_integer()?;
+        u64::from_str_radix(number.as_str(), number.radix()).ok().filter(|n| *n <= i64::MAX as u64)
+    };
+    if let Some(list) = value.as_array() {
+        let all: Option<Vec<u64>> = list.iter().map(|item| whole(item.get_ref())).collect();
+        return all.filter(|all| !all.is_empty()).map(Seeds::List);
+    }
+    whole(value).filter(|n| *n > 0).map(Seeds::Count)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    directory: &'a Path,
+}
+
+impl Reader<'_> {
+    fn settings(&self, value: &DeValue<'_>) -> Option<Settings> {
+        let table = value.as_table()?;
+        let mut all: Vec<_> = table.iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        Some(
+            all.into_iter()
+                .map(|(key, value)| (key.get_ref().to_string(), self.text[value.span()].to_owned()))
+                .collect(),
+        )
+    }
+
+    fn axes(&self, value: &DeValue<'_>) -> Option<Vec<Axis>> {
+        let table = value.as_table()?;
+        let mut all: Vec<_> = table.iter().collect();
+        all.sort_by_key(|(key, _)| key.span().start);
+        all.into_iter()
+            .map(|(key, value)| {
+                let list = value.get_ref().as_array()?;
+                let values: Vec<String> =
+                    list.iter().map(|item| self.text[item.span()].to_owned()).collect();
+                let key = key.get_ref().to_string();
+                (!values.is_empty()).then_some(Axis { key, values })
+            })
+            .collect()
+    }
+}
+
+const KEYS: [&str; 7] = ["scenario", "scenarios", "seeds", "set", "axes", "point", "sample"];
+const SEEDS: &str = "a number of runs, at least 1, or a list of seeds";
+const SETTINGS: &str = "a table of keys of the scenario and their values";
+const AXES: &str = "a table of keys of the scenario, each with a list of values";
+const POINTS: &str = "a list of tables: [[point]]";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<File, String> {
+        parse(text, Path::new("dir/c.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_is_read_in_its_order() {
+        let file = read(
+            "scenario = \"a.toml\"\nseeds = [3, 1]\nset = { duration = \"5s\" }\n[axes]\n\
+             z = [\"5M\", 2]\n\"a.b\" = [true]\n[[point]]\nx = 0.5\n[[point]]\nx = 1\n",
+        )
+        .unwrap();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(file.scenarios, [Path::new("dir/a.toml")]);
+        assert_eq!(file.seeds, Seeds::List(vec![3, 1]));
+        assert_eq!(file.set, [pair("duration", "\"5s\"")]);
+        assert_eq!(file.axes[0].key, "z");
+        assert_eq!(file.axes[0].values, ["\"5M\"", "2"]);
+        assert_eq!(file.axes[1].key, "a.b");
+        assert_eq!(file.points, [vec![pair("x", "0.5")], vec![pair("x", "1")]]);
+        assert!(!file.is_sampled);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_lines() {
+        for (text, message) in [
+            ("seeds = 3\n", "dir/c.toml:1: a campaign names its scenario"),
+            ("scenario = 1\n", "dir/c.toml:1: `scenario` is the path of a scenario"),
+            (
+                "scenario = \"a\"\nseed = 3\n",
+                "dir/c.toml:2: `seed` is no key of a campaign; did you \
+              mean `seeds`?",
+            ),
+            ("scenario = \"a\"\nseeds = 0\n", "dir/c.toml:2: `seeds` is a number of runs"),
+            ("scenario = \"a\"\n[axes]\nx = 1\n", "dir/c.toml:2: `axes` is a table of keys"),
+            ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` is a list of tables"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(message), "{error}");
+        }
+    }
+}

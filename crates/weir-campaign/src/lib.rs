@@ -1,0 +1,29 @@
+//! Campaigns: a scenario or several, axes, and seeds, which give up to millions of runs, and a
+//! store that keeps the result of each run under the hash of what made it.
+//!
+//! A run is a function of its scenario, the files that the scenario names, its seed and the version
+//! of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
+//! processes on many hosts may write at the same time: each run appears whole, under its key, or
+//! not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in memory. To
+//! resume a campaign is to carry out the runs whose keys are not in the store.
+//!
+//! The command `weir sweep` and the Python package use this one implementation. Equal runs give
+//! equal bytes, whoever carries them out: no file contains a time, a host or a processor's speed.
+
+mod canonical;
+pub mod check;
+pub mod export;
+pub mod figure;
+pub mod file;
+mod inputs;
+pub mod key;
+pub mod plan;
+pub mod pool;
+pub mod store;
+pub mod work;
+
+/// The version of the engine: that of Weir, and a fingerprint of the sources that decide results.
+#[must_use]
+pub fn engine() -> &'static str {
+    concat!(env!("CARGO_PKG_VERSION"), "+", env!("WEIR_ENGINE"))
+}

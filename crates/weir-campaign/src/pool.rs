@@ -1,0 +1,156 @@
+//! Carries out the missing runs of a campaign on the threads of this process.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::plan::{Plan, PlanOrStore};
+use crate::store::Store;
+use crate::work::{End, Limits, Report, Task, carry_out};
+
+/// How far a campaign is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Number of runs.
+    pub runs: u64,
+    /// Number of runs that were there already.
+    pub there: u64,
+    /// Number of runs that were carried out.
+    pub made: u64,
+    /// Number of runs that failed.
+    pub failed: u64,
+    /// The time of the runs that were carried out, over all threads.
+    pub took: Duration,
+}
+
+/// The end of [`run`].
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// The final count.
+    pub tally: Tally,
+    /// The runs that failed.
+    pub failures: Vec<Report>,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+}
+
+/// How runs are carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Number of threads.
+    pub jobs: usize,
+    /// Limits of each run.
+    pub limits: Limits,
+    /// How often a run that failed, and may succeed, is tried again.
+    pub retries: u32,
+}
+
+/// Carries out the missing runs. `progress` is called after each step, by several threads.
+///
+/// # Errors
+/// A point is refused, or the store cannot be used.
+pub fn run(
+    plan: &Plan,
+    store: &Store,
+    options: Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(&Tally) + Sync),
+) -> Result<Finished, PlanOrStore> {
+    let ended = AtomicBool::new(false);
+    let state = Mutex::new(State::default());
+    lock(&state).finished.tally.runs = plan.runs();
+    let halted = || stop.load(Ordering::Relaxed) || ended.load(Ordering::Relaxed);
+    let work = || {
+        let mut error = None;
+        while !halted() {
+            let taken = take(plan, store, &mut lock(&state));
+            let task = match taken {
+                Ok(Some(task)) => task,
+                Ok(None) => break,
+                Err(found) => {
+                    error = Some(found);
+                    break;
+                }
+            };
+            let tasks = std::slice::from_ref(&task);
+            let reports = carry_out(store, tasks, options.limits, &mut || !halted());
+            let mut state = lock(&state);
+            for report in reports {
+                state.add(report, &task, options.retries, &ended);
+            }
+            progress(&state.finished.tally);
+        }
+        if let Some(error) = error {
+            ended.store(true, Ordering::Relaxed);
+            lock(&state).error.get_or_insert(error);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.jobs {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let State { mut finished, error, .. } =
+        state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finished.stopped = stop.load(Ordering::Relaxed);
+    error.map_or(Ok(finished), Err)
+}
+
+#[derive(Default)]
+struct State {
+    finished: Finished,
+    /// The next point to look at.
+    next: u64,
+    /// Runs that wait: one each.
+    queue: Vec<Task>,
+    /// How often a run has failed.
+    attempts: BTreeMap<(u64, u64), u32>,
+    error: Option<PlanOrStore>,
+}
+
+impl State {
+    fn add(&mut self, report: Report, task: &Task, retries: u32, ended: &AtomicBool) {
+        let tally = &mut self.finished.tally;
+        match &report.end {
+            End::Made => {
+                tally.made += 1;
+                tally.took += report.took;
+            }
+            End::There => tally.there += 1,
+            End::Failed { again, lasting, .. } => {
+                let attempts = self.attempts.entry((report.point, report.seed)).or_default();
+                *attempts += 1;
+                if *again && *attempts <= retries {
+                    self.queue.push(Task { seeds: vec![report.seed], ..task.clone() });
+                    return;
+                }
+                tally.failed += 1;
+                if *lasting {
+                    ended.store(true, Ordering::Relaxed);
+                }
+                self.finished.failures.push(report);
+            }
+        }
+    }
+}
+
+/// Takes a missing run. Runs are taken one by one, because one point may have most of them. The
+/// lock is held while a point is looked up, so a thread that finds no run may end: none will
+/// follow.
+fn take(plan: &Plan, store: &Store, state: &mut State) -> Result<Option<Task>, PlanOrStore> {
+    while state.queue.is_empty() && state.next < plan.points() {
+        let found = plan.missing_at(store, state.next)?;
+        state.next += 1;
+        state.finished.tally.there += found.there;
+        let Some(task) = found.task else { continue };
+        let seeds = task.seeds.iter().rev();
+        state.queue.extend(seeds.map(|&seed| Task { seeds: vec![seed], ..task.clone() }));
+    }
+    Ok(state.queue.pop())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

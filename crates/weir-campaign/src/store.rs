@@ -1,0 +1,436 @@
+//! The store: a directory with one directory for each run, named by the run's key.
+//!
+//! ```text
+//! weir-store.json      the format of the store
+//! runs/<key>/          the files of a run, and meta.json with their lengths and hashes
+//! inputs/<hash>        the files that scenarios name
+//! tmp/                 what is being written
+//! ```
+//!
+//! A run is written into a directory below `tmp` and renamed when it is complete. A rename to a
+//! name that exists fails, so the first of several writers of a run is the one that is kept. The
+//! others compare their bytes with it. Writers need neither locks nor a server, and none of this
+//! depends on clocks, so hosts may share the directory over NFS.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::key::Key;
+
+/// A store of runs.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// What `meta.json` of a run says. It has no times and no names of hosts: equal runs have equal
+/// files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The format of this file.
+    pub format: u32,
+    /// The key of the run.
+    pub key: String,
+    /// The version of the engine.
+    pub engine: String,
+    /// What carried out the run: `sim`, `live`.
+    pub source: String,
+    /// The name of the scenario.
+    pub name: String,
+    /// The seed.
+    pub seed: u64,
+    /// Number of events of the simulation.
+    pub events: u64,
+    /// The files that the scenario names, and the hashes of their contents.
+    pub inputs: BTreeMap<String, String>,
+    /// The other files of the run.
+    pub files: BTreeMap<String, FileMeta>,
+}
+
+/// The length and the hash of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMeta {
+    /// Length, bytes.
+    pub bytes: u64,
+    /// SHA-256 of the content, in hexadecimal form.
+    pub sha256: String,
+}
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The directory is no store.
+    #[error("{} is no store: `weir sweep` makes one in a new or empty directory", .0.display())]
+    NoStore(PathBuf),
+    /// The directory has other files.
+    #[error("{} has other files and is no store: name a new directory", .0.display())]
+    OtherFiles(PathBuf),
+    /// The store has a format of another version of Weir.
+    #[error("{} has format {found}, and this version of Weir has {FORMAT}", path.display())]
+    Format {
+        /// The store.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl StoreError {
+    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+
+    /// Whether the system refuses every further file as well: the disk is full or read-only.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        let Self::Io { source, .. } = self else { return true };
+        let lasting = [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::ACCESS, Errno::PERM];
+        source.raw_os_error().is_some_and(|code| lasting.iter().any(|e| e.raw_os_error() == code))
+    }
+}
+
+/// What became of a run that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Committed {
+    /// It is in the store now.
+    New,
+    /// It was there already, with the same bytes.
+    Same,
+    /// It was there already, with other bytes: one of the two is wrong.
+    Differs,
+}
+
+impl Store {
+    /// Opens a store, and makes it if the directory is missing or empty.
+    ///
+    /// # Errors
+    /// The directory has other files, or cannot be written.
+    pub fn create(root: &Path) -> Result<Self, StoreError> {
+        let marker = root.join(MARKER);
+        if !marker.exists() {
+            fs::create_dir_all(root).map_err(StoreError::io(root))?;
+            let mut entries = fs::read_dir(root).map_err(StoreError::io(root))?;
+            // Another process may be making the same store.
+            let ours =
+                |name: &std::ffi::OsStr| [RUNS, INPUTS, TMP, MARKER].iter().any(|n| name == *n);
+            if entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name()))) {
+                return Err(StoreError::OtherFiles(root.to_owned()));
+            }
+            for part in [RUNS, INPUTS, TMP] {
+                let path = root.join(part);
+                fs::create_dir_all(&path).map_err(StoreError::io(&path))?;
+            }
+            let content = format!("{{\"format\": {FORMAT}}}\n");
+            let store = Self { root: root.to_owned() };
+            store.put(&marker, content.as_bytes()).map_err(StoreError::io(&marker))?;
+        }
+        Self::open(root)
+    }
+
+    /// Opens an existing store.
+    ///
+    /// # Errors
+    /// The directory is no store, or has another format.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        #[derive(Deserialize)]
+        struct Marker {
+            format: u32,
+        }
+        let no_store = || StoreError::NoStore(root.to_owned());
+        let text = fs::read(root.join(MARKER)).map_err(|_| no_store())?;
+        let marker: Marker = serde_json::from_slice(&text).map_err(|_| no_store())?;
+        if marker.format != FORMAT {
+            return Err(StoreError::Format { path: root.to_owned(), found: marker.format });
+        }
+        Ok(Self { root: root.to_owned() })
+    }
+
+    /// The directory of the store.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory of a run, which exists if the run is in the store.
+    #[must_use]
+    pub fn path(&self, key: Key) -> PathBuf {
+        self.root.join(RUNS).join(key.to_string())
+    }
+
+    /// Whether the store has a run.
+    #[must_use]
+    pub fn has(&self, key: Key) -> bool {
+        self.path(key).join(META).exists()
+    }
+
+    /// The keys of all runs, in no particular order.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn keys(&self) -> Result<impl Iterator<Item = Key> + use<>, StoreError> {
+        let path = self.root.join(RUNS);
+        let entries = fs::read_dir(&path).map_err(StoreError::io(&path))?;
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+    }
+
+    /// What `meta.json` of a run says.
+    ///
+    /// # Errors
+    /// The store does not have the run, or the file is damaged.
+    pub fn meta(&self, key: Key) -> Result<Meta, StoreError> {
+        let path = self.path(key).join(META);
+        let text = fs::read(&path).map_err(StoreError::io(&path))?;
+        serde_json::from_slice(&text)
+            .map_err(|error| StoreError::Io { path, source: io::Error::other(error) })
+    }
+
+    /// The content of an input.
+    ///
+    /// # Errors
+    /// The store does not have it, or it is damaged.
+    pub fn input(&self, key: Key) -> io::Result<Vec<u8>> {
+        let bytes = fs::read(self.root.join(INPUTS).join(key.to_string()))?;
+        if Key::of(&bytes) == key {
+            return Ok(bytes);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "the input is damaged"))
+    }
+
+    /// Puts an input into the store, unless the store has it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn put_input(&self, key: Key, content: &[u8]) -> io::Result<()> {
+        let path = self.root.join(INPUTS).join(key.to_string());
+        if path.exists() { Ok(()) } else { self.put(&path, content) }
+    }
+
+    /// Begins to write a run.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn begin(&self, key: Key) -> Result<Draft, StoreError> {
+        let path = self.temporary();
+        fs::create_dir(&path).map_err(StoreError::io(&path))?;
+        Ok(Draft { path, key, files: BTreeMap::new(), target: self.path(key) })
+    }
+
+    /// Removes a run. A reader sees the whole run or none.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(&self, key: Key) -> Result<(), StoreError> {
+        self.discard(&self.path(key))
+    }
+
+    /// Removes an input.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove_input(&self, key: Key) -> Result<(), StoreError> {
+        self.discard(&self.root.join(INPUTS).join(key.to_string()))
+    }
+
+    /// The keys of all inputs.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn inputs(&self) -> Result<impl Iterator<Item = Key> + use<>, StoreError> {
+        let path = self.root.join(INPUTS);
+        let entries = fs::read_dir(&path).map_err(StoreError::io(&path))?;
+        Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+    }
+
+    /// What writers that no longer exist have left. A writer on this host is looked up by its
+    /// number; a writer on another host counts as gone when its files are older than `age`. Times
+    /// are those of the file system: the clocks of hosts may differ.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn abandoned(&self, age: Duration) -> Result<Vec<PathBuf>, StoreError> {
+        let directory = self.root.join(TMP);
+        let now = self.now().map_err(StoreError::io(&directory))?;
+        let entries = fs::read_dir(&directory).map_err(StoreError::io(&directory))?;
+        let host = host();
+        let mut found = Vec::new();
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let mut parts = name.rsplitn(3, '.');
+            let (_, pid, writer) = (parts.next(), parts.next(), parts.next());
+            let is_gone = match (writer == Some(host.as_str()), pid.and_then(|p| p.parse().ok())) {
+                (true, Some(pid)) => !runs(pid),
+                _ => fs::metadata(&path)
+                    .and_then(|meta| meta.modified())
+                    .is_ok_and(|then| now.duration_since(then).is_ok_and(|past| past > age)),
+            };
+            if is_gone {
+                found.push(path);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes a file or directory of the store. It loses its name first, so that a writer that
+    /// still uses it fails, and does not store a part of it.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn discard(&self, path: &Path) -> Result<(), StoreError> {
+        let away = self.temporary();
+        fs::rename(path, &away).map_err(StoreError::io(path))?;
+        let removed =
+            if away.is_dir() { fs::remove_dir_all(&away) } else { fs::remove_file(&away) };
+        removed.map_err(StoreError::io(path))
+    }
+
+    /// The time of the file system that has the store.
+    fn now(&self) -> io::Result<SystemTime> {
+        let path = self.temporary();
+        let modified = File::create(&path)?.metadata()?.modified();
+        fs::remove_file(&path)?;
+        modified
+    }
+
+    fn put(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let temporary = self.temporary();
+        fs::write(&temporary, content)
+            .and_then(|()| fs::rename(&temporary, path))
+            .inspect_err(|_| drop(fs::remove_file(&temporary)))
+    }
+
+    /// A path below `tmp` that nobody else uses: it names the host, the process and a number.
+    fn temporary(&self) -> PathBuf {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.root.join(TMP).join(format!("{}.{}.{number}", host(), std::process::id()))
+    }
+}
+
+/// A run that is being written. Dropping it removes what was written.
+#[derive(Debug)]
+pub struct Draft {
+    path: PathBuf,
+    key: Key,
+    files: BTreeMap<String, FileMeta>,
+    target: PathBuf,
+}
+
+/// What [`Draft::commit`] adds to the files of a run.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The version of the engine.
+    pub engine: &'a str,
+    /// What carried out the run.
+    pub source: &'a str,
+    /// The name of the scenario.
+    pub name: &'a str,
+    /// The seed.
+    pub seed: u64,
+    /// Number of events of the simulation.
+    pub events: u64,
+    /// The files that the scenario names, and the hashes of their contents.
+    pub inputs: &'a [(String, Key)],
+}
+
+impl Draft {
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn put(&mut self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        fs::write(&path, content).map_err(StoreError::io(&path))?;
+        let sha256 = Key::of(content).to_string();
+        self.files.insert(name.to_owned(), FileMeta { bytes: content.len() as u64, sha256 });
+        Ok(())
+    }
+
+    /// Adds `meta.json` and gives the run its name.
+    ///
+    /// # Errors
+    /// A file cannot be written. Nothing remains of the run.
+    pub fn commit(mut self, facts: &Facts<'_>) -> Result<Committed, StoreError> {
+        let inputs = facts.inputs.iter();
+        let meta = Meta {
+            format: FORMAT,
+            key: self.key.to_string(),
+            engine: facts.engine.to_owned(),
+            source: facts.source.to_owned(),
+            name: facts.name.to_owned(),
+            seed: facts.seed,
+            events: facts.events,
+            inputs: inputs.map(|(name, key)| (name.clone(), key.to_string())).collect(),
+            files: std::mem::take(&mut self.files),
+        };
+        let path = self.path.join(META);
+        let text = to_text(&meta);
+        let written = File::create(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(StoreError::io(&path))?;
+        match fs::rename(&self.path, &self.target) {
+            Ok(()) => Ok(Committed::New),
+            Err(error) if is_there(&error) => {
+                let there =
+                    fs::read(self.target.join(META)).map_err(StoreError::io(&self.target))?;
+                Ok(if there == text.as_bytes() { Committed::Same } else { Committed::Differs })
+            }
+            Err(error) => Err(StoreError::io(&self.target)(error)),
+        }
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After the rename there is nothing to remove.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The text of `meta.json`.
+pub(crate) fn to_text(meta: &Meta) -> String {
+    let mut text = serde_json::to_string_pretty(meta).expect("the types are plain data");
+    text.push('\n');
+    text
+}
+
+fn is_there(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty)
+}
+
+/// The name of this host.
+fn host() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
+}
+
+/// Whether a process of this host has the number `pid`.
+fn runs(pid: i32) -> bool {
+    rustix::process::Pid::from_raw(pid).is_some_and(|pid| {
+        // The process of another user exists too.
+        rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
+    })
+}
+
+/// The format of stores and of `meta.json`.
+pub const FORMAT: u32 = 1;
+/// The file of a run that names the others.
+pub const META: &str = "meta.json";
+const MARKER: &str = "weir-store.json";
+const RUNS: &str = "runs";
+const INPUTS: &str = "inputs";
+const TMP: &str = "tmp";

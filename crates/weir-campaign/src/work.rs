@@ -1,0 +1,357 @@
+//! Carries out runs and puts their results into a store.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use weir_report::sim::{Results, Table, TableError, TraceTable, tables};
+use weir_sim::build::BuildError;
+use weir_sim::measure::{Names, Outcome, Record, Sink};
+use weir_sim::run::{Job, Progress, run};
+use weir_sim::scenario::{self, Checked, Scenario};
+
+use crate::canonical::with_seed;
+use crate::engine;
+use crate::inputs::Stored;
+use crate::key::{Key, Made};
+use crate::store::{Committed, Facts, Store, StoreError};
+
+/// The runs of one point of a campaign that a worker carries out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The number of the point, which the reports of its runs repeat.
+    pub point: u64,
+    /// The scenario in canonical form, without a seed.
+    pub body: String,
+    /// The files that the scenario names, and the keys of their contents in the store.
+    pub inputs: Vec<(String, Key)>,
+    /// The seeds of the runs.
+    pub seeds: Vec<u64>,
+}
+
+/// What became of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The number of the point.
+    pub point: u64,
+    /// The seed.
+    pub seed: u64,
+    /// The key of the run.
+    pub key: Key,
+    /// The time that the run took.
+    pub took: Duration,
+    /// Its end.
+    pub end: End,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// It was carried out and stored.
+    Made,
+    /// It was in the store already.
+    There,
+    /// It failed, and would fail again, or another run's time or disk may allow it.
+    Failed {
+        /// The reason.
+        reason: String,
+        /// Whether another attempt may succeed.
+        again: bool,
+        /// Whether all other runs would fail as well.
+        lasting: bool,
+    },
+}
+
+/// Why a run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The scenario is refused.
+    #[error("{0}")]
+    Scenario(String),
+    /// The network cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A table cannot be made.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The trace cannot be made.
+    #[error("the trace cannot be made")]
+    Trace,
+    /// The run took too long.
+    #[error("the run took longer than {0:?}")]
+    Late(Duration),
+    /// The run was stopped.
+    #[error("the run was stopped")]
+    Stopped,
+    /// The store refuses the result.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has the run with other bytes.
+    #[error("{0} is in the store with other bytes: `weir sweep verify` shows which are wrong")]
+    Differs(Key),
+}
+
+/// Limits of each run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// The longest time of a run.
+    pub time: Option<Duration>,
+}
+
+/// The files of a run, by name, as they are stored.
+pub type Files = Vec<(String, Vec<u8>)>;
+
+/// Carries out the runs of `tasks` in order, and returns what became of each. `go_on` is called at
+/// least every 20 ms, and ends the work when it returns false.
+pub fn carry_out(
+    store: &Store,
+    tasks: &[Task],
+    limits: Limits,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Vec<Report> {
+    let stopping = AtomicBool::new(false);
+    let mut reports = Vec::new();
+    std::thread::scope(|scope| {
+        let (sender, events) = mpsc::channel();
+        let stopping = &stopping;
+        scope.spawn(move || all(store, tasks, limits, stopping, &sender));
+        let mut current: Option<(Arc<Progress>, Instant)> = None;
+        loop {
+            match events.recv_timeout(LOOK) {
+                Ok(Event::Started(progress)) => current = Some((progress, Instant::now())),
+                Ok(Event::Ended(report)) => {
+                    current = None;
+                    reports.push(report);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            }
+            if !go_on() {
+                stopping.store(true, Ordering::Relaxed);
+            }
+            if let Some((progress, began)) = &current
+                && (stopping.load(Ordering::Relaxed)
+                    || limits.time.is_some_and(|most| began.elapsed() > most))
+            {
+                progress.stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    reports
+}
+
+enum Event {
+    Started(Arc<Progress>),
+    Ended(Report),
+}
+
+fn all(
+    store: &Store,
+    tasks: &[Task],
+    limits: Limits,
+    stopping: &AtomicBool,
+    events: &mpsc::Sender<Event>,
+) {
+    for task in tasks {
+        let parsed = Prepared::new(store, task);
+        for &seed in &task.seeds {
+            if stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let began = Instant::now();
+            let key = task.key(seed);
+            let end = if store.has(key) {
+                End::There
+            } else {
+                let progress = Arc::new(Progress::default());
+                // The receiver lives as long as this thread.
+                let _ = events.send(Event::Started(Arc::clone(&progress)));
+                let made = match &parsed {
+                    Ok(prepared) => prepared.store(store, task, seed, &progress),
+                    Err(words) => Err(WorkError::Scenario(words.clone())),
+                };
+                if stopping.load(Ordering::Relaxed) && matches!(made, Err(WorkError::Stopped)) {
+                    return;
+                }
+                match made {
+                    Ok(()) => End::Made,
+                    Err(error) => failed(error, limits),
+                }
+            };
+            let took = began.elapsed();
+            let report = Report { point: task.point, seed, key, took, end };
+            let _ = events.send(Event::Ended(report));
+        }
+    }
+}
+
+fn failed(error: WorkError, limits: Limits) -> End {
+    let error = match (error, limits.time) {
+        (WorkError::Stopped, Some(most)) => WorkError::Late(most),
+        (error, _) => error,
+    };
+    let (again, lasting) = match &error {
+        WorkError::Store(error) => (!error.is_lasting(), error.is_lasting()),
+        WorkError::Late(_) => (true, false),
+        _ => (false, false),
+    };
+    End::Failed { reason: error.to_string(), again, lasting }
+}
+
+impl Task {
+    /// The key of the run with a seed.
+    #[must_use]
+    pub fn key(&self, seed: u64) -> Key {
+        let text = with_seed(&self.body, seed);
+        Key::of_run(&Made { engine: engine(), source: SOURCE, text: &text, inputs: &self.inputs })
+    }
+
+    /// Carries out the run with a seed, and returns its files and its number of events.
+    ///
+    /// # Errors
+    /// The run cannot be carried out, or was stopped.
+    pub fn simulate(
+        &self,
+        store: &Store,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<(Files, u64), WorkError> {
+        let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
+        prepared.files(self, seed, progress)
+    }
+
+    /// Carries out the run with a seed, and returns its results.
+    ///
+    /// # Errors
+    /// The run cannot be carried out, or was stopped.
+    pub fn results(&self, store: &Store, seed: u64) -> Result<Results, WorkError> {
+        let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
+        let job = Job { scenario: &prepared.scenario, seed };
+        let outcome = run(job, &Progress::default(), &|_| None)?.ok_or(WorkError::Stopped)?;
+        Ok(results(with_seed(&self.body, seed), outcome))
+    }
+}
+
+/// A task whose scenario has been parsed.
+struct Prepared {
+    scenario: Scenario,
+}
+
+impl Prepared {
+    fn new(store: &Store, task: &Task) -> Result<Self, String> {
+        let files = Stored { store, inputs: &task.inputs };
+        let Checked { scenario, diagnostics } =
+            scenario::parse(&task.body, "scenario.toml", &files);
+        let scenario = scenario.ok_or_else(|| diagnostics.render(false).trim_end().to_owned())?;
+        Ok(Self { scenario })
+    }
+
+    /// Carries out a run and stores it.
+    fn store(
+        &self,
+        store: &Store,
+        task: &Task,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<(), WorkError> {
+        let (files, events) = self.files(task, seed, progress)?;
+        let key = task.key(seed);
+        let mut draft = store.begin(key)?;
+        for (name, content) in &files {
+            draft.put(name, content)?;
+        }
+        let (name, inputs) = (&self.scenario.name, &task.inputs);
+        let facts = Facts { engine: engine(), source: SOURCE, name, seed, events, inputs };
+        match draft.commit(&facts)? {
+            Committed::New | Committed::Same => Ok(()),
+            Committed::Differs => Err(WorkError::Differs(key)),
+        }
+    }
+
+    fn files(
+        &self,
+        task: &Task,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<(Files, u64), WorkError> {
+        let trace = Trace::default();
+        let tap = |names: &Names| Some(trace.sink(names));
+        let job = Job { scenario: &self.scenario, seed };
+        let outcome = run(job, progress, &tap)?.ok_or(WorkError::Stopped)?;
+        let events = outcome.events;
+        let text = with_seed(&task.body, seed);
+        let mut files = vec![("scenario.toml".to_owned(), text.clone().into_bytes())];
+        let results = results(text, outcome);
+        for (name, make) in TABLES {
+            files.push((format!("{name}.parquet"), make(&results).to_bytes()?));
+        }
+        if self.scenario.measure.trace {
+            files.push(("trace.parquet".to_owned(), trace.into_bytes()?));
+        }
+        Ok((files, events))
+    }
+}
+
+fn results(scenario: String, outcome: Outcome) -> Results {
+    Results { source: SOURCE.to_owned(), scenario, runs: vec![outcome], nodes: Vec::new() }
+}
+
+/// The trace of a run as a Parquet file in memory.
+#[derive(Default)]
+struct Trace {
+    table: Arc<Mutex<Option<TraceTable<Shared>>>>,
+    bytes: Shared,
+}
+
+/// Bytes that are read when the writer of a table, which owns its output, has ended.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Trace {
+    fn sink(&self, names: &Names) -> Sink {
+        let table = Arc::clone(&self.table);
+        // Writing to memory does not fail.
+        *table.lock().unwrap_or_else(PoisonError::into_inner) =
+            TraceTable::new(self.bytes.clone(), names).ok();
+        Box::new(move |records: &[Record]| {
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(writer) = &mut *table
+                && writer.write(records).is_err()
+            {
+                *table = None;
+            }
+        })
+    }
+
+    fn into_bytes(self) -> Result<Vec<u8>, WorkError> {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner).take();
+        table.ok_or(WorkError::Trace)?.finish()?;
+        Ok(std::mem::take(&mut self.bytes.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// Makes a table of results.
+type MakeTable = fn(&Results) -> Table;
+
+/// The tables of a run, each in a file of its own.
+const TABLES: [(&str, MakeTable); 4] = [
+    ("flows", tables::flows),
+    ("links", tables::links),
+    ("series", tables::series),
+    ("delays", tables::delays),
+];
+/// What carries out the runs.
+const SOURCE: &str = "sim";
+/// Time between two looks at stops and limits.
+const LOOK: Duration = Duration::from_millis(20);
