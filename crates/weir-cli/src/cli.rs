@@ -73,6 +73,8 @@ pub(crate) enum Command {
     /// Simulate a network and its traffic, described by a scenario file, in virtual time; needs no
     /// privileges.
     Sim(crate::sim::SimArgs),
+    /// Carry out a campaign: many simulations, whose results are kept and never made twice.
+    Sweep(crate::sweep::SweepArgs),
     /// Repeat published experiments: show published and measured results, and a verdict on their
     /// shape.
     Reproduce(crate::reproduce::ReproduceArgs),

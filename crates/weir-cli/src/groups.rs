@@ -8,7 +8,7 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Emulate networks", &["run", "pair", "bridge", "attach", "host", "agent", "live", "serve"]),
     ("See and change links that run", &["ps", "change", "stats", "exec", "stop"]),
-    ("Simulate, measure and watch", &["sim", "compare", "rig", "reproduce", "watch"]),
+    ("Simulate, measure and watch", &["sim", "sweep", "compare", "rig", "reproduce", "watch"]),
     ("Check and look up", &["check", "fmt", "convert", "doctor", "algorithms", "presets"]),
     (
         "Configure a daemon, in the language of ipfw and dnctl",

@@ -34,6 +34,7 @@ mod sessions;
 mod shell;
 mod sim;
 mod spec;
+mod sweep;
 mod table;
 mod traffic;
 mod verbs;
@@ -126,6 +127,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Fmt(args) => script::fmt(&args),
         Command::Rig(args) => rig::rig(&args),
         Command::Sim(args) => sim::sim(&args),
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::doctor(&args),

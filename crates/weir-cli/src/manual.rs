@@ -14,7 +14,7 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
     (
         "1",
         "`weir fmt --check`: a file is not formatted. `weir rig --case`: the case fails. \
-         `weir compare --within`: a metric does not agree.",
+         `weir compare --within`: a metric does not agree. `weir sweep verify`: a run is damaged.",
     ),
     ("2", "The command line, or a file that it names, is wrong."),
     ("64", "A command of ipfw and dnctl: its options are wrong."),

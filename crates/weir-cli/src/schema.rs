@@ -52,6 +52,7 @@ fn results() -> serde_json::Value {
         .with::<Interval>(Kind::Interval)
         .with::<Scenario<'_>>(Kind::Scenario)
         .with::<Sweep<'_>>(Kind::Sweep)
+        .with::<crate::sweep::Campaign>(Kind::Campaign)
         .with::<Comparison>(Kind::Comparison)
         .with::<weir_rig::report::Report>(Kind::Rig)
         .with::<weir_rig::conformance::Outcome>(Kind::Case)

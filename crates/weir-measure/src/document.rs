@@ -57,6 +57,8 @@ kinds! {
         "What the flows and links of a scenario did, over one run or several.";
     Sweep, "sweep", "`weir sim` with a sweep: `--json`, `sweep.json`",
         "The scenario at each point of a sweep.";
+    Campaign, "campaign", "`weir sweep status --json`",
+        "Which runs of a campaign a store has.";
     Comparison, "comparison", "`weir compare --json`",
         "The numbers of two scenarios side by side.";
     Rig, "rig", "`weir rig --json`",

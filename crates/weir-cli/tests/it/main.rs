@@ -13,4 +13,5 @@ mod rig;
 mod schema;
 mod sim;
 mod soak;
+mod sweep;
 mod untrusted;
