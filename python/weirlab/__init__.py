@@ -10,13 +10,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._errors import CommandError, Diagnostic, ScenarioError, ScenarioWarning, WeirError
+from ._errors import (
+    CommandError,
+    Diagnostic,
+    ScenarioError,
+    ScenarioWarning,
+    SweepError,
+    VersionError,
+    WeirError,
+)
 from ._native import __version__
 from ._results import Progress, Results, Table, simulate
 from ._scenario import Checked, Scenario, ScenarioLike, Time, Value, check_scenario, schema
 
 if TYPE_CHECKING:
     from . import plot
+    from ._campaign import Campaign, SweepResult, SweepStatus, Verified, sweep
     from ._capture import Capture
     from ._command import (
         CaseResult,
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
         reproduce,
         rig,
     )
+    from ._design import Range, Sensitivity, latin_hypercube, saltelli, sobol
     from ._live import (
         AsyncEnd,
         AsyncLab,
@@ -46,15 +56,21 @@ if TYPE_CHECKING:
         pair,
         run,
     )
+    from ._precision import Compared, Estimated, Figure
+    from ._runner import SweepFailure, SweepProgress
     from ._watch import Watch, watch
 
 # Modules that start processes are imported when they are used: the import of the package then takes
 # half the time.
 _LATER = {
+    "_campaign": "Campaign SweepResult SweepStatus Verified sweep",
     "_capture": "Capture",
     "_command": "CaseResult Claim Expectation Reproduction Rig case find_weir reproduce rig",
+    "_design": "Range Sensitivity latin_hypercube saltelli sobol",
     "_live": "AsyncEnd AsyncLab AsyncPair AsyncSession End Lab LinkStats Pair Session Stats Wait "
     "attach live pair run",
+    "_precision": "Compared Estimated Figure",
+    "_runner": "SweepFailure SweepProgress",
     "_watch": "Watch watch",
 }
 _MODULE = {name: module for module, names in _LATER.items() for name in names.split()}
@@ -64,18 +80,23 @@ __all__ = [
     "AsyncLab",
     "AsyncPair",
     "AsyncSession",
+    "Campaign",
     "Capture",
     "CaseResult",
     "Checked",
     "Claim",
     "CommandError",
+    "Compared",
     "Diagnostic",
     "End",
+    "Estimated",
     "Expectation",
+    "Figure",
     "Lab",
     "LinkStats",
     "Pair",
     "Progress",
+    "Range",
     "Reproduction",
     "Results",
     "Rig",
@@ -83,11 +104,19 @@ __all__ = [
     "ScenarioError",
     "ScenarioLike",
     "ScenarioWarning",
+    "Sensitivity",
     "Session",
     "Stats",
+    "SweepError",
+    "SweepFailure",
+    "SweepProgress",
+    "SweepResult",
+    "SweepStatus",
     "Table",
     "Time",
     "Value",
+    "Verified",
+    "VersionError",
     "Wait",
     "Watch",
     "WeirError",
@@ -96,14 +125,18 @@ __all__ = [
     "case",
     "check_scenario",
     "find_weir",
+    "latin_hypercube",
     "live",
     "pair",
     "plot",
     "reproduce",
     "rig",
     "run",
+    "saltelli",
     "schema",
     "simulate",
+    "sobol",
+    "sweep",
     "watch",
 ]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ._runner import SweepFailure
 
 _SUGGESTION = re.compile(r"did you mean `([^`]+)`")
 
@@ -120,6 +123,35 @@ class CommandError(WeirError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class SweepError(WeirError):
+    """Runs of a campaign have no result. What is done is kept.
+
+    >>> import weirlab as wl
+    >>> error = wl.SweepError("1 run failed", [wl.SweepFailure(3, 1, "too late")])
+    >>> error.failures[0].reason
+    'too late'
+    """
+
+    failures: tuple[SweepFailure, ...]
+    """The runs that failed."""
+
+    def __init__(self, message: str, failures: Sequence[SweepFailure] = ()) -> None:
+        super().__init__(message, tuple(failures))
+        self.failures = tuple(failures)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class VersionError(WeirError):
+    """A worker has another version of Weir than the campaign.
+
+    >>> import weirlab as wl
+    >>> str(wl.VersionError("the worker has Weir 0.1.0"))
+    'the worker has Weir 0.1.0'
+    """
 
 
 def to_diagnostic(value: Diagnostic | Mapping[str, Any]) -> Diagnostic:

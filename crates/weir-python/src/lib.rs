@@ -1,10 +1,11 @@
 //! The compiled part of `weirlab`, Weir's Python package: simulations, their results as Arrow
-//! tables, and conformance cases.
+//! tables, campaigns, and conformance cases.
 //!
 //! The functions take and return plain values. The modules in `python/weirlab` check the arguments,
 //! raise the exceptions and contain the documentation. A function that computes releases the
 //! interpreter's lock meanwhile.
 
+mod campaign;
 mod case;
 mod columns;
 mod load;
@@ -26,5 +27,17 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load::schema, module)?)?;
     module.add_function(wrap_pyfunction!(results::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(case::play_case, module)?)?;
+    module.add_class::<campaign::Campaign>()?;
+    module.add_class::<campaign::Stop>()?;
+    module.add_function(wrap_pyfunction!(campaign::campaign, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::campaign_file, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::create_store, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::engine, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::estimate, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::figures, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::has, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::key, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(campaign::work, module)?)?;
     Ok(())
 }

@@ -1,0 +1,88 @@
+"""The part of a campaign that runs on workers: batches of runs, from any executor.
+
+With a limit of memory, a batch runs in a process of its own, ``python -m weirlab._worker``.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from typing import TypeAlias
+
+from . import _native
+from ._errors import VersionError
+
+Report: TypeAlias = tuple[int, int, str, float, str, str, bool, bool]
+"""Point, seed, key, seconds, how the run ended, the reason of a failure, whether another attempt
+may succeed, and whether all other runs would fail as well."""
+
+
+def work(
+    store: str,
+    engine: str,
+    tasks: list[_native.Task],
+    batch: int,
+    timeout: float | None,
+    memory: int | None,
+    stop: _native.Stop | None = None,
+) -> list[Report]:
+    """Carries out tasks. `engine` is the version that the results must have. The number of the
+    batch is for executors that do not repeat a call with the same arguments, such as Dask's.
+    """
+    del batch
+    if engine != _native.engine():
+        raise VersionError(
+            f"the worker {socket.gethostname()}, process {os.getpid()}, has Weir "
+            f"{_native.engine()}, and the campaign needs {engine}: install the same on all workers"
+        )
+    if memory is not None:
+        return _limited(store, tasks, timeout, memory)
+    return _native.work(store, tasks, timeout, stop)
+
+
+def _limited(
+    store: str, tasks: list[_native.Task], timeout: float | None, memory: int
+) -> list[Report]:
+    given = pickle.dumps((store, tasks, timeout, memory))
+    command = [sys.executable, "-P", "-m", "weirlab._worker"]
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode == 0:
+        reports: list[Report] = pickle.loads(done.stdout)
+        return reports
+    # The first run that the store lacks ended the process. Those after it were not begun.
+    found: list[Report] = []
+    for task in tasks:
+        for seed in task[3]:
+            key = _native.key(task, seed)
+            if not _native.has(store, [key])[0]:
+                reason = _reason(done.returncode, done.stderr, memory)
+                return [*found, (task[0], seed, key, 0.0, "failed", reason, False, False)]
+            found.append((task[0], seed, key, 0.0, "made", "", False, False))
+    return found
+
+
+def _reason(status: int, words: bytes, memory: int) -> str:
+    text = words.decode(errors="replace").strip().rsplit("\n", 1)[-1]
+    if "memory allocation" in text or "MemoryError" in text:
+        return f"the run needs more than {memory / 1e6:.0f} MB of memory"
+    if status < 0:
+        return f"the process of the run was ended by {signal.Signals(-status).name}: {text}"
+    return f"the process of the run ended with status {status}: {text}"
+
+
+def main() -> None:
+    """Carries out the tasks that standard input has."""
+    store, tasks, timeout, memory = pickle.load(sys.stdin.buffer)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    # An abort for lack of memory needs no image of the memory.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout.buffer.write(pickle.dumps(_native.work(store, tasks, timeout, None)))
+
+
+if __name__ == "__main__":
+    main()
