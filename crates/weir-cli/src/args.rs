@@ -167,6 +167,8 @@ pub(crate) struct ServeArgs {
     /// File with the token for --http: one line, not readable by other users.
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "Control")]
     pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) web: crate::web::WebArgs,
     /// Do not print what the daemon does.
     #[arg(short, long, help_heading = "Control")]
     pub(crate) quiet: bool,
@@ -360,6 +362,8 @@ pub(crate) struct CommonArgs {
     pub(crate) timeout: Option<std::time::Duration>,
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
+    #[command(flatten)]
+    pub(crate) web: crate::web::WebArgs,
     /// Name for `weir ps`, `weir change` and `weir stop` [default: the program's].
     #[arg(
         long,

@@ -22,6 +22,7 @@ use crate::plan::{Plan, Running};
 use crate::progress::{Progress, progress};
 use crate::remote;
 use crate::spec::{Directions, Wanted, directions};
+use crate::web::Page;
 
 /// Options of `weir attach`.
 #[derive(Debug, Args)]
@@ -222,6 +223,7 @@ pub(crate) fn drive(
     let emulation = attached.links(&scene.specs.forth, &scene.specs.back);
     let plan = Plan::read(&args.plan, &emulation)?;
     let reserved = remote::reserve(args.name.as_ref(), &scene.name, args.quiet)?;
+    let page = Page::bind(&args.web)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });
     let config = SessionConfig::new(attached, emulation)
         .seed(args.seed)
@@ -245,7 +247,7 @@ pub(crate) fn drive(
         seed: args.seed,
     };
     // The socket answers until the results are written, because `weir stop` waits for them.
-    let _served = remote::serve(reserved, about, &changes, args.quiet);
+    let _served = remote::serve(reserved, about, &changes, page.as_ref(), args.quiet)?;
     let plan = plan.start(&changes);
     let bar = progress(scene.kind == SessionKind::Attach, args);
     let progress = bar.map(|bar| Progress::start(bar, session.control().clone(), scene.limit));

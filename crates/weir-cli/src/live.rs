@@ -31,6 +31,7 @@ use crate::progress::{Progress, progress};
 use crate::remote;
 use crate::rules::read;
 use crate::spec::{Directions, Wanted, directions};
+use crate::web::Page;
 
 /// `weir run`.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -140,6 +141,7 @@ fn drive<S: Surroundings<Place = Session>>(
     let programs = scene.programs.as_slice();
     let plan = Plan::read(&args.plan, &emulation)?;
     let reserved = remote::reserve(args.name.as_ref(), &scene.name, args.quiet)?;
+    let page = Page::bind(&args.web)?;
     let capture = args.pcap.clone().map(|path| Capture { path, snaplen: args.snaplen });
     let config = SessionConfig::new(surroundings, emulation)
         .seed(args.seed)
@@ -167,7 +169,7 @@ fn drive<S: Surroundings<Place = Session>>(
         seed: args.seed,
     };
     // Until the results are written: `weir stop` waits for them.
-    let _served = remote::serve(reserved, about, &changes, args.quiet);
+    let _served = remote::serve(reserved, about, &changes, page.as_ref(), args.quiet)?;
     for (side, command) in programs {
         session.spawn(*side, command).map_err(|error| Failure::new(error.exit_code(), error))?;
     }

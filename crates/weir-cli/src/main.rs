@@ -39,6 +39,7 @@ mod table;
 mod traffic;
 mod verbs;
 mod watch;
+mod web;
 
 use std::process::ExitCode;
 

@@ -193,7 +193,7 @@ fn check_links(steps: &[Step], start: &[Link], files: &Recorded<Disk>) -> Result
             replace(&mut links, back.into_iter().cloned());
             continue;
         };
-        let Changed { links: new, diagnostics } =
+        let Changed { links: new, diagnostics, .. } =
             changed(&links, step.link.as_deref(), words, files)
                 .map_err(|refusal| refused(step, &refusal))?;
         remark(step, &diagnostics);

@@ -8,6 +8,7 @@ use weir_live::changes::Changes;
 use weir_live::remote::{About, ReserveError, Reserved, Served};
 
 use crate::output::{Failure, USAGE, say};
+use crate::web::Page;
 
 /// Binds the socket of this command under the name `wanted` or, without it, under `derived` or a
 /// similar name that is free. Without `wanted`, the links also run where no socket can be bound,
@@ -37,26 +38,40 @@ pub(crate) fn reserve(
     }
 }
 
-/// Starts to answer on the socket, if there is one. `weir stop` makes this process send itself
+/// Starts to answer on the socket, if there is one, and serves the web page, if it is wanted. `weir stop` makes this process send itself
 /// SIGTERM.
 pub(crate) fn serve(
     reserved: Option<Reserved>,
     about: About,
     changes: &Changes,
+    page: Option<&Page>,
     quiet: bool,
-) -> Option<Served> {
+) -> Result<Option<Served>, Failure> {
     // A process may always signal itself, and the signal has the same effect as from another
     // process.
     let stop = || {
         let _ = kill_process(getpid(), Signal::TERM);
     };
-    match reserved?.serve(about, changes.clone(), stop) {
-        Ok(served) => Some(served),
+    let Some(reserved) = reserved else {
+        return match page {
+            None => Ok(None),
+            Some(_) => Err(Failure::of_weir("--web: the links have no socket, so no page either")),
+        };
+    };
+    let web = page.map(Page::endpoint).transpose()?;
+    match reserved.serve(about, changes.clone(), web, stop) {
+        Ok(served) => {
+            if let Some(page) = page {
+                page.announce();
+            }
+            Ok(Some(served))
+        }
+        Err(error) if page.is_some() => Err(Failure::of_weir(format!("--web: {error}"))),
         Err(error) => {
             if !quiet {
                 note(&error);
             }
-            None
+            Ok(None)
         }
     }
 }

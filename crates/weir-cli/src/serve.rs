@@ -22,7 +22,8 @@ use weir_control::api::{CommandRequest, SeverityView};
 use weir_control::client::{default_socket, default_state};
 use weir_control::owner::{Candidate, Onto, Owner, Resumed, candidates};
 use weir_control::plane::Plane;
-use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
+use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token, Web};
+use weir_control::session::Session;
 use weir_control::store::Store;
 use weir_linux::live::LiveEvent;
 use weir_linux::process::{Capabilities, Confinement, Signals, filter_system_calls};
@@ -33,10 +34,12 @@ use weir_sim::disk::Beside;
 use weir_linux::live::Realtime;
 use weir_live::Tuning;
 use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, DaemonSession, LivePlane};
+use weir_live::dashboard::DaemonDashboard;
 
 use crate::args::ServeArgs;
 use crate::live::wall_time;
 use crate::output::{Failure, USAGE, print, say};
+use crate::web::Page;
 
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -76,12 +79,18 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     drop(starter);
     let asked = Arc::<AtomicBool>::default();
     let since = wall_time(SystemTime::now());
-    let session = DaemonSession::new(Arc::clone(&plane), since, args.seed, Arc::clone(&asked));
+    let session: Arc<dyn Session> =
+        Arc::new(DaemonSession::new(Arc::clone(&plane), since, args.seed, Arc::clone(&asked)));
+    let web = start.page.as_ref().map(Page::endpoint).transpose()?.map(|(listener, access)| {
+        let source = Arc::new(DaemonDashboard::new(Arc::clone(&plane), owner.clone()));
+        (listener, Web { access, source, session: Arc::clone(&session) })
+    });
     let server = Server::start_with_session(
         start.endpoints,
         owner.clone(),
         Arc::clone(&plane) as Arc<dyn Plane>,
-        Arc::new(session),
+        session,
+        web,
     )
     .map_err(|error| Failure::of_weir(format!("cannot start the API: {error}")))?;
     if !args.no_seccomp {
@@ -92,6 +101,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Without a service manager there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
+    if let Some(page) = &start.page {
+        page.announce();
+    }
     let ports = watch_interfaces(events, &plane)?;
     let ends = Ends { signals: &signals, asked: &asked };
     let outcome = run_until_end(args, &ends, &owner, &server, &plane, &ports);
@@ -151,6 +163,7 @@ struct Start {
     first: Option<CommandRequest>,
     socket: PathBuf,
     endpoints: Endpoints,
+    page: Option<Page>,
     bridges: Bridges,
 }
 
@@ -175,6 +188,7 @@ impl Start {
         if let Some(user) = user {
             store.give_to(user.uid, user.gid).map_err(Failure::of_weir)?;
         }
+        let page = Page::of_daemon(&args.web, &state, user)?;
         let confinement =
             (!args.keep_privileges).then(|| privileges::confinement(args, user, &state, &socket));
         let resumed = match args.recover.flatten() {
@@ -218,7 +232,7 @@ impl Start {
             socket: (ControlSocket::bind(&socket, gid).map_err(Failure::of_weir)?, access),
             http,
         };
-        Ok(Self { resumed, state, confinement, first, socket, endpoints, bridges })
+        Ok(Self { resumed, state, confinement, first, socket, endpoints, page, bridges })
     }
 }
 

@@ -10,12 +10,14 @@
 //! * [`plane`]: the interface between the daemon and the code that moves packets;
 //! * [`session`]: the interface between a session's links and their control socket;
 //! * [`session_client`]: a blocking client of a session;
+//! * [`dashboard`]: what the web page shows and changes;
 //! * [`directory`]: where the sockets of sessions are, and which sessions run.
 //!
 //! The crate moves no packets itself; an implementation of [`plane::Plane`] does.
 
 pub mod api;
 pub mod client;
+pub mod dashboard;
 pub mod directory;
 pub mod owner;
 pub mod plane;

@@ -165,12 +165,32 @@ impl Owner {
     /// # Errors
     /// Too many changes are waiting, or the daemon is ending.
     pub fn submit(&self, prepared: Prepared, onto: Onto) -> Result<Answer, OwnerError> {
+        self.send(
+            prepared,
+            match onto {
+                Onto::Current => Start::Current,
+                Onto::Empty => Start::Empty,
+            },
+        )
+    }
+
+    fn send(&self, prepared: Prepared, start: Start) -> Result<Answer, OwnerError> {
         let (reply, answer) = oneshot::channel();
-        match self.jobs.try_send(Job { prepared, onto, reply }) {
+        match self.jobs.try_send(Job { prepared, start, reply }) {
             Ok(()) => Ok(Answer(answer)),
             Err(TrySendError::Full(_)) => Err(OwnerError::Busy),
             Err(TrySendError::Disconnected(_)) => Err(OwnerError::Ended),
         }
+    }
+
+    /// Puts an earlier configuration in force again. Unchanged rules keep their counters, and
+    /// unchanged pipes their packets. The files that it names must still be stored.
+    ///
+    /// # Errors
+    /// Too many changes are waiting, or the daemon is ending.
+    pub fn restore(&self, ruleset: Arc<Ruleset>) -> Result<Answer, OwnerError> {
+        let prepared = self.prepare(&CommandRequest::default());
+        self.send(prepared, Start::Of(ruleset))
     }
 
     /// The configuration in force.
@@ -187,6 +207,14 @@ pub enum Onto {
     Current,
     /// The empty configuration: the commands replace the current one.
     Empty,
+}
+
+/// The configuration from which a job starts.
+#[derive(Debug)]
+enum Start {
+    Current,
+    Empty,
+    Of(Arc<Ruleset>),
 }
 
 /// A pending answer.
@@ -214,7 +242,7 @@ impl Answer {
 #[derive(Debug)]
 struct Job {
     prepared: Prepared,
-    onto: Onto,
+    start: Start,
     reply: oneshot::Sender<Result<CommandReply, OwnerError>>,
 }
 
@@ -255,12 +283,15 @@ impl Work {
         let (mut answers, mut zero) = (Vec::new(), Vec::new());
         let mut files = Vec::new();
         for job in &jobs {
-            let mut copy = match job.onto {
-                Onto::Current => trial.clone(),
-                Onto::Empty => Ruleset { next_id: trial.next_id, ..Ruleset::default() },
+            let mut copy = match &job.start {
+                Start::Current => trial.clone(),
+                Start::Empty => Ruleset { next_id: trial.next_id, ..Ruleset::default() },
+                // Identities are never reused, because counters belong to them.
+                Start::Of(ruleset) => Ruleset { next_id: trial.next_id, ..(**ruleset).clone() },
             };
             let (mut reply, done) = job.prepared.execute(&mut copy);
-            let changes = reply.applied && (done.changed || job.onto == Onto::Empty);
+            let replaces = !matches!(job.start, Start::Current);
+            let changes = reply.applied && (done.changed || replaces);
             if changes {
                 trial = copy;
                 revision += 1;

@@ -7,9 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_control::dashboard::{ChangeView, EditError, Log, differences};
+use weir_linux::clock;
 use weir_linux::live::NoAnswer;
 use weir_rules::ruleset::{Effect, Outcome, Ruleset};
-use weir_rules::{Diagnostics, Files, canonical, check_change, script};
+use weir_rules::{Diagnostics, Files, LinkSpec, canonical, check_change, script};
 
 use crate::session::{ChangeError, Control, Link};
 
@@ -38,6 +40,7 @@ struct Noted {
     notes: Vec<String>,
     /// Changes that are not among the notes.
     more: u64,
+    log: Log<Before>,
 }
 
 /// A change that is in force.
@@ -47,6 +50,17 @@ pub struct Changed {
     pub links: Vec<Link>,
     /// Warnings and notes about the words.
     pub diagnostics: Diagnostics,
+    /// The commands in canonical form; empty without rules.
+    pub commands: Vec<String>,
+    /// The number of the change in [`Changes::log`]; none if nothing changed.
+    pub number: Option<u64>,
+}
+
+/// The state before a change.
+#[derive(Clone, Debug)]
+enum Before {
+    Links(Vec<Link>),
+    Rules(Arc<Ruleset>),
 }
 
 /// Why nothing was changed.
@@ -152,7 +166,59 @@ impl Changes {
             return self.change_rules(link, words, files, &mut noted);
         }
         let changed = changed(&self.links(), link, words, files)?;
-        self.put(changed, &mut noted)
+        self.put(changed, &mut noted, None)
+    }
+
+    /// Checks a change without making it: the result has the links as they would be.
+    ///
+    /// # Errors
+    /// As with [`Self::change`].
+    pub fn check(
+        &self,
+        link: Option<&str>,
+        words: &str,
+        files: &dyn Files,
+    ) -> Result<Changed, Refusal> {
+        if !self.by_rules() {
+            return changed(&self.links(), link, words, files);
+        }
+        let (_, _, diagnostics) = changed_rules(&*self.rules(link)?, words, files)?;
+        Ok(Changed {
+            diagnostics,
+            commands: canonical_commands(words, files),
+            ..Changed::default()
+        })
+    }
+
+    /// Takes back the newest change that is not taken back yet, which must have this number.
+    ///
+    /// # Errors
+    /// It is another one, or none. The inner result is that of [`Self::change`].
+    pub fn undo(&self, number: u64) -> Result<Result<Changed, Refusal>, EditError> {
+        let mut noted = self.noted();
+        let before = noted.log.undoable(number)?.1.clone();
+        let done = match before {
+            Before::Links(links) => {
+                self.put(Changed { links, ..Changed::default() }, &mut noted, Some(number))
+            }
+            Before::Rules(rules) => self.put_rules(&rules, &mut noted, Some(number)),
+        };
+        if done.is_ok() {
+            noted.log.undone(number);
+        }
+        Ok(done)
+    }
+
+    /// The number of changes so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.noted().log.count()
+    }
+
+    /// The changes with numbers above `after`, and the number of those that are no longer kept.
+    #[must_use]
+    pub fn log(&self, after: u64) -> (Vec<ChangeView>, u64) {
+        self.noted().log.after(after)
     }
 
     /// Puts a link, or all links if `link` is `None`, back to the start of the session. With rules,
@@ -166,7 +232,7 @@ impl Changes {
             return self.reset_rules(link, &mut noted);
         }
         let links = named(&self.0.start, link)?.into_iter().cloned().collect();
-        self.put(Changed { links, diagnostics: Diagnostics::default() }, &mut noted)
+        self.put(Changed { links, ..Changed::default() }, &mut noted, None)
     }
 
     /// A note for each change, in order, for the results: the first [`MOST_NOTED`], and the number
@@ -181,18 +247,42 @@ impl Changes {
         notes
     }
 
-    fn put(&self, changed: Changed, noted: &mut Noted) -> Result<Changed, Refusal> {
-        for Link { name, spec, .. } in &changed.links {
-            if self.0.control.link(name).as_ref() == Some(spec) {
+    fn put(
+        &self,
+        mut changed: Changed,
+        noted: &mut Noted,
+        undoes: Option<u64>,
+    ) -> Result<Changed, Refusal> {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for link in &changed.links {
+            let Link { name, spec, .. } = link;
+            let before = self.0.control.link(name);
+            if before.as_ref() == Some(spec) {
                 continue;
             }
             self.0.control.set_link(name, spec).map_err(refused)?;
             if let Some(link) = self.current().iter_mut().find(|link| link.name == *name) {
                 link.spec = spec.clone();
             }
-            let text = canonical(spec);
-            let text = if text.is_empty() { "a perfect link" } else { &text };
-            noted.add(self.elapsed(), &format!("{name} became {text}"));
+            noted.add(self.elapsed(), &format!("{name} became {}", text_of(spec)));
+            new.push(link.clone());
+            old.extend(before.map(|spec| Link { spec, ..link.clone() }));
+        }
+        if !new.is_empty() {
+            let lines = |links: &[Link], verb: &str| {
+                let line = |link: &Link| format!("{}{verb} {}", link.name, text_of(&link.spec));
+                links.iter().map(line).collect::<Vec<_>>().join("\n")
+            };
+            let change = ChangeView {
+                at_ns: clock::now().0,
+                what: lines(&new, " became"),
+                before: lines(&old, ""),
+                after: lines(&new, ""),
+                undoes,
+                ..ChangeView::default()
+            };
+            let back = undoes.is_none().then_some(Before::Links(old));
+            changed.number = Some(noted.log.add(change, back));
         }
         Ok(changed)
     }
@@ -206,25 +296,45 @@ impl Changes {
     ) -> Result<Changed, Refusal> {
         let rules = self.rules(link)?;
         let (new, outcomes, diagnostics) = changed_rules(&rules, words, files)?;
-        self.0.control.set_rules(&Arc::new(new)).map_err(refused)?;
+        let new = Arc::new(new);
+        self.0.control.set_rules(&new).map_err(refused)?;
         for outcome in outcomes {
             if let Effect::Zero(ids) = outcome.effect {
                 self.0.control.engine().zero_rules(Some(&ids))?;
             }
         }
         noted.add(self.elapsed(), words.trim());
-        Ok(Changed { links: Vec::new(), diagnostics })
+        let number = Some(noted.log_rules(words.trim(), &rules, &new, None));
+        let commands = canonical_commands(words, files);
+        Ok(Changed { links: Vec::new(), diagnostics, commands, number })
     }
 
     fn reset_rules(&self, link: Option<&str>, noted: &mut Noted) -> Result<Changed, Refusal> {
-        let now = self.rules(link)?;
+        self.rules(link)?;
         let start = self.0.rules.as_ref().ok_or(ChangeError::NoRules).map_err(refused)?;
+        self.put_rules(start, noted, None)
+    }
+
+    /// Puts earlier rules in force again.
+    fn put_rules(
+        &self,
+        rules: &Ruleset,
+        noted: &mut Noted,
+        undoes: Option<u64>,
+    ) -> Result<Changed, Refusal> {
+        let now = self.rules(None)?;
         // Identities are never reused, because counters belong to them.
-        let back = Ruleset { next_id: now.next_id, ..(**start).clone() };
-        if self.0.control.set_rules(&Arc::new(back)).map_err(refused)? {
-            noted.add(self.elapsed(), "the rules became those of the start");
+        let back = Arc::new(Ruleset { next_id: now.next_id, ..rules.clone() });
+        let mut changed = Changed::default();
+        if self.0.control.set_rules(&back).map_err(refused)? {
+            let what = match undoes {
+                None => "the rules became those of the start",
+                Some(_) => "the rules became those before the last change",
+            };
+            noted.add(self.elapsed(), what);
+            changed.number = Some(noted.log_rules(what, &now, &back, undoes));
         }
-        Ok(Changed::default())
+        Ok(changed)
     }
 
     /// The rules in force. A session with rules has no links to name.
@@ -249,6 +359,25 @@ impl Changes {
 }
 
 impl Noted {
+    fn log_rules(
+        &mut self,
+        what: &str,
+        old: &Arc<Ruleset>,
+        new: &Ruleset,
+        undoes: Option<u64>,
+    ) -> u64 {
+        let (before, after) = differences(old, new);
+        let change = ChangeView {
+            at_ns: clock::now().0,
+            what: what.to_owned(),
+            before,
+            after,
+            undoes,
+            ..ChangeView::default()
+        };
+        self.log.add(change, undoes.is_none().then(|| Before::Rules(Arc::clone(old))))
+    }
+
     fn add(&mut self, at: Duration, what: &str) {
         if self.notes.len() < MOST_NOTED {
             let more = if what.chars().nth(LONGEST_NOTE).is_some() { "…" } else { "" };
@@ -258,6 +387,18 @@ impl Noted {
             self.more += 1;
         }
     }
+}
+
+/// A specification in words.
+fn text_of(spec: &LinkSpec) -> String {
+    let text = canonical(spec);
+    if text.is_empty() { "a perfect link".to_owned() } else { text }
+}
+
+/// Commands in canonical form.
+fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
+    let parsed = script::parse(words, "the command", files);
+    parsed.commands.iter().map(|one| script::print(&one.command)).collect()
 }
 
 /// Changes the specification of a link, or of all links if `link` is `None`, without putting it in

@@ -6,19 +6,21 @@
 
 use std::fmt;
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use weir_control::api::{
     ChangeReply, ChangeRequest, DiagnosticView, Readings, SessionKind, SessionLink, SessionView,
 };
 use weir_control::directory::{Directory, DirectoryError, Name};
-use weir_control::server::{Access, ControlSocket, Server, SocketError};
+use weir_control::server::{Access, ControlSocket, Server, SocketError, Web, WebAccess};
 use weir_control::session::{Session, SessionError};
 use weir_linux::live::NoAnswer;
 use weir_report::{RunInfo, RunResult, to_json};
 use weir_rules::{Diagnostics, canonical};
 
 use crate::changes::{Changed, Changes, Refusal, known_links};
+use crate::dashboard::SessionDashboard;
 use crate::lab::Board;
 use crate::readings::readings;
 use crate::session::Link;
@@ -106,8 +108,8 @@ impl Reserved {
         Self { board, ..self }
     }
 
-    /// Answers on the socket from now on, on a thread of its own. `stop` ends the session as
-    /// SIGTERM does, and returns at once.
+    /// Answers on the socket from now on, on a thread of its own, and serves the web page on `web`
+    /// if that is given. `stop` ends the session as SIGTERM does, and returns at once.
     ///
     /// # Errors
     /// The system has no thread or descriptor left.
@@ -115,10 +117,19 @@ impl Reserved {
         mut self,
         about: About,
         changes: Changes,
+        web: Option<(TcpListener, WebAccess)>,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Served> {
         let board = self.board.take();
-        self.serve_as(|name| Arc::new(Remote { name, about, changes, board, stop: Box::new(stop) }))
+        let source = web.is_some().then(|| Arc::new(SessionDashboard::new(changes.clone())));
+        let access = Access { uid: self.uid, gid: None, groups_of: |_| Ok(Vec::new()) };
+        let session: Arc<dyn Session> =
+            Arc::new(Remote { name: self.name, about, changes, board, stop: Box::new(stop) });
+        let web = web.zip(source).map(|((listener, access), source)| {
+            (listener, Web { access, source, session: Arc::clone(&session) })
+        });
+        let server = Server::start_session(self.socket, access, session, web)?;
+        Ok(Served { _server: server })
     }
 
     /// Answers on the socket from now on, as the session that `make` creates.
@@ -127,7 +138,7 @@ impl Reserved {
         make: impl FnOnce(Name) -> Arc<dyn Session>,
     ) -> io::Result<Served> {
         let access = Access { uid: self.uid, gid: None, groups_of: |_| Ok(Vec::new()) };
-        let server = Server::start_session(self.socket, access, make(self.name))?;
+        let server = Server::start_session(self.socket, access, make(self.name), None)?;
         Ok(Served { _server: server })
     }
 }
@@ -212,7 +223,7 @@ impl fmt::Debug for Remote {
 
 pub(crate) fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, SessionError> {
     match changed {
-        Ok(Changed { links, diagnostics }) => Ok(ChangeReply {
+        Ok(Changed { links, diagnostics, .. }) => Ok(ChangeReply {
             applied: true,
             links: links.iter().map(shown).collect(),
             rendered: diagnostics.render(false),

@@ -49,6 +49,8 @@ pub(crate) struct LiveArgs {
     pub(crate) arp: crate::args::ArpArg,
     #[command(flatten)]
     pub(crate) plan: crate::args::PlanArgs,
+    #[command(flatten)]
+    pub(crate) web: crate::web::WebArgs,
     /// Leave the hosts up after the end of the run, until ^C or `weir stop`.
     #[arg(long, conflicts_with = "runs", help_heading = "Control")]
     pub(crate) keep: bool,

@@ -22,6 +22,7 @@ use crate::live::{neighbours, wall_time};
 use crate::output::{Failure, say};
 use crate::plan::{Plan, Running};
 use crate::remote;
+use crate::web::Page;
 
 /// `weir live`.
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
@@ -34,6 +35,7 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
         cpu: args.cpu,
         ..Tuning::default()
     };
+    let page = Page::bind(&args.web)?;
     let mut collected = results::Collected::default();
     let mut code = ExitCode::SUCCESS;
     for run in 0..u64::from(args.runs) {
@@ -51,7 +53,7 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
             name: String::new(),
             keep: args.keep,
         };
-        let results = match once(setup, args, plan.clone(), run == 0)? {
+        let results = match once(setup, args, plan.clone(), page.as_ref(), run == 0)? {
             Ran::Complete(results) => results,
             Ran::Signal(number) => {
                 return Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)));
@@ -85,6 +87,7 @@ fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,
     plan: Plan,
+    page: Option<&Page>,
     is_first: bool,
 ) -> Result<Ran, Failure> {
     let (quiet, seed, scenario) = (args.quiet, setup.scenario.seed, setup.scenario.name.clone());
@@ -104,8 +107,20 @@ fn once(
     if args.keep && !quiet {
         say(format_args!("weir: the hosts stay up until ^C or `weir stop`\n"));
     }
-    let mut remote = Remote { scenario, seed, quiet, reserved, plan: Some(plan), running: None };
+    let mut remote = Remote {
+        scenario,
+        seed,
+        quiet,
+        reserved,
+        page,
+        plan: Some(plan),
+        running: None,
+        failed: None,
+    };
     let mut ran = run.run(&signals, &mut remote).map_err(failure)?;
+    if let Some(failed) = remote.failed {
+        return Err(failed);
+    }
     let Some((changes, served, plan)) = remote.running else { return Ok(ran) };
     let unfinished = plan.and_then(Running::finish);
     if let Ran::Complete(results) = &mut ran {
@@ -116,16 +131,19 @@ fn once(
 }
 
 /// Changes of a run from outside: its control socket, and its plan.
-struct Remote {
+struct Remote<'a> {
     scenario: String,
     seed: u64,
     quiet: bool,
     reserved: Option<Reserved>,
+    page: Option<&'a Page>,
     plan: Option<Plan>,
+    /// Why the page is not served.
+    failed: Option<Failure>,
     running: Option<(Changes, Option<Served>, Option<Running>)>,
 }
 
-impl Follower for Remote {
+impl Follower for Remote<'_> {
     fn started(&mut self, control: &Control) {
         let about = About {
             kind: SessionKind::Live,
@@ -134,7 +152,13 @@ impl Follower for Remote {
             seed: self.seed,
         };
         let changes = Changes::new(control);
-        let served = remote::serve(self.reserved.take(), about, &changes, self.quiet);
+        let reserved = self.reserved.take();
+        let served = remote::serve(reserved, about, &changes, self.page, self.quiet);
+        let served = served.unwrap_or_else(|failure| {
+            control.stop();
+            self.failed = Some(failure);
+            None
+        });
         self.running = Some((changes, served, None));
     }
 

@@ -50,6 +50,7 @@ mod sim_image;
 mod talk;
 mod verbs;
 mod watch;
+mod web;
 mod world;
 
 use std::fmt;
@@ -190,6 +191,7 @@ fn waiting() -> Vec<Trial> {
         verbs::tests(),
         control::tests(),
         watch::tests(),
+        web::tests(),
         reproduce::tests(),
     ];
     modules.into_iter().flatten().collect()

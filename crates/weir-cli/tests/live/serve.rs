@@ -669,6 +669,11 @@ impl Daemon {
         Self { running, client }
     }
 
+    /// Its process.
+    pub(crate) fn running(&mut self) -> &mut Running {
+        &mut self.running
+    }
+
     /// Its process id.
     pub(crate) fn pid(&self) -> Pid {
         self.running.pid()

@@ -355,7 +355,8 @@ fn table_view(name: &str, table: &Table) -> TableView {
     }
 }
 
-fn rate(spec: &LinkSpec) -> Option<u64> {
+/// The configured rate in bit/s; the mean for a trace, none if unlimited.
+pub(crate) fn rate(spec: &LinkSpec) -> Option<u64> {
     match &spec.pipe.link.capacity {
         Capacity::Unlimited => None,
         Capacity::Constant(rate) => Some(rate.bps()),

@@ -112,17 +112,31 @@ impl Token {
         }
         let text = fs::read_to_string(path).map_err(read)?;
         let token = text.trim_end_matches(['\n', '\r']);
-        let plain = token.bytes().all(|byte| byte.is_ascii_graphic());
-        if !plain || !(MIN_TOKEN..=MAX_TOKEN).contains(&token.len()) {
-            return Err(TokenError::Form { path: path.to_owned() });
-        }
-        Ok(Self(token.as_bytes().into()))
+        Self::new(token).ok_or_else(|| TokenError::Form { path: path.to_owned() })
+    }
+
+    /// The token with this text; `None` if it has the wrong length or characters.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let long = (MIN_TOKEN..=MAX_TOKEN).contains(&text.len());
+        (plain && long).then(|| Self(text.as_bytes().into()))
+    }
+
+    /// The bytes of the token.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// Whether `given` equals the token, compared in constant time.
-    fn matches(&self, given: &[u8]) -> bool {
-        let same = self.0.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
-        std::hint::black_box(same) == 0 && self.0.len() == given.len()
+    pub(super) fn matches(&self, given: &[u8]) -> bool {
+        Self::same(&self.0, given)
+    }
+
+    /// Whether two secrets are equal, compared in constant time.
+    pub(super) fn same(own: &[u8], given: &[u8]) -> bool {
+        let same = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
+        std::hint::black_box(same) == 0 && own.len() == given.len()
     }
 }
 

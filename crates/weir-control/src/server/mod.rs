@@ -26,6 +26,7 @@ mod state;
 mod stopping;
 mod tally;
 mod upload;
+mod web;
 
 use std::convert::Infallible;
 use std::io;
@@ -53,6 +54,7 @@ pub use routes::openapi;
 pub use session::session_openapi;
 pub use socket::{ControlSocket, SocketError, is_listening, listener};
 pub use state::SAMPLE_AGE;
+pub use web::{Web, WebAccess};
 
 use crate::owner::Owner;
 use crate::plane::Plane;
@@ -73,6 +75,9 @@ pub struct Endpoints {
     pub http: Option<(StdTcpListener, Token)>,
 }
 
+/// The server of the web page: its TCP listener, and what it shows.
+pub type WebEndpoint = (StdTcpListener, Web);
+
 /// A running server. It ends when it is dropped or [`Server::stop`]ped.
 #[derive(Debug)]
 pub struct Server {
@@ -88,10 +93,10 @@ impl Server {
     /// # Errors
     /// The system has no thread or descriptor left.
     pub fn start(endpoints: Endpoints, owner: Owner, plane: Arc<dyn Plane>) -> io::Result<Self> {
-        Self::serve(endpoints, |stopped| {
+        Self::serve(endpoints, None, |stopped| {
             let state = Arc::new(State::new(owner, plane, stopped));
             let tally = Arc::clone(&state.tally);
-            (tally, Routes { session: None, all: routes::router(state) })
+            (tally, Routes { session: None, page: None, all: routes::router(state) })
         })
     }
 
@@ -105,11 +110,17 @@ impl Server {
         owner: Owner,
         plane: Arc<dyn Plane>,
         session: Arc<dyn Session>,
+        web: Option<WebEndpoint>,
     ) -> io::Result<Self> {
-        Self::serve(endpoints, |stopped| {
-            let (_, session) = session::router(session, stopped.clone());
-            let state = Arc::new(State::new(owner, plane, stopped));
-            let routes = Routes { session: Some(session), all: routes::router(Arc::clone(&state)) };
+        Self::serve(endpoints, web, |stopped| {
+            let state = Arc::new(State::new(owner, plane, stopped.clone()));
+            let all = routes::router(Arc::clone(&state));
+            let of_session = session::plain_router(Arc::clone(&session), stopped.clone());
+            let routes = Routes {
+                page: Some(of_session.merge(all.clone())),
+                session: Some(session::router(session, stopped).1),
+                all,
+            };
             (Arc::clone(&state.tally), routes)
         })
     }
@@ -122,11 +133,12 @@ impl Server {
         socket: ControlSocket,
         access: Access,
         session: Arc<dyn Session>,
+        web: Option<WebEndpoint>,
     ) -> io::Result<Self> {
         let endpoints = Endpoints { socket: (socket, access), http: None };
-        Self::serve(endpoints, |stopped| {
+        Self::serve(endpoints, web, |stopped| {
             let (tally, all) = session::router(session, stopped);
-            (tally, Routes { session: None, all })
+            (tally, Routes { session: None, page: None, all })
         })
     }
 
@@ -134,6 +146,7 @@ impl Server {
     /// server's end.
     fn serve(
         endpoints: Endpoints,
+        web: Option<WebEndpoint>,
         route: impl FnOnce(watch::Receiver<bool>) -> (Arc<Tally>, Routes),
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -148,7 +161,7 @@ impl Server {
             endpoints.http.as_ref().map(|(listener, _)| listener.local_addr()).transpose()?;
         let serving = {
             let _inside = runtime.enter();
-            Serving::new(endpoints, routes, Connections::new(stopped, tally))?
+            Serving::new(endpoints, web, routes, Connections::new(stopped, tally))?
         };
         let thread =
             std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
@@ -196,6 +209,8 @@ impl Drop for Server {
 struct Routes {
     /// Those of all clients.
     all: Router,
+    /// Those behind the page, if they differ.
+    page: Option<Router>,
     /// Further ones of root and the server's user, below [`DAEMON_PREFIX`].
     session: Option<Router>,
 }
@@ -211,16 +226,36 @@ struct Serving {
     privileged: Router,
     /// The router for clients that must present a token.
     remote: Router,
+    /// The listener and the router of the page.
+    web: Option<(TcpListener, Router)>,
     users: Arc<Pool<u32>>,
     addresses: Arc<Pool<IpAddr>>,
+    /// The addresses of browsers, which open several connections for each tab.
+    browsers: Arc<Pool<IpAddr>>,
     /// Connections of refused clients, which receive only the reason.
     refusals: Arc<Semaphore>,
     connections: Connections,
 }
 
 impl Serving {
-    fn new(endpoints: Endpoints, routes: Routes, connections: Connections) -> io::Result<Self> {
-        let Routes { all: local, session } = routes;
+    fn new(
+        endpoints: Endpoints,
+        web: Option<WebEndpoint>,
+        routes: Routes,
+        connections: Connections,
+    ) -> io::Result<Self> {
+        let Routes { all: local, page, session } = routes;
+        let web = match web {
+            Some((listener, web)) => {
+                listener.set_nonblocking(true)?;
+                let bound = listener.local_addr()?;
+                let of_session = page.is_none();
+                let api = page.unwrap_or_else(|| local.clone());
+                let router = web::router(web, api, of_session, bound, &connections.stopped);
+                Some((TcpListener::from_std(listener)?, router))
+            }
+            None => None,
+        };
         let privileged = match session {
             Some(session) => local.clone().nest(DAEMON_PREFIX, session),
             None => local.clone(),
@@ -242,8 +277,10 @@ impl Serving {
             local,
             privileged,
             remote,
+            web,
             users: Pool::new(USERS),
             addresses: Pool::new(ADDRESSES),
+            browsers: Pool::new(BROWSERS),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
             connections,
         })
@@ -255,6 +292,7 @@ impl Serving {
             () = stopping::stop(&mut stopped) => {}
             () = self.accept_users() => {}
             () = self.accept_addresses() => {}
+            () = self.accept_browsers() => {}
         }
         self.socket.remove();
         self.connections.end().await;
@@ -310,6 +348,28 @@ impl Serving {
         }
     }
 
+    /// Serves the clients of the page.
+    async fn accept_browsers(&self) {
+        let Some((listener, router)) = &self.web else { return std::future::pending().await };
+        loop {
+            let Ok((stream, address)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
+            let rank = if address.ip().is_loopback() { Rank::Privileged } else { Rank::Other };
+            // Small messages leave at once. What the kernel keeps for a slow client is old when it
+            // arrives, so it keeps little. A socket that refuses this only is less quick.
+            let _ = stream.set_nodelay(true);
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
+            match self.browsers.take(address.ip(), rank) {
+                Ok(place) => {
+                    self.connections.serve(stream, Rank::Other, router.clone(), place);
+                }
+                Err(full) => self.refuse_full(stream, full, &address.ip().to_string()),
+            }
+        }
+    }
+
     fn refuse_full<S: Stream>(&self, stream: S, full: Full, client: &str) {
         self.connections.tally.excess_connections.fetch_add(1, Ordering::Relaxed);
         let (status, why) = match full {
@@ -359,13 +419,23 @@ impl Connections {
     }
 
     /// Serves one connection until it ends, and then drops its place in a pool.
-    fn serve(&self, stream: impl Stream, rank: Rank, router: Router, place: impl Send + 'static) {
+    fn serve(
+        &self,
+        stream: impl Stream,
+        rank: Rank,
+        router: Router,
+        place: impl Send + Sync + 'static,
+    ) {
         let activity = Arc::<Activity>::default();
         let io = Guarded::new(stream, STALLED, Arc::clone(&self.tally), Arc::clone(&activity));
         let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
+        // A stream that outlives its connection keeps the place, and the end of the server waits
+        // for it.
+        let held = web::Held(Arc::new((place, open)));
         tokio::spawn(async move {
-            let connection = http(HEADERS)
-                .serve_connection(TokioIo::new(io), service(router, rank, Arc::clone(&activity)));
+            let service = service(router, rank, held.clone(), Arc::clone(&activity));
+            let connection =
+                http(HEADERS).serve_connection(TokioIo::new(io), service).with_upgrades();
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
                 // An error of a client's connection concerns only that client.
@@ -376,7 +446,7 @@ impl Connections {
                     let _ = timeout(grace, connection).await;
                 }
             }
-            drop((place, open));
+            drop(held);
         });
     }
 
@@ -414,11 +484,13 @@ fn http(head: Duration) -> http1::Builder {
 fn service(
     router: Router,
     rank: Rank,
+    held: web::Held,
     activity: Arc<Activity>,
 ) -> impl HyperService<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     let router = TowerToHyperService::new(router);
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(rank);
+        request.extensions_mut().insert(held.clone());
         let activity = Arc::clone(&activity);
         activity.set_handling(true, false);
         let answer = router.call(request);
@@ -451,6 +523,10 @@ const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
 /// Connections on TCP. Connections without a valid token count too. The reserve is for clients on
 /// this machine, where a proxy may be.
 const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
+/// Connections of the page. A tab has a stream, and a browser up to six connections besides.
+const BROWSERS: Bounds = Bounds { all: 256, reserve: 32, each: 96 };
+/// Bytes that the kernel keeps for a client of the page that does not take them.
+const SEND_BUFFER: usize = 128 << 10;
 /// Maximum number of connections of refused clients.
 const REFUSALS: usize = 16;
 /// Time for a refused client to receive the reason.

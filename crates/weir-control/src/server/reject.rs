@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use crate::api::Problem;
@@ -14,11 +15,18 @@ use crate::plane::NoAnswer;
 pub(super) struct Reject {
     status: StatusCode,
     error: String,
+    /// When to try again, in seconds.
+    after: Option<&'static str>,
 }
 
 impl Reject {
     pub(super) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into() }
+        Self { status, error: error.into(), after: None }
+    }
+
+    /// The same, with the number of seconds after which to try again.
+    pub(super) fn after(self, seconds: &'static str) -> Self {
+        Self { after: Some(seconds), ..self }
     }
 
     pub(super) fn ending() -> Self {
@@ -28,7 +36,11 @@ impl Reject {
 
 impl IntoResponse for Reject {
     fn into_response(self) -> Response {
-        (self.status, Json(Problem { error: self.error })).into_response()
+        let mut response = (self.status, Json(Problem { error: self.error })).into_response();
+        if let Some(seconds) = self.after {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(seconds));
+        }
+        response
     }
 }
 

@@ -60,8 +60,12 @@ pub fn session_openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn resources() -> OpenApiRouter<Arc<State>> {
-    OpenApiRouter::with_openapi(Description::openapi())
-        .routes(routes!(openapi_json))
+    OpenApiRouter::with_openapi(Description::openapi()).routes(routes!(openapi_json)).merge(links())
+}
+
+/// All resources except the description.
+fn links() -> OpenApiRouter<Arc<State>> {
+    OpenApiRouter::new()
         .routes(routes!(view))
         .routes(routes!(change_all))
         .routes(routes!(change))
@@ -77,16 +81,8 @@ pub(super) fn router(
     session: Arc<dyn Session>,
     stopped: watch::Receiver<bool>,
 ) -> (Arc<Tally>, Router) {
-    let tally = Arc::<Tally>::default();
-    let state = Arc::new(State {
-        session,
-        askers: Askers::default(),
-        uploads: Uploads::default(),
-        stopped,
-        tally: Arc::clone(&tally),
-        results: Mutex::default(),
-        readings: Mutex::default(),
-    });
+    let state = State::new(session, stopped);
+    let tally = Arc::clone(&state.tally);
     let router = Router::from(resources())
         .fallback(|| async {
             Reject::new(
@@ -105,7 +101,24 @@ pub(super) fn router(
     (tally, router)
 }
 
+/// Serves every resource of a session except the description, for a server that has another one.
+pub(super) fn plain_router(session: Arc<dyn Session>, stopped: watch::Receiver<bool>) -> Router {
+    Router::from(links()).with_state(State::new(session, stopped))
+}
+
 impl State {
+    fn new(session: Arc<dyn Session>, stopped: watch::Receiver<bool>) -> Arc<Self> {
+        Arc::new(Self {
+            session,
+            askers: Askers::default(),
+            uploads: Uploads::default(),
+            stopped,
+            tally: Arc::default(),
+            results: Mutex::default(),
+            readings: Mutex::default(),
+        })
+    }
+
     /// Runs work that may wait for the thread that moves packets.
     async fn ask<T: Send + 'static>(
         self: &Arc<Self>,

@@ -694,6 +694,7 @@ fn start_for(
         owner.clone(),
         Arc::clone(&plane) as Arc<dyn Plane>,
         session,
+        None,
     );
     (plane, owner, server.unwrap())
 }

@@ -194,7 +194,8 @@ impl SessionLab {
         let links = Arc::new(Recorded::default());
         let access = Access { uid: geteuid().as_raw(), gid: None, groups_of: |_| Ok(Vec::new()) };
         let server =
-            Server::start_session(socket, access, Arc::clone(&links) as Arc<dyn Session>).unwrap();
+            Server::start_session(socket, access, Arc::clone(&links) as Arc<dyn Session>, None)
+                .unwrap();
         Self { _scratch: scratch, path, links, server: Some(server) }
     }
 

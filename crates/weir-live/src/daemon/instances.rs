@@ -30,7 +30,8 @@ pub(super) fn page(
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };
-    let page = gather(&mut Engines { handle, kind, id, view }, handle.workers(), after, limit)?;
+    let page =
+        gather(&mut Engines { handle, kind, id, view, aqm: true }, handle.workers(), after, limit)?;
     Ok(InstancePage { total, instances: page.items, next: page.next })
 }
 
@@ -51,8 +52,22 @@ pub(super) fn flows(
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };
-    let page = gather(&mut Engines { handle, kind, id, view }, handle.workers(), None, most)?;
+    let page =
+        gather(&mut Engines { handle, kind, id, view, aqm: true }, handle.workers(), None, most)?;
     Ok((page.items, total))
+}
+
+/// The keys, hashes and counters of the first instances of a pipe, queue or scheduler. AQMs are left
+/// out, so that thousands can be read each second.
+pub(crate) fn totals(
+    handle: &LiveHandle,
+    kind: ObjectKind,
+    id: u16,
+    most: usize,
+) -> Result<Vec<(FlowKey, u64, Totals)>, NoAnswer> {
+    let view = |instance: Instance<'_>| (instance.key, instance.hash, instance.totals);
+    let mut engines = Engines { handle, kind, id, view, aqm: false };
+    Ok(gather(&mut engines, handle.workers(), None, most)?.items)
 }
 
 fn total(handle: &LiveHandle, kind: ObjectKind, id: u16) -> Result<u64, NoAnswer> {
@@ -77,6 +92,8 @@ struct Engines<'a, V> {
     kind: ObjectKind,
     id: u16,
     view: V,
+    /// Whether the views have the statistics of AQMs.
+    aqm: bool,
 }
 
 impl<T, V> Slices<T> for Engines<'_, V>
@@ -95,18 +112,18 @@ where
     }
 
     fn slice(&mut self, worker: usize, numbers: Range<u32>) -> Result<Vec<(u32, T)>, NoAnswer> {
-        let (kind, id, view) = (self.kind, self.id, self.view);
+        let (kind, id, view, with_aqm) = (self.kind, self.id, self.view, self.aqm);
         self.handle.with_engine_of(worker, move |engine, _| {
             if kind == ObjectKind::Queue {
                 let flows = engine.flows_between(id, numbers).map(|flow| {
-                    let aqm = &engine.aqm_figures(flow.number);
+                    let aqm = &if with_aqm { engine.aqm_figures(flow.number) } else { Vec::new() };
                     let (key, hash, totals) = (flow.key, flow.hash, flow.totals);
                     (flow.number, view(Instance { key, hash, totals, aqm }))
                 });
                 return flows.collect();
             }
             let instances = engine.instances_between(id, numbers).map(|one| {
-                let aqm = &aqm_of(engine, &one);
+                let aqm = &if with_aqm { aqm_of(engine, &one) } else { Vec::new() };
                 let (key, hash, totals) = (one.key, one.hash, one.totals);
                 (one.number, view(Instance { key, hash, totals, aqm }))
             });

@@ -3,7 +3,7 @@
 
 mod bridges;
 mod gather;
-mod instances;
+pub(crate) mod instances;
 mod interfaces;
 mod pages;
 mod plane;
@@ -11,6 +11,7 @@ mod session;
 mod watchdog;
 
 pub use bridges::{Bridges, BridgesError, BridgesSetup};
+pub(crate) use plane::wall_seconds;
 pub use plane::{LivePlane, PlaneError};
 pub use session::DaemonSession;
 pub use watchdog::{CHECKS, Watchdog};

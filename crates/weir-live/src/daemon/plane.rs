@@ -206,7 +206,7 @@ impl LivePlane {
     }
 
     /// The control of the session; `None` before it starts.
-    pub(super) fn control(&self) -> Option<Control> {
+    pub(crate) fn control(&self) -> Option<Control> {
         match &*self.rules() {
             Rules::Waiting(_) => None,
             Rules::Running(control) => Some(control.clone()),
@@ -417,7 +417,7 @@ fn dynamic_view(entry: &DynamicEntry) -> DynamicView {
 }
 
 /// Converts a time of the monotonic clock to seconds since 1970.
-fn wall_seconds(at: Nanos) -> u64 {
+pub(crate) fn wall_seconds(at: Nanos) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(clock::now().since(at).0 / 1_000_000_000)
 }

@@ -12,10 +12,10 @@ use weir_rules::LinkSpec;
 use weir_rules::classify::PlaceInterface;
 use weir_rules::ruleset::Ruleset;
 
-use super::config::Link;
+use super::config::{Link, NamedLink};
 use super::error::ChangeError;
 use super::results::{Snapshot, snapshot};
-use super::state::State;
+use super::state::{Direction, State};
 use crate::observe::Recording;
 
 /// A handle of a running session. Clones control the same session, from any thread. After the
@@ -54,6 +54,28 @@ impl Control {
         let state = self.state();
         let named = state.links.iter().filter(|_| state.rules.is_some());
         named.map(|named| (named.id, named.link.name.clone())).collect()
+    }
+
+    /// The number in the engine of each link with a name.
+    pub(crate) fn numbered_links(&self) -> Vec<(u16, Link)> {
+        self.state().links.iter().map(|named| (named.id, named.link.clone())).collect()
+    }
+
+    /// The names of the two ends of each link with a name.
+    pub(crate) fn link_ends(&self) -> Vec<(String, [String; 2])> {
+        let ends = |named: &NamedLink| (named.link.name.clone(), named.ends.clone());
+        self.state().links.iter().map(ends).collect()
+    }
+
+    /// The names of the two ends of each lane, in the order of the lanes.
+    pub(crate) fn lane_ends(&self) -> Vec<[String; 2]> {
+        let ends = |direction: &Direction| [direction.from.clone(), direction.to.clone()];
+        self.state().directions.iter().map(ends).collect()
+    }
+
+    /// The counters of all lanes, for a caller that waits for a second at most.
+    pub(crate) fn within_a_second(&self) -> Result<LiveReport, NoAnswer> {
+        self.handle.within(Duration::from_secs(1)).brief_report()
     }
 
     /// The parameters of a link; `None` when no link has this name.

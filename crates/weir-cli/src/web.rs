@@ -1,0 +1,201 @@
+//! `--web`: the address of the web page, and the tokens with which it is opened.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
+use std::path::Path;
+
+use clap::Args;
+use weir_control::server::{Token, WebAccess};
+use weir_linux::process::User;
+
+use crate::output::{Failure, USAGE, say};
+
+/// Options of the web page.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WebArgs {
+    /// Serve a web page that shows the links and changes them, on this address; the address with
+    /// a token is printed [default: 127.0.0.1:8090, or another port if that one is taken]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        value_parser = parse_address,
+        help_heading = "Web page"
+    )]
+    pub(crate) web: Option<Option<SocketAddr>>,
+    /// A further name of this server, such as that of a proxy; may be given several times.
+    #[arg(long, value_name = "NAME", requires = "web", help_heading = "Web page")]
+    pub(crate) allowed_host: Vec<String>,
+    /// Serve the page without encryption on an address that other machines reach.
+    #[arg(long, requires = "web", help_heading = "Web page")]
+    pub(crate) insecure: bool,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is no ADDRESS:PORT, such as 127.0.0.1:8090; without an address, put --web \
+             before another option"
+        )
+    })
+}
+
+/// The bound address of a page, with its tokens.
+#[derive(Debug)]
+pub(crate) struct Page {
+    listener: TcpListener,
+    access: WebAccess,
+    tokens: [String; 2],
+}
+
+impl Page {
+    /// Binds the address, if the page is wanted. The tokens are new ones.
+    ///
+    /// The call comes before the process enters namespaces of its own, so that the address is one
+    /// of the user's machine.
+    pub(crate) fn bind(args: &WebArgs) -> Result<Option<Self>, Failure> {
+        Self::with_tokens(args, || Ok([random()?, random()?]))
+    }
+
+    /// Binds the address of a daemon. Its tokens are in its state directory, so that an open page
+    /// goes on after a restart.
+    pub(crate) fn of_daemon(
+        args: &WebArgs,
+        state: &Path,
+        user: Option<User>,
+    ) -> Result<Option<Self>, Failure> {
+        Self::with_tokens(args, || kept_tokens(&state.join(TOKENS), user))
+    }
+
+    fn with_tokens(
+        args: &WebArgs,
+        tokens: impl FnOnce() -> Result<[String; 2], Failure>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(wanted) = args.web else { return Ok(None) };
+        let address = wanted.unwrap_or(DEFAULT);
+        if !address.ip().is_loopback() && !args.insecure {
+            let message = format!(
+                "--web {address}: other machines could read the token on its way; stay on \
+                 127.0.0.1 and put a proxy with TLS in front (docs/web.md), or add --insecure"
+            );
+            return Err(Failure::new(USAGE, message));
+        }
+        let bound = TcpListener::bind(address).or_else(|error| match (wanted, error.kind()) {
+            (None, ErrorKind::AddrInUse) => TcpListener::bind((DEFAULT.ip(), 0)),
+            _ => Err(error),
+        });
+        let listener = bound.map_err(|error| {
+            Failure::of_weir(format!("--web: cannot listen on {address}: {error}"))
+        })?;
+        let tokens = tokens()?;
+        let [full, read] = tokens.each_ref().map(|token| Token::new(token));
+        let (Some(full), Some(read)) = (full, read) else {
+            return Err(Failure::of_weir("--web: the saved tokens are damaged; remove them"));
+        };
+        let access = WebAccess { full, read, hosts: args.allowed_host.clone(), secure: false };
+        Ok(Some(Self { listener, access, tokens }))
+    }
+
+    /// The listener and the tokens, for a server. A page may have several servers, one after
+    /// another.
+    pub(crate) fn endpoint(&self) -> Result<(TcpListener, WebAccess), Failure> {
+        let listener = self
+            .listener
+            .try_clone()
+            .map_err(|error| Failure::of_weir(format!("--web: {error}")))?;
+        Ok((listener, self.access.clone()))
+    }
+
+    /// Prints where the page is. The part after `#` stays in the browser.
+    pub(crate) fn announce(&self) {
+        let Ok(mut address) = self.listener.local_addr() else { return };
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let [full, read] = &self.tokens;
+        say(format_args!(
+            "weir: the page is at http://{address}/#token={full}\n\
+             weir: to look only: http://{address}/#token={read}\n"
+        ));
+    }
+}
+
+/// The tokens in a file, which is made if it does not exist.
+fn kept_tokens(path: &Path, user: Option<User>) -> Result<[String; 2], Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::of_weir(format!("--web: cannot keep the tokens in {}: {error}", path.display()))
+    };
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            let mut lines = text.lines().map(str::to_owned);
+            // A user could have copied the file with other permissions.
+            fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
+            Ok([lines.next().unwrap_or_default(), lines.next().unwrap_or_default()])
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let tokens = [random()?, random()?];
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .map_err(failed)?;
+            file.write_all(format!("{}\n{}\n", tokens[0], tokens[1]).as_bytes()).map_err(failed)?;
+            if let Some(User { uid, gid }) = user {
+                chown(path, Some(uid), Some(gid)).map_err(failed)?;
+            }
+            Ok(tokens)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// A token that nobody can guess: 128 random bits.
+fn random() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| Failure::of_weir(format!("--web: no random numbers: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
+/// The file in the state directory of a daemon: the token with all rights, then the one to look.
+const TOKENS: &str = "web-tokens";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(web: &str, insecure: bool) -> WebArgs {
+        let web = Some(Some(web.parse().unwrap()));
+        WebArgs { web, allowed_host: Vec::new(), insecure }
+    }
+
+    #[test]
+    fn other_machines_need_a_word_of_consent() {
+        assert!(Page::bind(&args("0.0.0.0:0", false)).is_err());
+        assert!(Page::bind(&args("0.0.0.0:0", true)).unwrap().is_some());
+        assert!(Page::bind(&args("127.0.0.1:0", false)).unwrap().is_some());
+    }
+
+    #[test]
+    fn tokens_of_a_daemon_stay_the_same_and_are_private() {
+        let directory = std::env::temp_dir().join(format!("weir-web-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let tokens = || {
+            let page = Page::of_daemon(&args("127.0.0.1:0", false), &directory, None);
+            page.unwrap().unwrap().tokens
+        };
+        let first = tokens();
+        assert_eq!(first, tokens());
+        assert!(first[0] != first[1] && first.iter().all(|token| token.len() == 32));
+        let mode = fs::metadata(directory.join(TOKENS)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,408 @@
+//! Reads the counters that clients watch, once for all of them.
+//!
+//! Every watched object is read at the shortest period that a client asks for; the readings of all
+//! objects that are due at a time are taken together. What nobody watches is not read, except the
+//! first [`BASE`] objects once a second, so that graphs do not start empty.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::top::{Ranking, Tops};
+use crate::api::RuleView;
+use crate::dashboard::{
+    Builder, ChangeView, Condition, Count, Depth, Group, Kept, Object, Objects, Point, Source,
+};
+use crate::plane::NoAnswer;
+use crate::server::askers::Askers;
+use crate::server::stopping::stop;
+
+/// The watched objects of one server.
+pub(super) struct Hub {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) askers: Askers,
+    watched: Mutex<BTreeMap<Object, Watched>>,
+    tops: Mutex<Tops>,
+    /// The last known condition.
+    condition: Mutex<Arc<Condition>>,
+    rules: Mutex<Option<(Instant, Arc<Vec<RuleView>>)>>,
+    /// Wakes the collector for a new client.
+    changed: Notify,
+    /// The origin of all periods, so that equal ones end together.
+    epoch: Instant,
+    /// The time in ms since 1970 at the zero of the monotonic clock.
+    base_ms: i64,
+    users: AtomicU64,
+}
+
+/// An object that is read.
+#[derive(Default)]
+struct Watched {
+    /// The period of each client.
+    users: BTreeMap<u64, Duration>,
+    /// Whether it is read without clients too.
+    base: bool,
+    builder: Builder,
+    kept: Kept,
+    /// When it was last read in full, and at all.
+    taken: Option<Instant>,
+    glanced: Option<Instant>,
+    /// Since when no client has watched it.
+    idle: Option<Instant>,
+    /// Whether the source no longer has it.
+    gone: bool,
+}
+
+impl Watched {
+    /// The time between two points; none if it is not read.
+    fn period(&self) -> Option<Duration> {
+        let base = self.base.then_some(BASE_PERIOD);
+        self.users.values().copied().chain(base).min()
+    }
+
+    /// The time between two readings: several in a point, unless points are short.
+    fn glance(&self) -> Option<Duration> {
+        let shortest = self.users.values().min()?;
+        Some((*shortest / 5).clamp(GLANCE, Duration::from_millis(50)).min(*shortest))
+    }
+}
+
+/// Why an object cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refused {
+    #[error("there is no {0}")]
+    Unknown(String),
+    #[error("{MOST_WATCHED} objects are watched already; look at fewer of them")]
+    TooMany,
+}
+
+/// News of an object for one client.
+pub(super) struct News {
+    pub(super) points: Vec<Point>,
+    /// The number of the last point.
+    pub(super) newest: u64,
+    /// Whether points are missing.
+    pub(super) gap: bool,
+    /// Whether the object exists no more.
+    pub(super) gone: bool,
+}
+
+impl Hub {
+    pub(super) fn new(source: Arc<dyn Source>) -> Arc<Self> {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let base_ms = wall.as_millis() as i64 - (monotonic_ns() / 1_000_000) as i64;
+        Arc::new(Self {
+            source,
+            askers: Askers::default(),
+            watched: Mutex::default(),
+            tops: Mutex::default(),
+            condition: Mutex::new(Arc::new(Condition { status: "ok", ..Condition::default() })),
+            rules: Mutex::default(),
+            changed: Notify::new(),
+            epoch: Instant::now(),
+            base_ms,
+            users: AtomicU64::new(0),
+        })
+    }
+
+    /// The time in ms since 1970. It never goes back.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.base_ms + (monotonic_ns() / 1_000_000) as i64
+    }
+
+    pub(super) fn base_ms(&self) -> i64 {
+        self.base_ms
+    }
+
+    /// The next end of a period.
+    pub(super) fn next(&self, period: Duration) -> Instant {
+        let period_ns = period.as_nanos().max(1);
+        let periods = self.epoch.elapsed().as_nanos() / period_ns + 1;
+        self.epoch + Duration::from_nanos(u64::try_from(periods * period_ns).unwrap_or(u64::MAX))
+    }
+
+    /// Registers a user of objects or groups.
+    pub(super) fn user(self: &Arc<Self>) -> User {
+        User { hub: Arc::clone(self), id: self.users.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    pub(super) fn condition(&self) -> Arc<Condition> {
+        Arc::clone(&lock(&self.condition))
+    }
+
+    /// The objects that are read without clients, with their newest points.
+    pub(super) fn overview(&self, mut row: impl FnMut(&Object, &Kept)) {
+        for (object, watched) in lock(&self.watched).iter().filter(|(_, watched)| watched.base) {
+            row(object, &watched.kept);
+        }
+    }
+
+    /// Reads the past of an object since `from_ns` on the monotonic clock.
+    pub(super) fn past<T>(
+        &self,
+        object: &Object,
+        from_ns: u64,
+        read: impl FnOnce(Vec<&Point>) -> T,
+    ) -> T {
+        let watched = lock(&self.watched);
+        read(watched.get(object).map(|watched| watched.kept.since(from_ns)).unwrap_or_default())
+    }
+
+    /// The rules with their counters, which clients share for a moment; none if the loop does not
+    /// answer.
+    pub(super) async fn rule_views(&self) -> Option<Arc<Vec<RuleView>>> {
+        if let Some((at, views)) = &*lock(&self.rules)
+            && at.elapsed() < RULES_AGE
+        {
+            return Some(Arc::clone(views));
+        }
+        let source = Arc::clone(&self.source);
+        let views = self.askers.run(move || source.rule_views()).await.ok()?.ok()?;
+        let views = Arc::new(views);
+        *lock(&self.rules) = Some((Instant::now(), Arc::clone(&views)));
+        Some(views)
+    }
+
+    /// The changes with numbers above `after`, with their times.
+    pub(super) fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
+        let (mut changes, more) = self.source.changes(after);
+        for change in &mut changes {
+            change.t_ms = self.base_ms + (change.at_ns / 1_000_000) as i64;
+        }
+        (changes, more)
+    }
+
+    /// Reads counters until the server stops.
+    pub(super) async fn collect(self: Arc<Self>, mut stopped: watch::Receiver<bool>) {
+        let mut base_at = Instant::now();
+        loop {
+            if base_at <= Instant::now() {
+                base_at = Instant::now() + BASE_AGAIN;
+                self.refresh().await;
+            }
+            let next = self.due().min(base_at);
+            tokio::select! {
+                () = sleep_until(next) => {}
+                () = self.changed.notified() => continue,
+                () = stop(&mut stopped) => return,
+            }
+            self.read().await;
+        }
+    }
+
+    /// Looks which objects exist, and how the links are.
+    async fn refresh(&self) {
+        let source = Arc::clone(&self.source);
+        let asked = self.askers.run(move || (source.objects(BASE), source.condition())).await;
+        let Ok((Objects { objects, .. }, condition)) = asked else { return };
+        *lock(&self.condition) = Arc::new(condition);
+        let base: Vec<Object> =
+            objects.iter().filter_map(|view| view.object.parse().ok()).collect();
+        let mut watched = lock(&self.watched);
+        for (object, entry) in watched.iter_mut() {
+            entry.base = base.contains(object);
+        }
+        for object in base {
+            watched.entry(object).or_default().base = true;
+        }
+        watched.retain(|_, entry| {
+            let used = entry.base || !entry.users.is_empty();
+            used || entry.idle.is_some_and(|since| since.elapsed() < KEEP_IDLE)
+        });
+    }
+
+    /// The time of the next reading.
+    fn due(&self) -> Instant {
+        let far = Instant::now() + BASE_AGAIN;
+        let of_object = |entry: &Watched| entry.glance().or(entry.period()).map(|p| self.next(p));
+        let objects = lock(&self.watched).values().filter_map(of_object).min();
+        let tops = lock(&self.tops).is_used().then(|| self.next(TOP_PERIOD));
+        objects.into_iter().chain(tops).min().unwrap_or(far).min(far)
+    }
+
+    /// Reads what is due now.
+    async fn read(self: &Arc<Self>) {
+        let now = Instant::now();
+        let is_due = |last: Option<Instant>, period: Option<Duration>| {
+            // A reading that comes a little early belongs to the period that is about to end.
+            period.is_some_and(|period| {
+                last.is_none_or(|last| now.duration_since(last) + period / 4 >= period)
+            })
+        };
+        let (mut full, mut short) = (Vec::new(), Vec::new());
+        for (object, entry) in lock(&self.watched).iter_mut().filter(|(_, entry)| !entry.gone) {
+            if is_due(entry.taken, entry.period()) {
+                (entry.taken, entry.glanced) = (Some(now), Some(now));
+                full.push(object.clone());
+            } else if is_due(entry.glanced, entry.glance()) {
+                entry.glanced = Some(now);
+                short.push(object.clone());
+            }
+        }
+        let groups = lock(&self.tops).due(now);
+        if full.is_empty() && short.is_empty() && groups.is_empty() {
+            return;
+        }
+        let hub = Arc::clone(self);
+        let asked = self.askers.run(move || hub.gather(&full, &short, &groups)).await;
+        if !matches!(asked, Ok(Ok(()))) {
+            let stalled = Condition {
+                status: "stalled",
+                problems: vec!["the loop that forwards packets does not answer".to_owned()],
+                ..(*self.condition()).clone()
+            };
+            *lock(&self.condition) = Arc::new(stalled);
+        }
+    }
+
+    /// Reads objects and groups, on a thread that may wait.
+    fn gather(&self, full: &[Object], short: &[Object], groups: &[Group]) -> Result<(), NoAnswer> {
+        if !short.is_empty() {
+            let counts = self.source.read(short, Depth::Short)?;
+            let mut watched = lock(&self.watched);
+            for (object, count) in counts {
+                if let Some(entry) = watched.get_mut(&object) {
+                    entry.builder.glance(&count);
+                }
+            }
+        }
+        if !full.is_empty() {
+            self.keep(full, self.source.read(full, Depth::Full)?);
+        }
+        for &group in groups {
+            let members = self.source.members(group)?;
+            let ranking = lock(&self.tops).take(group);
+            // The lists of thousands of members are compared without the lock.
+            if let Some(ranking) = ranking {
+                lock(&self.tops).put(group, ranking.update(members, monotonic_ns()));
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&self, wanted: &[Object], counts: Vec<(Object, Count)>) {
+        let mut watched = lock(&self.watched);
+        let mut missing: Vec<&Object> = wanted.iter().collect();
+        for (object, count) in counts {
+            missing.retain(|other| **other != object);
+            let Some(entry) = watched.get_mut(&object) else { continue };
+            if let Some(point) = entry.builder.take(count) {
+                entry.kept.push(point);
+            }
+        }
+        for object in missing {
+            if let Some(entry) = watched.get_mut(object) {
+                entry.gone = true;
+            }
+        }
+        // An object may be created again.
+        watched.retain(|_, entry| !(entry.gone && entry.users.is_empty()));
+    }
+}
+
+/// A client of the hub. Dropping it ends what it watches.
+pub(super) struct User {
+    hub: Arc<Hub>,
+    id: u64,
+}
+
+impl User {
+    /// Watches an object, and returns the number of its newest point.
+    pub(super) fn watch(&self, object: &Object, period: Duration) -> Result<u64, Refused> {
+        let mut watched = lock(&self.hub.watched);
+        let many = watched.len() >= MOST_WATCHED;
+        if !watched.contains_key(object) || watched[object].gone {
+            if !self.hub.source.has(object) {
+                return Err(Refused::Unknown(object.name()));
+            }
+            if many {
+                return Err(Refused::TooMany);
+            }
+            watched.insert(object.clone(), Watched::default());
+        }
+        let Some(entry) = watched.get_mut(object) else { return Err(Refused::TooMany) };
+        entry.users.insert(self.id, period);
+        entry.idle = None;
+        let newest = entry.kept.newest();
+        drop(watched);
+        self.hub.changed.notify_one();
+        Ok(newest)
+    }
+
+    /// Watches the objects of the overview.
+    pub(super) fn watch_all(&self, period: Duration) {
+        for entry in lock(&self.hub.watched).values_mut().filter(|entry| entry.base) {
+            entry.users.insert(self.id, period);
+        }
+        self.hub.changed.notify_one();
+    }
+
+    /// Watches the members of a group.
+    pub(super) fn rank(&self, group: Group) {
+        lock(&self.hub.tops).join(group, self.id);
+        self.hub.changed.notify_one();
+    }
+
+    /// The members of a group with their rates.
+    pub(super) fn ranking(&self, group: Group) -> Option<Arc<Ranking>> {
+        lock(&self.hub.tops).ranking(group)
+    }
+
+    /// The points of an object after the one with number `after`.
+    pub(super) fn news(&self, object: &Object, after: u64) -> News {
+        let watched = lock(&self.hub.watched);
+        let Some(entry) = watched.get(object) else {
+            return News { points: Vec::new(), newest: after, gap: false, gone: true };
+        };
+        let (points, gap) = entry.kept.after(after);
+        let points = points.cloned().collect();
+        News { points, newest: entry.kept.newest(), gap, gone: entry.gone }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        lock(&self.hub.watched).values_mut().for_each(|entry| entry.leave(self.id));
+        lock(&self.hub.tops).leave(self.id);
+    }
+}
+
+impl Watched {
+    fn leave(&mut self, user: u64) {
+        if self.users.remove(&user).is_some() && self.users.is_empty() {
+            self.idle = Some(Instant::now());
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The machine's monotonic clock, in ns, as the links use it.
+pub(super) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// Objects that are read without clients, and that the overview shows.
+pub(super) const BASE: usize = 64;
+/// Maximum number of objects that are read.
+const MOST_WATCHED: usize = 256;
+/// The time between two points of an object that nobody watches.
+const BASE_PERIOD: Duration = Duration::from_secs(1);
+/// The time between two looks at the list of objects.
+const BASE_AGAIN: Duration = Duration::from_secs(1);
+/// The shortest time between two short readings.
+const GLANCE: Duration = Duration::from_millis(20);
+/// The time between two readings of a group's members.
+pub(super) const TOP_PERIOD: Duration = Duration::from_secs(1);
+/// The time for which clients share the counters of rules.
+const RULES_AGE: Duration = Duration::from_millis(900);
+/// The time for which the past of an object is kept after its last client has left.
+const KEEP_IDLE: Duration = Duration::from_secs(180);

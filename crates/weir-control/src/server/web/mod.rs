@@ -1,0 +1,290 @@
+//! The server of the web page: its files, its resources and its stream, on a TCP address of its
+//! own.
+//!
+//! The page of the daemon and those of other commands differ only in their
+//! [`Source`](crate::dashboard::Source).
+
+mod files;
+mod gate;
+mod hub;
+mod stream;
+mod top;
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Query, Request, State as Shared};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+
+pub use gate::WebAccess;
+
+use super::askers::Unasked;
+use super::budget::Uploads;
+use super::reject::Reject;
+use super::upload;
+use crate::api::RuleView;
+use crate::dashboard::{Edit, EditError, Edited, FIELDS, NoObject, Object, Source, thinned};
+use crate::plane::NoAnswer;
+use crate::session::Session;
+use gate::{Gate, Right};
+use hub::Hub;
+
+/// What a page's server needs.
+pub struct Web {
+    /// The tokens and names.
+    pub access: WebAccess,
+    /// What the page shows.
+    pub source: Arc<dyn Source>,
+    /// The session with its name.
+    pub session: Arc<dyn Session>,
+}
+
+/// The state of the page's handlers.
+struct State {
+    hub: Arc<Hub>,
+    session: Arc<dyn Session>,
+    since_ms: i64,
+    uploads: Uploads,
+    /// Tabs with a stream.
+    tabs: Arc<Semaphore>,
+    /// Changes that are being made.
+    edits: Semaphore,
+    stopped: watch::Receiver<bool>,
+}
+
+type Server = Shared<Arc<State>>;
+
+/// What keeps a connection's place in its pool, until its stream ends too.
+#[derive(Clone)]
+pub(super) struct Held(
+    #[expect(dead_code, reason = "it is only held")] pub(super) Arc<dyn Any + Send + Sync>,
+);
+
+/// The router of a page: the page's own resources, then those of `api`, behind the gate. Counters
+/// are read by a task that this starts, so it must be called inside the runtime. The API of a
+/// session has no rules of its own.
+pub(super) fn router(
+    web: Web,
+    api: Router,
+    of_session: bool,
+    bound: SocketAddr,
+    stopped: &watch::Receiver<bool>,
+) -> Router {
+    let hub = Hub::new(web.source);
+    tokio::spawn(Arc::clone(&hub).collect(stopped.clone()));
+    let uptime_ms = web.session.view().uptime_ns / 1_000_000;
+    let state = Arc::new(State {
+        since_ms: hub.now_ms() - uptime_ms as i64,
+        hub,
+        session: web.session,
+        uploads: Uploads::default(),
+        tabs: Arc::new(Semaphore::new(MOST_TABS)),
+        edits: Semaphore::new(MOST_EDITS),
+        stopped: stopped.clone(),
+    });
+    let api = if of_session {
+        api.route("/v1/rules", get(rules).with_state(Arc::clone(&state)))
+    } else {
+        api
+    };
+    let own = Router::new()
+        .route("/v1/page", get(page))
+        .route("/v1/objects", get(objects))
+        .route("/v1/stream", get(open_stream))
+        .route("/v1/change", post(change))
+        .route("/v1/undo", post(undo))
+        .route("/v1/changes", get(changes))
+        .route("/v1/history", get(history))
+        .with_state(Arc::clone(&state));
+    Gate::new(web.access, bound, stopped.clone()).around(own.merge(api))
+}
+
+/// What this is, and what it can do.
+async fn page(Shared(state): Server, Extension(right): Extension<Right>) -> Json<Value> {
+    let view = state.session.view();
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "page_version": files::version(),
+        "access": right.name(),
+        "name": view.name,
+        "kind": view.kind,
+        "program": view.program,
+        "pid": view.pid,
+        "since_ms": state.since_ms,
+        "now_ms": state.hub.now_ms(),
+        "language": state.hub.source.language(),
+        "features": FEATURES,
+        "limits": {
+            "subscriptions": stream::MOST_SUBSCRIPTIONS,
+            "messages_per_s": 30,
+            "least_period_ms": stream::LEAST_PERIOD.as_millis() as u64,
+            "greatest_period_ms": stream::GREATEST_PERIOD.as_millis() as u64,
+            "full_resolution_s": crate::dashboard::RECENT_NS / 1_000_000_000,
+            "top": stream::MOST_TOP,
+            "objects": MOST_OBJECTS,
+            "clients": MOST_TABS,
+        },
+    }))
+}
+
+/// What can be looked at.
+async fn objects(Shared(state): Server) -> Result<Json<crate::dashboard::Objects>, Reject> {
+    let source = Arc::clone(&state.hub.source);
+    let objects = state.hub.askers.run(move || source.objects(MOST_OBJECTS)).await;
+    objects.map(Json).map_err(unasked)
+}
+
+/// Opens the stream of a tab.
+async fn open_stream(
+    Shared(state): Server,
+    Extension(right): Extension<Right>,
+    Extension(held): Extension<Held>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let place = Arc::clone(&state.tabs).try_acquire_owned();
+    let (hub, stopped) = (Arc::clone(&state.hub), state.stopped.clone());
+    let name = state.session.view().name;
+    upgrade
+        .max_message_size(stream::MOST_MESSAGE)
+        .max_frame_size(stream::MOST_MESSAGE)
+        .max_write_buffer_size(MOST_BUFFERED)
+        .on_upgrade(move |socket| async move {
+            match place {
+                Ok(place) => {
+                    stream::serve(socket, hub, right, name, stopped).await;
+                    drop(place);
+                }
+                Err(_) => stream::refuse(socket, "64 tabs are open already; close some").await,
+            }
+            drop(held);
+        })
+}
+
+/// Checks or makes a change.
+async fn change(Shared(state): Server, request: Request) -> Result<Response, Reject> {
+    let (edit, upload): (Edit, _) = upload::json(&state.uploads, &state.stopped, request).await?;
+    edited(&state, move |source| {
+        let edited = source.edit(&edit);
+        drop(upload);
+        edited
+    })
+    .await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Undo {
+    change: u64,
+}
+
+/// Takes a change back.
+async fn undo(Shared(state): Server, request: Request) -> Result<Response, Reject> {
+    let (Undo { change }, _) = upload::json(&state.uploads, &state.stopped, request).await?;
+    edited(&state, move |source| source.undo(change)).await
+}
+
+/// Runs a change on a thread that may wait: for the disk, and for the loop.
+async fn edited(
+    state: &State,
+    work: impl FnOnce(&dyn Source) -> Result<Edited, EditError> + Send + 'static,
+) -> Result<Response, Reject> {
+    let _permit = state.edits.acquire().await.map_err(|_| Reject::ending())?;
+    let source = Arc::clone(&state.hub.source);
+    let done = tokio::task::spawn_blocking(move || work(&*source)).await;
+    let edited = done.map_err(|_| Reject::ending())??;
+    let status = if edited.accepted { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
+    Ok((status, Json(edited)).into_response())
+}
+
+/// The changes so far.
+async fn changes(Shared(state): Server) -> Json<Value> {
+    let (changes, more) = state.hub.changes(0);
+    Json(json!({"changes": changes, "more": more}))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Span {
+    object: String,
+    from_ms: i64,
+    to_ms: i64,
+    #[serde(default)]
+    points: Option<usize>,
+}
+
+/// The past of an object.
+async fn history(
+    Shared(state): Server,
+    span: Result<Query<Span>, QueryRejection>,
+) -> Result<Response, Reject> {
+    let Query(span) = span?;
+    let object: Object = span
+        .object
+        .parse()
+        .map_err(|error: NoObject| Reject::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let base = state.hub.base_ms();
+    let on_clock = |ms: i64| u64::try_from(ms.saturating_sub(base)).unwrap_or(0) * 1_000_000;
+    let (from, to) = (on_clock(span.from_ms), on_clock(span.to_ms));
+    let most = span.points.unwrap_or(600).clamp(1, MOST_POINTS);
+    let points = state.hub.past(&object, from, |points| {
+        thinned(points.into_iter().filter(|point| point.at_ns <= to), most)
+    });
+    let mut text = format!("{{\"fields\":{},\"points\":[", json!(FIELDS));
+    for (n, point) in points.iter().enumerate() {
+        if n > 0 {
+            text.push(',');
+        }
+        point.write(base, &mut text);
+    }
+    text.push_str("]}");
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// The rules with their counters.
+async fn rules(Shared(state): Server) -> Result<Json<Vec<RuleView>>, Reject> {
+    let source = Arc::clone(&state.hub.source);
+    let views = state.hub.askers.run(move || source.rule_views()).await.map_err(unasked)??;
+    Ok(Json(views))
+}
+
+fn unasked(unasked: Unasked) -> Reject {
+    match unasked {
+        Unasked::Late(within) => NoAnswer::Late { within }.into(),
+        Unasked::Ending => Reject::ending(),
+    }
+}
+
+impl From<EditError> for Reject {
+    fn from(error: EditError) -> Self {
+        let status = match &error {
+            EditError::Unknown(_) => StatusCode::NOT_FOUND,
+            EditError::Impossible(_) => StatusCode::CONFLICT,
+            EditError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
+            EditError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            EditError::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// The parts of the page that this server has.
+const FEATURES: &[&str] = &["stream", "change", "undo", "changes", "top", "rules", "history"];
+/// Tabs with a stream.
+const MOST_TABS: usize = 64;
+/// Objects in a list.
+const MOST_OBJECTS: usize = 1000;
+/// Points of a past.
+const MOST_POINTS: usize = 2000;
+/// Changes that are made or checked at once; the others wait.
+const MOST_EDITS: usize = 2;
+/// Bytes that a stream keeps for a client that does not take them, beyond one message.
+const MOST_BUFFERED: usize = 256 << 10;

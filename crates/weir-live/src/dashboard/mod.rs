@@ -1,0 +1,10 @@
+//! What the web page shows of a live session, and of the daemon: the two implementations of
+//! [`Source`](weir_control::dashboard::Source).
+
+mod counts;
+mod daemon;
+mod members;
+mod session;
+
+pub use daemon::DaemonDashboard;
+pub use session::SessionDashboard;
