@@ -406,7 +406,15 @@ impl Connection {
     /// # Errors
     /// As with [`Client::health`].
     pub fn lengths(&mut self) -> Result<LengthsView, ClientError> {
-        let (status, bytes) = self.exchange(&Method::GET, "/v1/lengths", &[])?;
+        self.get("/v1/lengths")
+    }
+
+    /// Any resource, as JSON.
+    ///
+    /// # Errors
+    /// As with [`Client::health`].
+    pub fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, ClientError> {
+        let (status, bytes) = self.exchange(&Method::GET, path, &[])?;
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 

@@ -181,7 +181,7 @@ pub struct LaneView {
     pub rx_unreadable: u64,
 }
 
-/// The length of a pipe, scheduler or queue, and the number of departures and drops.
+/// The length of a pipe, scheduler or queue, and the number of arrivals, departures and drops.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
 )]
@@ -190,6 +190,12 @@ pub struct LengthView {
     pub packets: u64,
     /// Network-layer bytes of the packets in `packets`.
     pub bytes: u64,
+    /// Packets that arrived, including those that were dropped on arrival.
+    #[serde(default)]
+    pub received: u64,
+    /// Network-layer bytes of the packets in `received`.
+    #[serde(default)]
+    pub received_bytes: u64,
     /// Packets that departed from the queue or the link.
     pub sent: u64,
     /// Network-layer bytes of the packets in `sent`; 0 for a queue, which does not count them.
@@ -203,6 +209,8 @@ impl LengthView {
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.drops += other.drops;

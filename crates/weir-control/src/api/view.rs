@@ -226,52 +226,58 @@ pub(crate) fn configuration(revision: u64, durable: bool, rules: &Ruleset) -> Co
 }
 
 pub(crate) fn pipes(rules: &Ruleset, snapshot: &Snapshot) -> Vec<PipeView> {
-    let view = |(&number, spec): (&u16, &std::sync::Arc<LinkSpec>)| PipeView {
+    rules.pipes.keys().filter_map(|&number| pipe(rules, snapshot, number)).collect()
+}
+
+/// The pipe with this number; `None` if there is none.
+pub(crate) fn pipe(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<PipeView> {
+    let spec = rules.pipes.get(&number)?;
+    Some(PipeView {
         number,
         spec: weir_rules::canonical(spec),
         rate_bps: rate(spec),
         delay_ns: spec.pipe.link.delay.0,
         aqm: spec.pipe.queue.aqm.as_ref().map(AqmView::from),
         state: snapshot.links.get(&number).cloned().unwrap_or_default(),
-    };
-    rules.pipes.iter().map(view).collect()
+    })
 }
 
 pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
-    let mut views = Vec::new();
-    for (&number, spec) in rules.scheds.iter() {
-        views.push(SchedView {
-            number,
-            command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
-            algorithm: spec.scheduler.discipline.row().name.to_owned(),
-            settings: spec
-                .scheduler
-                .discipline
-                .settings()
-                .map(|(setting, value)| (setting.name.to_owned(), value))
-                .collect(),
-            parent: spec.scheduler.parent,
-            rate_bps: rate(&spec.link),
-            delay_ns: spec.link.pipe.link.delay.0,
-            state: snapshot.links.get(&number).cloned().unwrap_or_default(),
-        });
-    }
-    views
+    rules.scheds.keys().filter_map(|&number| sched(rules, snapshot, number)).collect()
+}
+
+/// The scheduler with this number; `None` if there is none.
+pub(crate) fn sched(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<SchedView> {
+    let spec = rules.scheds.get(&number)?;
+    let discipline = &spec.scheduler.discipline;
+    let settings = discipline.settings().map(|(setting, value)| (setting.name.to_owned(), value));
+    Some(SchedView {
+        number,
+        command: script::print(&Command::ConfigSched(number, Box::new((**spec).clone()))),
+        algorithm: discipline.row().name.to_owned(),
+        settings: settings.collect(),
+        parent: spec.scheduler.parent,
+        rate_bps: rate(&spec.link),
+        delay_ns: spec.link.pipe.link.delay.0,
+        state: snapshot.links.get(&number).cloned().unwrap_or_default(),
+    })
 }
 
 pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
-    let mut views = Vec::new();
-    for (&number, spec) in rules.queues.iter() {
-        views.push(QueueView {
-            number,
-            command: script::print(&Command::ConfigQueue(number, Box::new((**spec).clone()))),
-            scheduler: spec.scheduler,
-            weight: spec.flowset.weight,
-            aqm: spec.flowset.aqm.as_ref().map(AqmView::from),
-            state: snapshot.queues.get(&number).cloned().unwrap_or_default(),
-        });
-    }
-    views
+    rules.queues.keys().filter_map(|&number| queue(rules, snapshot, number)).collect()
+}
+
+/// The queue with this number; `None` if there is none.
+pub(crate) fn queue(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<QueueView> {
+    let spec = rules.queues.get(&number)?;
+    Some(QueueView {
+        number,
+        command: script::print(&Command::ConfigQueue(number, Box::new((**spec).clone()))),
+        scheduler: spec.scheduler,
+        weight: spec.flowset.weight,
+        aqm: spec.flowset.aqm.as_ref().map(AqmView::from),
+        state: snapshot.queues.get(&number).cloned().unwrap_or_default(),
+    })
 }
 
 pub(crate) fn lengths(rules: &Ruleset, lengths: Lengths) -> LengthsView {

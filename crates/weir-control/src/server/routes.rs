@@ -54,10 +54,13 @@ fn resources() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(configuration))
         .routes(routes!(commands))
         .routes(routes!(pipes))
+        .routes(routes!(pipe))
         .routes(routes!(pipe_instances))
         .routes(routes!(queues))
+        .routes(routes!(queue))
         .routes(routes!(queue_instances))
         .routes(routes!(scheds))
+        .routes(routes!(sched))
         .routes(routes!(sched_instances))
         .routes(routes!(rules))
         .routes(routes!(tables))
@@ -192,6 +195,29 @@ async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
         .map(Json)
 }
 
+/// One pipe. A client that shows one object asks for it alone.
+#[utoipa::path(
+    get,
+    path = "/v1/pipes/{number}",
+    params(("number" = u16, Path, description = "The pipe", minimum = 0, maximum = 65_535)),
+    responses(
+        (status = 200, body = PipeView),
+        (status = 400, description = "Not a number", body = Problem),
+        (status = 404, description = "There is no such pipe", body = Problem)
+    )
+)]
+async fn pipe(Shared(state): Server, number: Result<Path<u16>, PathRejection>) -> Answer<PipeView> {
+    let Path(number) = number?;
+    let view = state.blocking(move |state| {
+        let ruleset = state.owner.current().ruleset;
+        if !ruleset.pipes.contains_key(&number) {
+            return Ok(None);
+        }
+        Ok::<_, Reject>(api::pipe(&ruleset, &*state.sample()?, number))
+    });
+    view.await??.map(Json).ok_or_else(|| missing(ObjectKind::Pipe, number))
+}
+
 /// The instances that a pipe's mask has created.
 #[utoipa::path(
     get,
@@ -221,6 +247,32 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
         })
         .await?
         .map(Json)
+}
+
+/// One queue. A client that shows one object asks for it alone.
+#[utoipa::path(
+    get,
+    path = "/v1/queues/{number}",
+    params(("number" = u16, Path, description = "The queue", minimum = 0, maximum = 65_535)),
+    responses(
+        (status = 200, body = QueueView),
+        (status = 400, description = "Not a number", body = Problem),
+        (status = 404, description = "There is no such queue", body = Problem)
+    )
+)]
+async fn queue(
+    Shared(state): Server,
+    number: Result<Path<u16>, PathRejection>,
+) -> Answer<QueueView> {
+    let Path(number) = number?;
+    let view = state.blocking(move |state| {
+        let ruleset = state.owner.current().ruleset;
+        if !ruleset.queues.contains_key(&number) {
+            return Ok(None);
+        }
+        Ok::<_, Reject>(api::queue(&ruleset, &*state.sample()?, number))
+    });
+    view.await??.map(Json).ok_or_else(|| missing(ObjectKind::Queue, number))
 }
 
 /// The instances that a queue's mask has created.
@@ -255,6 +307,32 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
         })
         .await?
         .map(Json)
+}
+
+/// One scheduler. A client that shows one object asks for it alone.
+#[utoipa::path(
+    get,
+    path = "/v1/scheds/{number}",
+    params(("number" = u16, Path, description = "The scheduler", minimum = 0, maximum = 65_535)),
+    responses(
+        (status = 200, body = SchedView),
+        (status = 400, description = "Not a number", body = Problem),
+        (status = 404, description = "There is no such scheduler", body = Problem)
+    )
+)]
+async fn sched(
+    Shared(state): Server,
+    number: Result<Path<u16>, PathRejection>,
+) -> Answer<SchedView> {
+    let Path(number) = number?;
+    let view = state.blocking(move |state| {
+        let ruleset = state.owner.current().ruleset;
+        if !ruleset.scheds.contains_key(&number) {
+            return Ok(None);
+        }
+        Ok::<_, Reject>(api::sched(&ruleset, &*state.sample()?, number))
+    });
+    view.await??.map(Json).ok_or_else(|| missing(ObjectKind::Sched, number))
 }
 
 /// The instances that a scheduler's mask has created.
@@ -401,9 +479,11 @@ async fn instances(
         };
         there.then(|| state.plane.instances(kind, number, after, limit))
     });
-    let missing =
-        || Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()));
-    Ok(Json(view.await?.ok_or_else(missing)??))
+    Ok(Json(view.await?.ok_or_else(|| missing(kind, number))??))
+}
+
+fn missing(kind: ObjectKind, number: u16) -> Reject {
+    Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()))
 }
 
 fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Reject> {

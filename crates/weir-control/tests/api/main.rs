@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use weir_control::api::{
     BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LaneView,
-    LengthView, LinkSample, OutcomeKind, SeverityView,
+    LengthView, LinkSample, OutcomeKind, PipeView, QueueView, SchedView, SeverityView,
 };
 use weir_control::api::{EventSample, LaneTimes, Lengths, LengthsView, Snapshot, Times};
 use weir_control::client::{Client, ClientError};
@@ -257,6 +257,21 @@ fn the_answer_contains_the_result_of_a_query() {
 }
 
 #[test]
+fn one_object_is_as_in_the_list() {
+    let lab = Lab::new();
+    let client = lab.client();
+    send(&client, "pipe 1 config bw 4Mbit/s\nsched 2 config type wf2q+\nqueue 3 config sched 2");
+    let (pipe, sched, queue): (PipeView, SchedView, QueueView) = (
+        client.get("/v1/pipes/1").unwrap(),
+        client.get("/v1/scheds/2").unwrap(),
+        client.get("/v1/queues/3").unwrap(),
+    );
+    assert_eq!(client.pipes().unwrap(), [pipe]);
+    assert_eq!(client.scheds().unwrap(), [sched]);
+    assert_eq!(client.queues().unwrap(), [queue]);
+}
+
+#[test]
 fn an_invalid_request_is_refused_with_a_message() {
     let lab = Lab::new();
     let post = |kind: &str, body: &str| {
@@ -276,6 +291,8 @@ fn an_invalid_request_is_refused_with_a_message() {
         (post("application/json", r#"{"script": "", "scirpt": ""}"#), "400", "scirpt"),
         (post("application/json", "[]"), "400", "error"),
         (get("/v2/pipes"), "404", "openapi.json"),
+        (get("/v1/pipes/1"), "404", "no pipe 1"),
+        (get("/v1/queues/x"), "400", "error"),
         (get("/v1/pipes/1/instances"), "404", "no pipe 1"),
         (get("/v1/pipes/70000/instances"), "400", "error"),
         (get("/v1/tables/t?limit=0"), "400", "limit"),

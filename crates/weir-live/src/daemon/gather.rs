@@ -144,7 +144,8 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
         let ((packets, bytes), counters) = (engine.queue_length(id), &engine.stats(id)?.counters);
         let (sent, sent_bytes, drops) =
             (counters.packets_out, counters.bytes_out, counters.total_drops());
-        Some((id, LengthView { packets, bytes, sent, sent_bytes, drops }))
+        let (received, received_bytes) = (counters.packets_in, counters.bytes_in);
+        Some((id, LengthView { packets, bytes, received, received_bytes, sent, sent_bytes, drops }))
     };
     let queue = |id| {
         let mut sum = LengthView::default();
@@ -154,6 +155,8 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
             sum.merge(&LengthView {
                 packets,
                 bytes: flow.totals.queued_bytes,
+                received: flow.totals.packets,
+                received_bytes: flow.totals.bytes,
                 sent,
                 sent_bytes: 0,
                 drops,
