@@ -47,6 +47,8 @@ pub(crate) enum Command {
     Change(crate::sessions::ChangeArgs),
     /// Show what the links of a session do now: rates, packets, drops, queueing delays.
     Stats(crate::sessions::StatsArgs),
+    /// Watch all links in a terminal, as they run: rates, queues, delays, drops; change them there.
+    Top(crate::top::TopArgs),
     /// Run a command in a host of a lab: a scenario with programs or containers.
     Exec(crate::sessions::ExecArgs),
     /// End a session, as SIGTERM does.

@@ -36,6 +36,7 @@ mod sim;
 mod spec;
 mod sweep;
 mod table;
+mod top;
 mod traffic;
 mod verbs;
 mod watch;
@@ -118,6 +119,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Ps(args) => sessions::ps(&args),
         Command::Change(args) => sessions::change(&args),
         Command::Stats(args) => sessions::stats(&args),
+        Command::Top(args) => top::top(args),
         Command::Exec(args) => sessions::exec(args),
         Command::Stop(args) => sessions::stop(&args),
         Command::Traffic => traffic::traffic(),

@@ -84,7 +84,8 @@ pub(crate) fn colour() -> bool {
     std::io::stderr().is_terminal() && colours_allowed()
 }
 
-fn colours_allowed() -> bool {
+/// Whether the user allows colours.
+pub(crate) fn colours_allowed() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Asked {
 }
 
 /// The sockets of all sessions of this user.
-pub(super) fn sockets() -> Vec<Found> {
+pub(crate) fn sockets() -> Vec<Found> {
     // A directory that cannot be read holds no session of this user.
     Directory::all().iter().flat_map(|directory| directory.sessions().unwrap_or_default()).collect()
 }
@@ -117,7 +117,7 @@ fn try_ask(found: &Found) -> Result<Asked, ClientError> {
 }
 
 /// The running sessions, in words.
-pub(super) fn which_run(found: &[Found]) -> String {
+pub(crate) fn which_run(found: &[Found]) -> String {
     let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
     match names.as_slice() {
         [] => {
@@ -129,7 +129,7 @@ pub(super) fn which_run(found: &[Found]) -> String {
 }
 
 /// Why a session did not do what the command asked for.
-pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
+pub(crate) fn failure(name: &str, error: &ClientError) -> Failure {
     match error {
         ClientError::Refused { status: 404 | 409, message } => Failure::new(USAGE, message),
         ClientError::Refused { message, .. } => {
@@ -154,6 +154,16 @@ pub(super) fn failure(name: &str, error: &ClientError) -> Failure {
              the same version?"
         )),
     }
+}
+
+/// Whether the error says that the session has ended.
+pub(crate) fn has_ended(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::NoDaemon { .. }
+            | ClientError::Connection { .. }
+            | ClientError::Refused { status: 410, .. }
+    )
 }
 
 /// The longest wait for an answer. A session waits at most five seconds for its links.

@@ -12,7 +12,7 @@ mod stop;
 pub(crate) use args::{ChangeArgs, ExecArgs, PsArgs, StatsArgs, StopArgs};
 pub(crate) use change::change;
 pub(crate) use exec::exec;
-pub(crate) use find::agents;
+pub(crate) use find::{agents, failure, has_ended, sockets, which_run};
 pub(crate) use ps::ps;
 pub(crate) use stats::stats;
 pub(crate) use stop::stop;

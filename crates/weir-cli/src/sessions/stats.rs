@@ -15,7 +15,7 @@ use weir_measure::latency::Latency;
 use weir_report::format::{count, duration, elapsed, printable_lines, rate};
 
 use super::args::StatsArgs;
-use super::find::{Asked, failure, session};
+use super::find::{Asked, failure, has_ended, session};
 use crate::output::{Failure, say};
 use crate::table::Table;
 
@@ -95,15 +95,6 @@ fn recent(interval: &Interval, width: usize) -> String {
         elapsed(interval.at_ns),
         duration(interval.duration_ns as f64),
         table.text_within(width)
-    )
-}
-
-fn has_ended(error: &ClientError) -> bool {
-    matches!(
-        error,
-        ClientError::NoDaemon { .. }
-            | ClientError::Connection { .. }
-            | ClientError::Refused { status: 410, .. }
     )
 }
 

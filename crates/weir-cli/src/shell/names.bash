@@ -4,8 +4,8 @@ _weir_names() {
     local command=${COMP_WORDS[1]} current=${COMP_WORDS[COMP_CWORD]} word name
     local -a before=() names=()
     case $command:$current in
-        change:-* | stats:-* | stop:-*) _weir "$@"; return ;;
-        change:* | stats:* | stop:*) ;;
+        change:-* | stats:-* | stop:-* | top:-*) _weir "$@"; return ;;
+        change:* | stats:* | stop:* | top:*) ;;
         *) _weir "$@"; return ;;
     esac
     (( COMP_CWORD > 1 )) || { _weir "$@"; return; }

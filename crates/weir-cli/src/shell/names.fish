@@ -18,6 +18,6 @@ function __fish_weir_names
             echo reset
     end
 end
-for command in change stats stop
+for command in change stats stop top
     complete -c weir -n "__fish_weir_using_subcommand $command" -f -a '(__fish_weir_names)'
 end

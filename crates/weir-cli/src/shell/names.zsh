@@ -1,7 +1,7 @@
 # Names of sessions that run, and of their links.
 _weir() {
     local -a before names
-    if (( CURRENT < 3 )) || [[ ! $words[2] == (change|stats|stop) || $words[CURRENT] == -* ]]; then
+    if (( CURRENT < 3 )) || [[ ! $words[2] == (change|stats|stop|top) || $words[CURRENT] == -* ]]; then
         _weir_options "$@"
         return
     fi

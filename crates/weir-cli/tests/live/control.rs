@@ -690,7 +690,7 @@ fn socket(name: &str) -> Option<PathBuf> {
 }
 
 /// Connects to a session, as soon as the session answers.
-fn connect(name: &str) -> SessionClient {
+pub(crate) fn connect(name: &str) -> SessionClient {
     let mut connected = None;
     until("the session answers", || {
         let client = socket(name).and_then(|path| {

@@ -48,6 +48,7 @@ mod shaping;
 mod silent;
 mod sim_image;
 mod talk;
+mod top;
 mod verbs;
 mod watch;
 mod web;
@@ -190,6 +191,7 @@ fn waiting() -> Vec<Trial> {
         outputs::tests(),
         verbs::tests(),
         control::tests(),
+        top::tests(),
         watch::tests(),
         web::tests(),
         reproduce::tests(),
