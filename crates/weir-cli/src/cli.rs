@@ -49,6 +49,8 @@ pub(crate) enum Command {
     Stats(crate::sessions::StatsArgs),
     /// Watch all links in a terminal, as they run: rates, queues, delays, drops; change them there.
     Top(crate::top::TopArgs),
+    /// Print the counters of all sessions for Prometheus, or serve them over HTTP.
+    Metrics(crate::metrics::MetricsArgs),
     /// Run a command in a host of a lab: a scenario with programs or containers.
     Exec(crate::sessions::ExecArgs),
     /// End a session, as SIGTERM does.

@@ -7,7 +7,7 @@ use clap::Command;
 /// The groups in the order in which the help shows them. Each visible command is in one of them.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Emulate networks", &["run", "pair", "bridge", "attach", "host", "agent", "live", "serve"]),
-    ("See and change links that run", &["ps", "top", "change", "stats", "exec", "stop"]),
+    ("See and change links that run", &["ps", "top", "change", "stats", "metrics", "exec", "stop"]),
     ("Simulate, measure and watch", &["sim", "sweep", "compare", "rig", "reproduce", "watch"]),
     ("Check and look up", &["check", "fmt", "convert", "doctor", "algorithms", "presets"]),
     (

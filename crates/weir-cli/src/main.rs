@@ -17,6 +17,7 @@ mod groups;
 mod live;
 mod live_scenario;
 mod manual;
+mod metrics;
 mod offers;
 mod output;
 mod plan;
@@ -120,6 +121,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Change(args) => sessions::change(&args),
         Command::Stats(args) => sessions::stats(&args),
         Command::Top(args) => top::top(args),
+        Command::Metrics(args) => metrics::metrics(&args),
         Command::Exec(args) => sessions::exec(args),
         Command::Stop(args) => sessions::stop(&args),
         Command::Traffic => traffic::traffic(),

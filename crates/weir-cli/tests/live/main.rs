@@ -35,6 +35,7 @@ mod outputs;
 mod owners;
 mod pauses;
 mod programs;
+mod prometheus;
 mod publish;
 mod record;
 mod reproduce;
@@ -192,6 +193,7 @@ fn waiting() -> Vec<Trial> {
         verbs::tests(),
         control::tests(),
         top::tests(),
+        prometheus::tests(),
         watch::tests(),
         web::tests(),
         reproduce::tests(),

@@ -20,7 +20,7 @@ use weir_measure::histogram::Histogram;
 use weir_measure::stats::{CounterKind, CounterRow, LinkCounters, Reasons};
 
 use super::state::State;
-use crate::api::{Snapshot, Times};
+use crate::api::{LinkSample, QueueCounters, Readings, SessionView, Snapshot, TimeCounts, Times};
 use crate::plane::NoAnswer;
 
 type Labels = Vec<(&'static str, String)>;
@@ -30,7 +30,7 @@ type Histograms = Family<Labels, Distribution>;
 
 /// A format of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
     /// OpenMetrics, the default.
     OpenMetrics,
     /// The text format of Prometheus before OpenMetrics.
@@ -111,6 +111,47 @@ pub(super) fn render(state: &State, format: Format) -> Result<String, NoAnswer> 
     Ok(format.of_open_metrics(text))
 }
 
+/// The metrics of sessions: a series for each link and each path, with the names of the session and
+/// of the link. A session has as many links as its command line or scenario says, so the number of
+/// series is bounded.
+#[must_use]
+pub fn of_sessions(sessions: &[(SessionView, Readings)], format: Format) -> String {
+    let mut registry = Registry::with_prefix("weir");
+    let uptime = Gauges::default();
+    registry.register_with_unit(
+        "session_uptime",
+        "Time since the links of a session started",
+        Unit::Seconds,
+        uptime.clone(),
+    );
+    let families = LinkFamilies::new(&mut registry, "session_link", "of a link of a session");
+    let late = histograms(
+        &mut registry,
+        "session_link_lateness",
+        "How much later than intended packets left",
+    );
+    for (view, readings) in sessions {
+        let session = vec![("session", view.name.clone()), ("kind", view.kind.to_string())];
+        uptime.get_or_create(&session).set(view.uptime_ns as f64 / 1e9);
+        for link in &readings.links {
+            let labels = vec![
+                ("session", view.name.clone()),
+                ("link", link.name.clone()),
+                ("path", link.path.to_string()),
+            ];
+            families.add(&labels, &link.counters);
+            families.queue_time.get_or_create(&labels).set_counted(&link.queue_ns);
+            if let Some(lateness) = &link.lateness_ns {
+                late.get_or_create(&labels).set_counted(lateness);
+            }
+        }
+    }
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = encode(&mut text, &registry);
+    format.of_open_metrics(text)
+}
+
 fn counters(registry: &mut Registry, name: &str, help: &str) -> Counters {
     let family = Counters::default();
     registry.register(name, help, family.clone());
@@ -187,15 +228,28 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
         "Network-layer bytes waiting in the queues of a pipe or scheduler",
     );
     let instances = gauges(registry, "link_instances", "Instances of a pipe or scheduler");
-    for (number, link) in &snapshot.links {
-        let labels = vec![("link", number.to_string())];
+    let add = |label: String, link: &LinkSample, times: Option<&Times>| {
+        let labels = vec![("link", label)];
         families.add(&labels, &link.counters);
         waiting.get_or_create(&labels).set(link.queue_packets as f64);
         bytes.get_or_create(&labels).set(link.queue_bytes as f64);
         instances.get_or_create(&labels).set(link.instances as f64);
-        if let Some(times) = snapshot.link_times.get(number) {
+        if let Some(times) = times {
             families.add_times(&labels, times);
         }
+    };
+    for (number, link) in snapshot.links.iter().take(MOST_OBJECTS) {
+        add(number.to_string(), link, snapshot.link_times.get(number));
+    }
+    let rest = snapshot.links.values().skip(MOST_OBJECTS).cloned().reduce(|mut sum, link| {
+        sum.counters.merge(&link.counters);
+        sum.queue_packets += link.queue_packets;
+        sum.queue_bytes += link.queue_bytes;
+        sum.instances += link.instances;
+        sum
+    });
+    if let Some(rest) = rest {
+        add(OTHERS.to_owned(), &rest, None);
     }
 }
 
@@ -205,22 +259,34 @@ fn queues(registry: &mut Registry, snapshot: &Snapshot) {
     let marks =
         counters(registry, "queue_marks", "Packets marked with congestion experienced at a queue");
     let waiting = gauges(registry, "queue_waiting_packets", "Packets waiting in a queue");
-    for (number, queue) in &snapshot.queues {
-        let labels = vec![("queue", number.to_string())];
+    let add = |label: String, queue: &QueueCounters| {
+        let labels = vec![("queue", label)];
         packets.get_or_create(&labels).inc_by(queue.packets_in);
         by_reason(&drops, &marks, &labels, &queue.reasons);
         waiting.get_or_create(&labels).set(queue.queue_packets as f64);
+    };
+    for (number, queue) in snapshot.queues.iter().take(MOST_OBJECTS) {
+        add(number.to_string(), queue);
+    }
+    let rest = snapshot.queues.values().skip(MOST_OBJECTS).cloned().reduce(|mut sum, queue| {
+        sum.merge(&queue);
+        sum
+    });
+    if let Some(rest) = rest {
+        add(OTHERS.to_owned(), &rest);
     }
 }
 
 fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
     let packets = counters(registry, "rule_packets", "Packets that a rule matched");
     let bytes = counters(registry, "rule_bytes", "Network-layer bytes that a rule matched");
-    for rule in crate::api::rules(&state.owner.current().ruleset, snapshot) {
+    for (n, rule) in crate::api::rules(&state.owner.current().ruleset, snapshot).iter().enumerate()
+    {
+        let of = |value: String| if n < MOST_OBJECTS { value } else { OTHERS.to_owned() };
         let labels = vec![
-            ("rule", rule.number.to_string()),
-            ("id", rule.id.to_string()),
-            ("set", rule.set.to_string()),
+            ("rule", of(rule.number.to_string())),
+            ("id", of(rule.id.to_string())),
+            ("set", of(rule.set.to_string())),
         ];
         packets.get_or_create(&labels).inc_by(rule.counters.packets);
         bytes.get_or_create(&labels).inc_by(rule.counters.bytes);
@@ -398,15 +464,26 @@ impl Distribution {
     /// Sets the distribution, once. A bin of the histogram, which is 3 % wide, belongs to the
     /// bucket that has its greatest value.
     fn set(&self, histogram: &Histogram) {
+        let bins = histogram.bins().map(|bin| (bin.high, bin.count));
+        self.fill(histogram.sum() as f64 / 1e9, bins);
+    }
+
+    /// Sets the distribution to times that were counted elsewhere, once.
+    fn set_counted(&self, times: &TimeCounts) {
+        self.fill(times.sum as f64 / 1e9, times.bins.iter().map(|&[_, high, count]| (high, count)));
+    }
+
+    /// Sets the distribution from the greatest time and the count of each bin.
+    fn fill(&self, sum: f64, bins: impl Iterator<Item = (u64, u64)>) {
         let bounds = BOUNDS_NS.iter().map(|&bound| bound as f64 / 1e9);
         let mut counts: Vec<(f64, u64)> =
             bounds.chain([f64::INFINITY]).map(|bound| (bound, 0)).collect();
-        for bin in histogram.bins() {
-            counts[BOUNDS_NS.partition_point(|&bound| bound < bin.high)].1 += bin.count;
+        for (high, count) in bins {
+            counts[BOUNDS_NS.partition_point(|&bound| bound < high)].1 += count;
         }
-        let sum = histogram.sum() as f64 / 1e9;
+        let count = counts.iter().map(|(_, count)| count).sum();
         // A family has one distribution for each set of labels.
-        let _ = self.0.set(Buckets { sum, count: histogram.count(), counts });
+        let _ = self.0.set(Buckets { sum, count, counts });
     }
 }
 
@@ -439,6 +516,12 @@ const BOUNDS_NS: [u64; 19] = {
     }
     bounds
 };
+
+/// Pipes and schedulers, queues, and rules that have series of their own, each: those with the least
+/// numbers. The others are summed up under the label [`OTHERS`], so that sums stay right and a
+/// configuration of thousands of pipes costs the scraper a bounded number of series.
+const MOST_OBJECTS: usize = 1000;
+const OTHERS: &str = "other";
 
 /// Counters in the families `packets` and `bytes`, in which a label names the direction.
 const DIRECTED: [&str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];

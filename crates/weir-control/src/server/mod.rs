@@ -14,6 +14,7 @@ mod access;
 mod askers;
 mod budget;
 mod events;
+mod exporter;
 mod guard;
 mod health;
 mod metrics;
@@ -50,6 +51,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
 pub use access::{Access, Token, TokenError};
+pub use exporter::Exporter;
+pub use metrics::{Format as MetricsFormat, of_sessions as session_metrics};
 pub use routes::openapi;
 pub use session::session_openapi;
 pub use socket::{ControlSocket, SocketError, is_listening, listener};

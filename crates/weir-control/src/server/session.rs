@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State as Shared};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
@@ -17,6 +17,7 @@ use utoipa_axum::routes;
 
 use super::askers::{Askers, Unasked};
 use super::budget::Uploads;
+use super::metrics;
 use super::reject::Reject;
 use super::state::SAMPLE_AGE;
 use super::tally::Tally;
@@ -73,6 +74,7 @@ fn links() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(reset))
         .routes(routes!(results))
         .routes(routes!(readings))
+        .routes(routes!(metrics_text))
         .routes(routes!(stop))
 }
 
@@ -293,6 +295,27 @@ async fn readings(Shared(state): Server) -> Result<Response, Reject> {
     let readings = |state: &State| state.session.readings().map(Arc::new);
     let readings = state.ask(move |state| shared(&state.readings, || readings(state))).await?;
     Ok(Json(&*readings).into_response())
+}
+
+/// The counters of all links for Prometheus and compatible tools: in the OpenMetrics text format, or
+/// in the classic text format for clients that prefer `text/plain`.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    responses((
+        status = 200,
+        description = "OpenMetrics",
+        body = String,
+        content_type = "application/openmetrics-text"
+    ))
+)]
+async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Response, Reject> {
+    let format = metrics::Format::of(&headers);
+    let take = |state: &State| state.session.readings().map(Arc::new);
+    let readings = state.ask(move |state| shared(&state.readings, || take(state))).await?;
+    let view = state.session.view();
+    let text = metrics::of_sessions(&[(view, Readings::clone(&readings))], format);
+    Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
 /// Ends the session as SIGTERM does: its program is asked to end, and the results are written.

@@ -76,6 +76,24 @@ fn delays_and_queue_times_are_histograms() {
     }
 }
 
+#[test]
+fn thousands_of_pipes_have_a_bounded_number_of_series_and_the_right_sum() {
+    let lab = Lab::new();
+    let script: String = (1..=1500).map(|n| format!("pipe {n} config bw 4Mbit/s\n")).collect();
+    send(&lab.client(), &script);
+    let text = lab.client().metrics().unwrap();
+    let prefix = "weir_link_packets_total{";
+    let series: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with(prefix) && line.contains("direction=\"in\""))
+        .collect();
+    assert_eq!(series.len(), 1001);
+    let value = |line: &&str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert_eq!(series.iter().map(value).sum::<u64>(), 1500 * 17);
+    let others = series.iter().find(|line| line.contains("link=\"other\"")).map(value);
+    assert_eq!(others, Some(500 * 17));
+}
+
 /// Checks what `promtool check metrics` checks, and that no family appears twice.
 fn check_conventions(text: &str) {
     let (mut types, mut helps) = (BTreeMap::new(), BTreeSet::new());

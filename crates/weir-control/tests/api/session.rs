@@ -16,7 +16,9 @@ use weir_control::api::{
 };
 use weir_control::client::ClientError;
 use weir_control::directory::Directory;
-use weir_control::server::{Access, GRACE, Server, session_openapi};
+use weir_control::server::{
+    Access, GRACE, MetricsFormat, Server, session_metrics, session_openapi,
+};
 use weir_control::session::{Session, SessionError};
 use weir_control::session_client::SessionClient;
 
@@ -58,6 +60,39 @@ fn an_unknown_link_is_refused_with_the_links_that_there_are() {
         assert!(names || name.is_empty(), "{name:?}: {error}");
     }
     assert!(lab.links.changes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_session_has_metrics_of_its_links() {
+    let lab = SessionLab::new();
+    let get = |accept: &str| {
+        lab.raw(&format!(
+            "GET /metrics HTTP/1.1\r\nHost: weir\r\nConnection: close\r\nAccept: {accept}\r\n\r\n"
+        ))
+    };
+    let (open, classic) = (get("*/*"), get("text/plain"));
+    assert!(open.contains("application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+    assert!(classic.contains("text/plain; version=0.0.4"), "{classic}");
+    for link in ["up", "down"] {
+        let series = format!(
+            "weir_session_link_packets_total{{session=\"curl\",link=\"{link}\",path=\"false\",\
+             direction=\"in\"}} "
+        );
+        assert!(open.contains(&series) && classic.contains(&series), "{series}{open}");
+    }
+    assert!(classic.contains("weir_session_uptime_seconds{session=\"curl\",kind=\"run\"} "));
+}
+
+#[test]
+fn names_of_links_cannot_end_their_label() {
+    let name = "a\"b\\c\nd".to_owned();
+    let readings = Readings {
+        links: vec![LinkReading { name: name.clone(), ..LinkReading::default() }],
+        ..Readings::default()
+    };
+    let view = SessionLab::new().client().view().unwrap();
+    let text = session_metrics(&[(view, readings)], MetricsFormat::OpenMetrics);
+    assert!(text.contains("link=\"a\\\"b\\\\c\\nd\""), "{text}");
 }
 
 #[test]
