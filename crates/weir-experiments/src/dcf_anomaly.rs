@@ -67,6 +67,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
              publication's transfers of TCP are left out."
                 .to_owned(),
         ],
+        ..Finding::default()
     }
 }
 

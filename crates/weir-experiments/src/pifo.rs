@@ -96,6 +96,7 @@ fn exact(options: &Options, progress: &Progress<'_>) -> Finding {
              is that of fifo-plus-table, with its calibrated parameters."
                 .into(),
         ],
+        ..Finding::default()
     }
 }
 

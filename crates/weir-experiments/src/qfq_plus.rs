@@ -116,6 +116,7 @@ fn finding(rows: &[Row]) -> Finding {
         claims: claims(&rows, &ramp),
         plots: Vec::new(),
         notes: notes.map(String::from).to_vec(),
+        ..Finding::default()
     }
 }
 

@@ -119,6 +119,7 @@ fn finding(rows: &[Row]) -> Finding {
              exact."
                 .into(),
         ],
+        ..Finding::default()
     }
 }
 

@@ -99,6 +99,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
              nothing is random, and one run is exact."
                 .to_owned(),
         ],
+        ..Finding::default()
     }
 }
 

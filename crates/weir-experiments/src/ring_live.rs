@@ -216,6 +216,7 @@ fn finding(simulated: &[Vec<Delays>], live: &Live) -> Finding {
         claims: claims(simulated, real),
         plots: vec![plot(simulated, real)],
         notes,
+        ..Finding::default()
     }
 }
 

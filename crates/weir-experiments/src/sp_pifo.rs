@@ -166,6 +166,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
             "The document does not state its load. The load of {LOADED} was chosen because both \
              published ratios come out; the second table has the other loads."
         )],
+        ..Finding::default()
     }
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
         ));
     };
     let points = load(file, args)?;
-    results::check_destinations(args, points.len())?;
-    let directory = args.out.as_deref().map(Directory::new).transpose()?;
+    results::check_destinations(args)?;
+    let directory = args.out.as_deref().map(|path| Directory::new(path, &points)).transpose()?;
     if args.out.is_none() && points.iter().any(|point| point.scenario.measure.trace) && !args.quiet
     {
         say("weir: the trace is not written: --out DIR says where\n");
@@ -175,9 +175,8 @@ fn run(
     let whole: u64 =
         points.iter().map(|point| total_ns(&point.scenario)).fold(0, u64::saturating_add);
     let runs: u64 = points.iter().map(|point| u64::from(point.scenario.runs)).sum();
-    let count = points.len();
     let tap = |point: usize, run: u32, names: &Names| {
-        directory.and_then(|directory| directory.tap(point, count, run, names))
+        directory.and_then(|directory| directory.tap(point, run, names))
     };
     let progress = Progress::default();
     let over = std::sync::atomic::AtomicBool::new(false);

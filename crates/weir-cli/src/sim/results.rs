@@ -6,18 +6,21 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_report::finding::Finding;
 use weir_report::sim::{
-    Contents, Results, TraceCapture, TraceTable, sweep_to_json, to_html, to_json_with, write,
+    Contents, Results, TraceCapture, TraceTable, point_names, sweep_finding, sweep_to_json,
+    to_html, to_json_with, write,
 };
-use weir_report::write_atomic;
+use weir_report::{finding_to_html, write_atomic};
 use weir_sim::measure::{Names, Record, Sink};
 use weir_sim::run::Ran;
+use weir_sim::scenario::Point;
 
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
 
 /// Checks, before the runs, that their results can be written.
-pub(crate) fn check_destinations(args: &SimArgs, points: usize) -> Result<(), Failure> {
+pub(crate) fn check_destinations(args: &SimArgs) -> Result<(), Failure> {
     for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
     {
         let Some(path) = path else { continue };
@@ -56,12 +59,6 @@ pub(crate) fn check_destinations(args: &SimArgs, points: usize) -> Result<(), Fa
             ));
         }
     }
-    if args.report.is_some() && points > 1 {
-        return Err(Failure::new(
-            USAGE,
-            "a sweep has a report for each of its points: --out DIR writes them",
-        ));
-    }
     Ok(())
 }
 
@@ -79,8 +76,12 @@ pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(),
             write_atomic(path, text.as_bytes()).map_err(Failure::of_weir)?;
         }
     }
-    if let (Some(path), [only]) = (&args.report, all) {
-        write_atomic(path, to_html(&results(only)).as_bytes()).map_err(Failure::of_weir)?;
+    if let Some(path) = &args.report {
+        let page = match all {
+            [only] => to_html(&results(only)),
+            all => finding_to_html(&overview(all)),
+        };
+        write_atomic(path, page.as_bytes()).map_err(Failure::of_weir)?;
         if !args.quiet {
             say(format_args!("report: {}\n", path.display()));
         }
@@ -95,6 +96,14 @@ fn results(ran: &Ran) -> Results {
         runs: ran.outcomes.clone(),
         nodes: Vec::new(),
     }
+}
+
+/// The points of a sweep side by side.
+fn overview(all: &[Ran]) -> Finding {
+    let name = all.first().map_or("", |ran| ran.point.scenario.name.as_str());
+    let points: Vec<_> =
+        all.iter().map(|ran| (ran.point.settings.as_slice(), results(ran))).collect();
+    sweep_finding(name, &points)
 }
 
 /// All results as one JSON object, which contains the points of a sweep as a list.
@@ -115,12 +124,14 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
 pub(crate) struct Directory {
     path: PathBuf,
     building: PathBuf,
+    /// The names of the subdirectories of a sweep's points.
+    points: Vec<String>,
     failed: Arc<Mutex<Option<String>>>,
 }
 
 impl Directory {
     /// Creates the temporary directory that will become `path`.
-    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path, points: &[Point]) -> Result<Self, Failure> {
         let name = path
             .file_name()
             .map_or_else(|| "results".to_owned(), |name| name.to_string_lossy().into_owned());
@@ -131,31 +142,28 @@ impl Directory {
                 parent(path).display()
             ))
         })?;
-        Ok(Self { path: path.to_owned(), building, failed: Arc::default() })
+        let points = match points {
+            [_] => Vec::new(),
+            several => point_names(several.iter().map(|point| point.settings.as_slice())),
+        };
+        Ok(Self { path: path.to_owned(), building, points, failed: Arc::default() })
     }
 
     /// The directory for the results of a point: the directory itself or, in a sweep, a
     /// subdirectory.
-    fn point(&self, number: usize, points: usize) -> PathBuf {
-        if points == 1 {
-            self.building.clone()
-        } else {
-            self.building.join(format!("point-{:04}", number + 1))
+    fn point(&self, number: usize) -> PathBuf {
+        match self.points.get(number) {
+            Some(name) => self.building.join(name),
+            None => self.building.clone(),
         }
     }
 
     /// The sink for the records of a run: only the first run of each point is recorded.
-    pub(crate) fn tap(
-        &self,
-        number: usize,
-        points: usize,
-        run: u32,
-        names: &Names,
-    ) -> Option<Sink> {
+    pub(crate) fn tap(&self, number: usize, run: u32, names: &Names) -> Option<Sink> {
         if run > 0 {
             return None;
         }
-        let directory = self.point(number, points);
+        let directory = self.point(number);
         let failed = Arc::clone(&self.failed);
         let fail = move |error: String| {
             failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -175,15 +183,19 @@ impl Directory {
     /// Writes the results and gives the directory its name.
     pub(crate) fn finish(self, all: &[Ran], force: bool) -> Result<(), Failure> {
         for (number, ran) in all.iter().enumerate() {
-            let directory = self.point(number, all.len());
+            let directory = self.point(number);
             fs::create_dir_all(&directory)
                 .map_err(|error| Failure::of_weir(format!("{}: {error}", directory.display())))?;
             write(&directory, &results(ran), Contents::default()).map_err(Failure::of_weir)?;
         }
         if all.len() > 1 {
             let path = self.building.join("sweep.json");
-            fs::write(&path, json(all, None))
-                .map_err(|error| Failure::of_weir(format!("{}: {error}", path.display())))?;
+            let failed =
+                |path: &Path, error| Failure::of_weir(format!("{}: {error}", path.display()));
+            fs::write(&path, json(all, None)).map_err(|error| failed(&path, error))?;
+            let path = self.building.join("sweep.html");
+            let page = finding_to_html(&overview(all));
+            fs::write(&path, page).map_err(|error| failed(&path, error))?;
         }
         if let Some(error) = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Failure::of_weir(format!("the trace cannot be written: {error}")));

@@ -20,6 +20,7 @@ pub(super) fn finding(rows: &[Row]) -> Finding {
                 .to_owned(),
             "Intervals are over rounds in which all cases take turns.".to_owned(),
         ],
+        ..Finding::default()
     }
 }
 

@@ -35,6 +35,7 @@ pub(super) fn finding(rows: &[Row]) -> Finding {
         claims: claims(rows),
         plots: vec![plot(rows)],
         notes,
+        ..Finding::default()
     }
 }
 

@@ -83,6 +83,7 @@ fn finding(results: &Results) -> Finding {
         claims: claims(results),
         plots: vec![plot(results)],
         notes,
+        ..Finding::default()
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
              reading are those of fifo-plus-table; they were not chosen for these values."
                 .into(),
         ],
+        ..Finding::default()
     }
 }
 
@@ -132,6 +133,7 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
              ours."
                 .into(),
         ],
+        ..Finding::default()
     }
 }
 

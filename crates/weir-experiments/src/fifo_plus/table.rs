@@ -63,6 +63,7 @@ pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
              fifo-plus-path and fifo-plus-queues."
                 .into(),
         ],
+        ..Finding::default()
     }
 }
 

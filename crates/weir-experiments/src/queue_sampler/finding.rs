@@ -42,7 +42,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
         ),
         "Intervals are over the rounds in which the methods take turns, all in one network.".into(),
     ];
-    Finding { title, tables, claims: claims(cases), plots, notes }
+    Finding { title, tables, claims: claims(cases), plots, notes, ..Finding::default() }
 }
 
 fn cell(value: Option<f64>, decimals: u8) -> Cell {

@@ -221,6 +221,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
                  for that choice."
             ),
         ],
+        ..Finding::default()
     }
 }
 

@@ -5,9 +5,9 @@
 //! # Model
 //! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of at most one second,
 //! unless the section says otherwise. Each scenario runs with several seeds, which shift the start
-//! times of its flows. The results are those that section 2 requires: a plot of goodput against
-//! queueing delay, with a point for every run, and a table of loss, marks, fairness and queueing
-//! delay.
+//! times of its flows. The results are those that section 2 requires: goodput against queueing delay
+//! and a table of loss, marks, fairness and queueing delay for each scenario. Three matrices compare
+//! the algorithms in all scenarios.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
-use weir_report::finding::{Axis, Cell, Finding, Plot, Series, Style, Table, Unit};
+use weir_report::finding::{Axis, Cell, Finding, Matrix, Plot, Series, Style, Table, Unit};
 use weir_rules::manager::Manager;
 use weir_sim::dumbbell::{Dumbbell, jain};
 
@@ -56,6 +56,7 @@ pub fn run(
         title: "RFC 7928: goodput and queueing delay of each algorithm".to_owned(),
         ..Finding::default()
     };
+    let mut all: Vec<PerManager<'_>> = Vec::new();
     for (number, scenario) in SCENARIOS.iter().enumerate() {
         let runs = |manager: usize| {
             jobs.iter()
@@ -66,9 +67,71 @@ pub fn run(
         let per_manager: Vec<(&Manager, Vec<&Measured>)> =
             managers.iter().enumerate().map(|(i, m)| (m, runs(i).collect())).collect();
         finding.tables.push(table(scenario, &per_manager));
-        finding.plots.push(plot(scenario, &per_manager));
+        all.push((scenario, per_manager));
     }
+    finding.matrices = vec![
+        matrix("Queueing delay, 95th percentile, ms", (false, 1), &all, |run| run.delay[2]),
+        matrix("Goodput over the bottleneck, Mbit/s", (true, 2), &all, |run| run.goodput),
+        matrix("Lost packets, %", (false, 2), &all, |run| run.lost),
+    ];
+    finding.plots = vec![overlay(managers, &all)];
     finding
+}
+
+/// A scenario with the runs of each manager.
+type PerManager<'a> = (&'a Scenario, Vec<(&'a Manager, Vec<&'a Measured>)>);
+
+/// The mean of a quantity over the runs, for each scenario and manager.
+fn matrix(
+    title: &str,
+    (more_is_better, decimals): (bool, u8),
+    all: &[PerManager<'_>],
+    value: fn(&Measured) -> f64,
+) -> Matrix {
+    let columns = all.first().map_or_else(Vec::new, |(_, runs)| {
+        runs.iter().map(|(manager, _)| shown(manager)).collect()
+    });
+    let of = |(_, runs): &(&Manager, Vec<&Measured>)| {
+        let mean = mean(runs.iter().map(|run| value(run)));
+        mean.is_finite().then_some(mean)
+    };
+    Matrix {
+        title: title.to_owned(),
+        columns,
+        rows: all.iter().map(|(scenario, _)| named(scenario)).collect(),
+        values: all.iter().map(|(_, runs)| runs.iter().map(of).collect()).collect(),
+        more_is_better,
+        decimals,
+    }
+}
+
+/// All scenarios in one plot: a point for each scenario and manager.
+fn overlay(managers: &[Manager], all: &[PerManager<'_>]) -> Plot {
+    let series = managers.iter().enumerate().map(|(place, manager)| {
+        let point = |(_, runs): &PerManager<'_>| {
+            let runs = &runs[place].1;
+            let average = |of: fn(&Measured) -> f64| mean(runs.iter().map(|run| of(run)));
+            [average(|run| run.delay[0]) * 1e6, average(|run| run.goodput) * 1e6]
+        };
+        let mut points: Vec<[f64; 2]> = all.iter().map(point).collect();
+        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        Series { name: shown(manager), style: Style::Dots, points, ..Series::default() }
+    });
+    Plot {
+        name: "overview".to_owned(),
+        title: "Goodput against mean queueing delay".to_owned(),
+        description: "A point for each scenario and algorithm, the mean of its runs; up and left is \
+                      better. Scenarios offer different loads, so points of one algorithm lie apart."
+            .to_owned(),
+        x: Axis { log: true, ..Axis::new("mean queueing delay", Unit::Nanoseconds) },
+        y: Axis::new("goodput", Unit::BitsPerSecond),
+        series: series.collect(),
+    }
+}
+
+/// The section of a scenario and its name.
+fn named(scenario: &Scenario) -> String {
+    format!("{} {}", scenario.section, scenario.name)
 }
 
 /// The result of one run.
@@ -165,10 +228,7 @@ fn table(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Table 
     ];
     let names: Vec<String> = classes.iter().map(|class| format!("{class} Mbit/s")).collect();
     columns.extend(names.iter().map(String::as_str));
-    let mut table = Table::new(
-        format!("{} {}: {}", scenario.section, scenario.name, scenario.summary),
-        &columns,
-    );
+    let mut table = Table::new(format!("{}: {}", named(scenario), scenario.summary), &columns);
     for (manager, runs) in measured {
         let average = |of: &dyn Fn(&Measured) -> f64| mean(runs.iter().map(|run| of(run)));
         let mut row = vec![Cell::from(shown(manager)), Cell::number(average(&|m| m.goodput), 2)];
@@ -182,29 +242,6 @@ fn table(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Table 
         table.row(row);
     }
     table
-}
-
-fn plot(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Plot {
-    let series = measured
-        .iter()
-        .map(|(manager, runs)| {
-            let mut points: Vec<[f64; 2]> =
-                runs.iter().map(|run| [run.delay[0] * 1e6, run.goodput * 1e6]).collect();
-            points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-            Series { name: shown(manager), style: Style::Dots, points, ..Series::default() }
-        })
-        .collect();
-    Plot {
-        name: scenario.name.to_owned(),
-        title: format!("{} {}", scenario.section, scenario.name),
-        description: format!(
-            "{}: goodput against mean queueing delay, a point for every run",
-            scenario.summary
-        ),
-        x: Axis { log: true, ..Axis::new("mean queueing delay", Unit::Nanoseconds) },
-        y: Axis::new("goodput", Unit::BitsPerSecond),
-        series,
-    }
 }
 
 fn shown(manager: &Manager) -> String {
@@ -231,6 +268,11 @@ mod tests {
         let finding = run(1);
         assert_eq!(finding, run(2));
         assert_eq!(finding.tables.len(), SCENARIOS.len());
+        assert_eq!((finding.plots.len(), finding.matrices.len()), (1, 3));
+        for matrix in &finding.matrices {
+            assert_eq!((matrix.rows.len(), matrix.columns.len()), (SCENARIOS.len(), 2));
+            assert!(matrix.values.iter().flatten().all(Option::is_some), "{}", matrix.title);
+        }
         for table in &finding.tables {
             for row in &table.rows {
                 let Cell::Number { value, .. } = row[1] else {

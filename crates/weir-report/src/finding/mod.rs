@@ -26,6 +26,9 @@ pub struct Finding {
     pub claims: Vec<Claim>,
     /// Plots.
     pub plots: Vec<Plot>,
+    /// Overviews: a value of each subject in each situation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub matrices: Vec<Matrix>,
     /// Remarks that a reader needs to judge the finding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -88,6 +91,47 @@ impl Table {
     pub fn row(&mut self, mut cells: Vec<Cell>) {
         cells.resize(self.columns.len(), Cell::Empty);
         self.rows.push(cells);
+    }
+}
+
+/// One quantity of several subjects in several situations, for a table with coloured cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Matrix {
+    /// The quantity, with its unit.
+    pub title: String,
+    /// The subjects, one for each column.
+    pub columns: Vec<String>,
+    /// The situations, one for each row.
+    pub rows: Vec<String>,
+    /// The values by row and column; null where there is none.
+    pub values: Vec<Vec<Option<f64>>>,
+    /// Whether a greater value is better.
+    pub more_is_better: bool,
+    /// The number of decimals to show.
+    #[serde(skip)]
+    pub decimals: u8,
+}
+
+impl Matrix {
+    /// How far the value of a cell is from the best one of its row, from 0 (the best) to 1: half of
+    /// the best value where more is better, a hundred times the best value where less is. Values
+    /// within 2 % of the best one are equally good. Situations differ far more than subjects, so
+    /// only values of one row are compared.
+    pub fn distance(&self, row: usize, column: usize) -> Option<f64> {
+        let values = self.values.get(row)?;
+        let value = (*values.get(column)?)?;
+        let pick = if self.more_is_better { f64::max } else { f64::min };
+        // Values that are shown as 0 are equally good.
+        let least = 10f64.powi(-i32::from(self.decimals));
+        let best = values.iter().flatten().copied().reduce(pick)?.max(least);
+        let value = value.max(0.0);
+        let part = if self.more_is_better {
+            2.0 * (best - value) / best
+        } else {
+            (value / best).max(1.0).log10() / 2.0
+        };
+        let near = (value - best).abs() <= best * 0.02;
+        Some(if near { 0.0 } else { part.clamp(0.0, 1.0) })
     }
 }
 
@@ -347,6 +391,27 @@ mod tests {
         let marked: Vec<_> =
             finding.tables[0].rows.iter().flatten().map(|cell| cell.marked(&provenances)).collect();
         assert_eq!(marked, ["1 [1]", "2 / 3 [2]", "4 [1]", "5"]);
+    }
+
+    #[test]
+    fn cells_of_a_matrix_are_compared_within_their_row() {
+        let matrix = Matrix {
+            values: vec![
+                vec![Some(10.0), Some(1000.0), Some(100.0)],
+                vec![Some(1000.0), Some(1001.0), None],
+            ],
+            ..Matrix::default()
+        };
+        let row = |row| [0, 1, 2].map(|column| matrix.distance(row, column));
+        assert_eq!(row(0), [Some(0.0), Some(1.0), Some(0.5)]);
+        assert_eq!(row(1), [Some(0.0), Some(0.0), None], "they are equally good");
+        let more = Matrix {
+            more_is_better: true,
+            values: vec![vec![Some(40.0), Some(30.0), Some(1.0), Some(39.5)]],
+            ..matrix
+        };
+        let row = [0, 1, 2, 3].map(|column| more.distance(0, column));
+        assert_eq!(row, [Some(0.0), Some(0.5), Some(1.0), Some(0.0)]);
     }
 
     #[test]

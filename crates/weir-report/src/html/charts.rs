@@ -53,7 +53,8 @@ pub(super) struct Detail {
 struct Values {
     name: String,
     colour: u8,
-    /// `step`: a value holds until the next; `line`: the nearest value counts; `bar`:
+    /// `step`: a value holds until the next; `line`: the nearest value counts; `dot`:
+    /// there is nothing between two values; `bar`:
     /// `[from, to, value]`.
     shape: &'static str,
     points: Vec<Vec<Number>>,
@@ -108,9 +109,27 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
         l.configured_rate()
     );
     let remark = format!("Means over {}.", micro(&format::duration(s.period_ns() as f64)));
-    let plot =
-        over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);
+    let y = rate_axis(&s, l.rate_bps);
+    let plot = over_time("Throughput", description, y, &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
+}
+
+/// The axis of rates. It is logarithmic where the configured rate would leave the measured ones no
+/// room: acknowledgements on a link of 1 Gbit/s.
+fn rate_axis(s: &LinkSeries, configured: Option<u64>) -> Axis {
+    let rates = s.iter().flat_map(|(t_ns, period)| {
+        let span = s.span_ns(t_ns).max(1) as f64;
+        [period.bytes_in, period.bytes_out].map(|bytes| bytes as f64 * 8e9 / span)
+    });
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+    for rate in rates.filter(|rate| *rate > 0.0) {
+        (least, most) = (least.min(rate), most.max(rate));
+    }
+    match configured.map(|bps| bps as f64) {
+        Some(bps) if most > 0.0 && bps > most * MUCH => Axis::log("rate", Unit::BitsPerSecond)
+            .with_range(least.max(most / MAX_LOG_SPAN) / 2.0, bps * 1.5),
+        _ => Axis::linear("rate", Unit::BitsPerSecond),
+    }
 }
 
 fn queue(l: &LinkResult, points: usize) -> Chart {
@@ -367,7 +386,8 @@ pub(super) fn variant(name: &str, kind: &'static str, plot: Plot) -> Variant {
 fn values(curve: &Curve) -> Values {
     let rows = |points: &[[f64; 2]]| points.iter().map(|p| p.map(Number).to_vec()).collect();
     let (shape, points) = match &curve.shape {
-        Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) => ("line", rows(p)),
+        Shape::Line(p) | Shape::Dashes(p) => ("line", rows(p)),
+        Shape::Dots(p) => ("dot", rows(p)),
         Shape::Steps(p) => ("step", rows(p)),
         Shape::Band(p) => ("step", p.iter().map(|p| p.map(Number).to_vec()).collect()),
         Shape::Bars(p) => {
@@ -416,6 +436,8 @@ const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
 /// A logarithmic axis begins at most this factor below the 0.005 quantile; smaller values are shown
 /// at its beginning.
 const MAX_LOG_SPAN: f64 = 100.0;
+/// From this multiple of the greatest measured rate on, a configured rate needs a logarithmic axis.
+const MUCH: f64 = 20.0;
 /// Number of bars of a distribution.
 const BARS: usize = 64;
 /// Palette of reasons: adjacent colours also differ in lightness.

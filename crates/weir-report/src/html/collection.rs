@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::finding::body;
-use super::page::{meta, page, row, table};
+use super::page::{meta, page_with, row, table, values};
 use crate::finding::{Finding, Verdict};
 use crate::plot::Plot;
 
@@ -36,6 +36,12 @@ enum State {
         body: String,
         /// The finding as JSON text, so that its numbers stay as they are.
         result: String,
+        /// The values of the plots as JSON text: a list.
+        #[serde(default)]
+        values: String,
+        /// Number of plots in `values`.
+        #[serde(default)]
+        plots: usize,
     },
 }
 
@@ -44,15 +50,19 @@ impl Chapter {
     pub fn done([name, summary, source]: [&str; 3], finding: &Finding, more: &[Plot]) -> Self {
         let verdicts = [Verdict::Holds, Verdict::Differs, Verdict::CannotBeJudged];
         let differ = finding.claims.iter().filter(|claim| claim.verdict() == Verdict::Differs);
+        let mut plots = Vec::new();
         let content = html! {
             p.spec { (finding.title) }
-            (body(finding, name, more))
+            (body(finding, name, more, &mut plots))
         };
+        let values = values(&plots);
         let state = State::Done {
             verdicts: verdicts.map(|verdict| finding.count(verdict)),
             differ: differ.map(|claim| claim.words().to_owned()).collect(),
             body: content.into_string(),
             result: serde_json::to_string(finding).expect("plain data always serialises"),
+            values,
+            plots: plots.len(),
         };
         Self { name: name.into(), summary: summary.into(), source: source.into(), state }
     }
@@ -90,9 +100,10 @@ impl Chapter {
         row(link, cells)
     }
 
-    fn section(&self) -> Markup {
+    /// The chapter. The values of its plots begin at `first`.
+    fn section(&self, first: usize) -> Markup {
         html! {
-            section.chapter id=(self.name) {
+            section.chapter id=(self.name) data-first=(first) {
                 h2 { (self.name) " " span { (self.summary) } }
                 p.note { "Source: " (self.source) }
                 @match &self.state {
@@ -118,6 +129,15 @@ pub fn chapters_to_html(entries: &[(&str, String)], chapters: &[Chapter]) -> Str
     let [holds, differs, open] = total;
     let skipped = chapters.iter().filter(|chapter| !chapter.is_done()).count();
     let columns = ["experiment", "hold", "differ", "cannot be judged", "claims that differ"];
+    let (mut first, mut firsts, mut plots) = (0, Vec::new(), Vec::new());
+    for chapter in chapters {
+        firsts.push(first);
+        if let State::Done { values, plots: count, .. } = &chapter.state {
+            first += count;
+            let list = values.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+            plots.extend(list.filter(|list| !list.is_empty()));
+        }
+    }
     let content = html! {
         header {
             p.brand { "Weir " span { "reproductions" } }
@@ -136,7 +156,7 @@ pub fn chapters_to_html(entries: &[(&str, String)], chapters: &[Chapter]) -> Str
             }
         }
         (table("Index", Some("claims index"), &columns, chapters.iter().map(Chapter::index_row)))
-        @for chapter in chapters { (chapter.section()) }
+        @for (chapter, first) in chapters.iter().zip(&firsts) { (chapter.section(*first)) }
         footer { "Made by Weir." }
     };
     let results = chapters.iter().filter_map(|chapter| match &chapter.state {
@@ -144,7 +164,7 @@ pub fn chapters_to_html(entries: &[(&str, String)], chapters: &[Chapter]) -> Str
         State::Skipped { .. } => None,
     });
     let results = results.collect::<Vec<_>>().join(",");
-    page(title, &content, &format!("{{{results}}}"), &[])
+    page_with(title, &content, &format!("{{{results}}}"), &format!("[{}]", plots.join(",")))
 }
 
 #[cfg(test)]

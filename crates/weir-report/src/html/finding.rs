@@ -3,43 +3,71 @@
 
 use maud::{Markup, html};
 
-use super::page::{SIZES, page, pictures, row, table};
-use crate::finding::{Cell, Claim, Finding, Provenance, Table, Verdict, mark};
+use super::charts::{Data, variant};
+use super::page::{SIZES, figure_title, page, pictures, row, table};
+use crate::finding::{Cell, Claim, Finding, Matrix, Provenance, Table, Verdict, mark};
 use crate::plot::Plot;
 
-/// A finding as one self-contained HTML document. If there are as many plots as tables, each plot
-/// follows its table.
+/// A finding as one self-contained HTML document. Plots that belong to a table follow it.
 pub fn finding_to_html(finding: &Finding) -> String {
+    let mut data = Vec::new();
     let content = html! {
         header {
             p.brand { "Weir " span { "experiment" } }
             h1 { (finding.title) }
         }
-        (body(finding, "s", &[]))
+        (contents(finding))
+        (body(finding, "s", &[], &mut data))
         footer { "Made by Weir." }
     };
     let result = serde_json::to_string(finding).expect("plain data always serialises");
-    page(&finding.title, &content, &result, &[])
+    page(&finding.title, &content, &result, &data)
+}
+
+/// Links to the tables, where there are many.
+fn contents(finding: &Finding) -> Markup {
+    if finding.tables.len() < MANY_TABLES {
+        return Markup::default();
+    }
+    html! {
+        nav.contents aria-label="Contents" {
+            h3.table { "Contents" }
+            ol {
+                @for (n, table) in finding.tables.iter().enumerate() {
+                    li { a href={ "#s" (n) } { (table.title) } }
+                }
+            }
+        }
+    }
 }
 
 /// A finding without its title: notes, claims, tables and plots, then `more` plots, and the list of
 /// provenances. `id` begins the identifiers of the pictures.
-pub(super) fn body(finding: &Finding, id: &str, more: &[Plot]) -> Markup {
+///
+/// The values of the plots go to `data`.
+pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Data>) -> Markup {
     let plots: Vec<Plot> =
         finding.plots.iter().map(Plot::from).chain(more.iter().cloned()).collect();
-    let paired = plots.len() == finding.tables.len();
+    let each = plots_of_each(&plots, &finding.tables);
     let provenances = finding.provenances();
     html! {
         @for note in &finding.notes { p.note { (note) } }
         (claims(&finding.claims, &provenances))
+        @for matrix in &finding.matrices { (coloured(matrix, id, finding)) }
+        // An overview comes before what it sums up.
+        @if !finding.matrices.is_empty() { section { (figures(&format!("{id}o"), &plots, data)) } }
         @for (n, table) in finding.tables.iter().enumerate() {
-            section {
+            section id={ (id) (n) } {
                 h3.table { (table.title) }
                 (numbers(table, &provenances))
-                @if paired { (figures(&format!("{id}{n}"), &plots[n..=n])) }
+                @if let Some(each) = each.filter(|_| finding.matrices.is_empty()) {
+                    (figures(&format!("{id}{n}-"), &plots[n * each..][..each], data))
+                }
             }
         }
-        @if !paired { section { (figures(&format!("{id}0"), &plots)) } }
+        @if each.is_none() && finding.matrices.is_empty() {
+            section { (figures(&format!("{id}0-"), &plots, data)) }
+        }
         @if !provenances.is_empty() {
             h3.table { "Provenance" }
             ol.provenance {
@@ -47,6 +75,19 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot]) -> Markup {
             }
         }
     }
+}
+
+/// The number of plots that follow each table: one where there are as many plots as tables, several
+/// where their titles begin with that of their table; none if plots do not belong to tables.
+fn plots_of_each(plots: &[Plot], tables: &[Table]) -> Option<usize> {
+    let each = plots.len().checked_div(tables.len()).filter(|&each| each > 0)?;
+    let belong = || {
+        plots
+            .chunks(each)
+            .zip(tables)
+            .all(|(plots, table)| plots.iter().all(|plot| plot.title.starts_with(&table.title)))
+    };
+    (each * tables.len() == plots.len() && (each == 1 || belong())).then_some(each)
 }
 
 fn claims(claims: &[Claim], provenances: &[&Provenance]) -> Markup {
@@ -97,16 +138,65 @@ fn numbers(found: &Table, provenances: &[&Provenance]) -> Markup {
         let (heading, rest) = cells.split_first()?;
         Some(row(heading.text(), rest.iter().map(text)))
     });
-    table(&found.title, Some("numbers"), &found.columns, rows)
+    let shown = table(&found.title, Some("numbers"), &found.columns, rows);
+    if found.rows.len() <= MANY_ROWS {
+        return shown;
+    }
+    html! { details.rows { summary { (found.rows.len()) " rows" } (shown) } }
 }
 
-fn figures(id: &str, plots: &[Plot]) -> Markup {
+/// A matrix with a colour for each cell: the best of a row has none, the worst the strongest.
+fn coloured(matrix: &Matrix, id: &str, finding: &Finding) -> Markup {
+    let rows = matrix.rows.iter().enumerate().map(|(r, name)| {
+        // The table about a situation has its name.
+        let place = finding.tables.iter().position(|table| table.title.starts_with(name.as_str()));
+        let heading = match place {
+            Some(n) => html! { a href={ "#" (id) (n) } { (name) } },
+            None => html! { (name) },
+        };
+        let cell = |c: usize| {
+            let value = matrix.values[r].get(c).copied().flatten();
+            let step = matrix.distance(r, c).map_or(0, |part| (part * 8.0).round() as u8);
+            let decimals = usize::from(matrix.decimals);
+            html! {
+                td class={ "h" (step) } {
+                    @match value { Some(value) => (format!("{value:.decimals$}")), None => "-" }
+                }
+            }
+        };
+        html! {
+            tr { th scope="row" { (heading) } @for c in 0..matrix.columns.len() { (cell(c)) } }
+        }
+    });
+    let columns = [""].into_iter().chain(matrix.columns.iter().map(String::as_str));
+    let columns: Vec<&str> = columns.collect();
+    let (best, full) = match matrix.more_is_better {
+        true => ("greatest", "half of it"),
+        false => ("least", "a hundred times as much"),
+    };
+    html! {
+        section.matrix {
+            h3.table { (matrix.title) }
+            (table(&matrix.title, Some("numbers heat"), &columns, rows))
+            p.remark {
+                "The " (best) " value of a row has no colour; the strongest colour is " (full)
+                "."
+            }
+        }
+    }
+}
+
+fn figures(id: &str, plots: &[Plot], data: &mut Vec<Data>) -> Markup {
+    let first = data.len();
+    data.extend(plots.iter().map(|plot| variant("", "values", plot.clone()).data));
     html! {
         div.plots {
             @for (n, plot) in plots.iter().enumerate() {
-                figure {
-                    figcaption { h3 { (plot.title) } }
-                    div class="plot v0" { (pictures(plot, &format!("{id}-{n}"), SIZES)) }
+                figure.whole[plots.len() == 1] {
+                    (figure_title(&plot.title, Markup::default()))
+                    div class="plot v0" data-plot=(first + n) {
+                        (pictures(plot, &format!("{id}{n}"), SIZES))
+                    }
                     p.remark { (plot.description) }
                 }
             }
@@ -114,11 +204,49 @@ fn figures(id: &str, plots: &[Plot]) -> Markup {
     }
 }
 
+/// From this number of tables on, a page has a list of contents.
+const MANY_TABLES: usize = 6;
+/// Tables with more rows are folded.
+const MANY_ROWS: usize = 24;
+
 #[cfg(test)]
 mod tests {
     use crate::finding::{Axis, Quantity, Range, Series};
 
     use super::*;
+
+    #[test]
+    fn a_page_of_many_situations_has_contents_a_matrix_and_folds_long_tables() {
+        let table = |n: usize, rows: usize| {
+            let mut table = Table::new(format!("{n} <situation>: more"), &["queue", "delay"]);
+            (0..rows)
+                .for_each(|row| table.row(vec![format!("q{row}").into(), Cell::number(1.0, 1)]));
+            table
+        };
+        let matrix = Matrix {
+            title: "Delay, ms".to_owned(),
+            columns: vec!["red".to_owned(), "codel".to_owned()],
+            rows: vec!["3 <situation>".to_owned(), "elsewhere".to_owned()],
+            values: vec![vec![Some(80.0), Some(8.0)], vec![None, Some(1.0)]],
+            ..Matrix::default()
+        };
+        let finding = Finding {
+            title: "T".to_owned(),
+            tables: (0..7).map(|n| table(n, if n == 6 { 100 } else { 2 })).collect(),
+            matrices: vec![matrix],
+            ..Finding::default()
+        };
+        let page = finding_to_html(&finding);
+        assert_eq!(page.matches("<li><a href=\"#s").count(), 7);
+        assert!(
+            page.contains("<a href=\"#s3\">3 &lt;situation&gt;</a>"),
+            "a row leads to its table"
+        );
+        assert!(page.contains("id=\"s3\"") && page.contains("<th scope=\"row\">elsewhere</th>"));
+        assert!(page.contains("<td class=\"h4\">80</td><td class=\"h0\">8</td>"), "{page}");
+        assert!(page.contains("<td class=\"h0\">-</td>"));
+        assert_eq!(page.matches("<details class=\"rows\"><summary>100 rows</summary>").count(), 1);
+    }
 
     #[test]
     fn a_page_has_verdicts_tables_and_pictures_and_escapes_words() {
@@ -145,6 +273,7 @@ mod tests {
             )],
             plots: vec![plot],
             notes: vec!["n & m".to_owned()],
+            ..Finding::default()
         };
         let page = finding_to_html(&finding);
         assert!(

@@ -14,7 +14,16 @@ use crate::plot::{Plot, STYLE, Size, is_forbidden};
 /// A page: its content, the result for programs, the values of the plots, and the script that reads
 /// them.
 pub(super) fn page(title: &str, content: &Markup, result: &str, data: &[Data]) -> String {
-    let plots = serde_json::to_string(data).expect("plain data always serialises");
+    page_with(title, content, result, &values(data))
+}
+
+/// The values of plots as JSON text.
+pub(super) fn values(data: &[Data]) -> String {
+    serde_json::to_string(data).expect("plain data always serialises")
+}
+
+/// As [`page`], with the values of the plots as JSON text.
+pub(super) fn page_with(title: &str, content: &Markup, result: &str, plots: &str) -> String {
     let title = title.replace(is_forbidden, "\u{FFFD}");
     let content = PreEscaped(content.0.replace(is_forbidden, "\u{FFFD}"));
     let page = html! {
@@ -31,7 +40,7 @@ pub(super) fn page(title: &str, content: &Markup, result: &str, data: &[Data]) -
             body {
                 (content)
                 (json("weir-result", result))
-                (json("weir-plots", &plots))
+                (json("weir-plots", plots))
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -111,8 +120,7 @@ pub(super) fn figure_in(
     let title = &variants[0].plot.title;
     let figure = html! {
         figure class=(class) {
-            figcaption {
-                h3 { (title) }
+            (figure_title(title, html! {
                 @if variants.len() > 1 {
                     span.switch role="radiogroup" aria-label={ (title) ": show" } {
                         @for (k, variant) in variants.iter().enumerate() {
@@ -123,7 +131,7 @@ pub(super) fn figure_in(
                         }
                     }
                 }
-            }
+            }))
             @for (k, variant) in variants.iter().enumerate() {
                 div class={ "plot v" (k) } data-plot=(data.len() + k) {
                     (pictures(&variant.plot, &format!("{id}-{k}"), sizes))
@@ -136,6 +144,12 @@ pub(super) fn figure_in(
     figure
 }
 
+/// The title of a figure with its switch. The script adds buttons that save the picture and its
+/// values.
+pub(super) fn figure_title(title: &str, switch: Markup) -> Markup {
+    html! { figcaption { h3 { (title) } (switch) } }
+}
+
 /// The pictures of a plot, wide and narrow.
 pub(super) fn pictures(plot: &Plot, id: &str, sizes: [Size; 2]) -> Markup {
     html! {
@@ -146,10 +160,12 @@ pub(super) fn pictures(plot: &Plot, id: &str, sizes: [Size; 2]) -> Markup {
 }
 
 /// Forbids all fetching, whatever a name in the result contains.
+/// Pictures of the page itself, as data, are what the buttons save.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                      base-uri 'none'; form-action 'none'";
+                      img-src data:; base-uri 'none'; form-action 'none'";
 const PAGE_STYLE: &str = include_str!("report.css");
-const SCRIPT: &str = concat!(include_str!("detail.js"), include_str!("report.js"));
+const SCRIPT: &str =
+    concat!(include_str!("detail.js"), include_str!("report.js"), include_str!("save.js"));
 /// Sizes of a plot that is next to another one, wide and narrow.
 pub(super) const SIZES: [Size; 2] = [Size { width: 600, height: 270 }, NARROW];
 /// Size of a plot on a narrow screen.

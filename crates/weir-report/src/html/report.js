@@ -1,4 +1,6 @@
 "use strict";
+// The place of a plot's values: a chapter of a collection counts from its own first one.
+const weirPlot = (holder) => Number(holder.dataset.plot) + Number(holder.closest("[data-first]")?.dataset.first ?? 0);
 // Reads values under the pointer and zooms plots over time. The pictures are complete without it.
 (() => {
   const plots = JSON.parse(document.getElementById("weir-plots").textContent);
@@ -28,7 +30,7 @@
   };
   const read = (curve, x, units) => {
     const rows = curve.points, i = before(rows, x);
-    if (curve.shape === "none" || !rows.length) return null;
+    if (curve.shape === "none" || curve.shape === "dot" || !rows.length) return null;
     if (curve.shape === "bar") return i >= 0 && x < rows[i][1] ? text(rows[i][2], units.y) : units.kind === "time" ? "0" : null;
     if (curve.shape === "step") {
       if (i < 0) return null;
@@ -186,7 +188,7 @@
     for (const view of timed) view.apply(zoom);
   };
   for (const holder of document.querySelectorAll(".plot[data-plot]")) {
-    for (const svg of holder.querySelectorAll("svg")) new View(svg, plots[Number(holder.dataset.plot)]);
+    for (const svg of holder.querySelectorAll("svg")) new View(svg, plots[weirPlot(holder)]);
   }
   addEventListener("resize", () => document.activeElement?.blur?.());
 })();

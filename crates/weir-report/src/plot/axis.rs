@@ -112,13 +112,17 @@ impl Fitted {
             unit_size,
         };
         match axis.scale {
-            Scale::Linear => fitted.linear_ticks(
-                wanted,
-                axis.range.is_none(),
-                if axis.unit == Unit::Count { 1.0 } else { 0.0 },
-            ),
+            Scale::Linear => {
+                // Counts have whole ticks, unless a mean or a ratio would then have only one.
+                let span = fitted.high - fitted.low;
+                let is_whole = axis.unit == Unit::Count && (span == 1.0 || span >= 2.0);
+                fitted.linear_ticks(wanted, axis.range.is_none(), if is_whole { 1.0 } else { 0.0 });
+            }
             Scale::Log => {
                 fitted.log_ticks(wanted, axis.unit);
+                if fitted.ticks.len() < 2 {
+                    fitted.even_ticks(wanted, axis.unit);
+                }
                 fitted.title.clone_from(&axis.label);
             }
         }
@@ -171,6 +175,18 @@ impl Fitted {
                 self.ticks.extend(inside.map(|v| (v, text_of(unit, v))));
             }
             exponent += 1;
+        }
+    }
+
+    /// Replaces the ticks of a logarithmic axis that spans too little for powers of ten by ticks at
+    /// equal distances.
+    fn even_ticks(&mut self, wanted: f64, unit: Unit) {
+        let step = nice_step((self.high - self.low) / wanted);
+        let mut i = (self.low / step - 1e-9).ceil();
+        self.ticks.clear();
+        while i * step <= self.high * (1.0 + 1e-9) && self.ticks.len() < MAX_TICKS {
+            self.ticks.push((i * step, text_of(unit, i * step)));
+            i += 1.0;
         }
     }
 }
@@ -258,6 +274,16 @@ mod tests {
             ["0", "2", "4", "6", "8", "10"]
         );
         assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0", "1"]);
+    }
+
+    #[test]
+    fn an_axis_has_more_than_one_tick() {
+        let count = Axis::linear("mean length", Unit::Count);
+        assert_eq!(texts(&count, 0.0, 1.4, 200.0), ["0.0", "0.5", "1.0", "1.5"]);
+        assert_eq!(texts(&count, 0.0, 0.004, 200.0), ["0.000", "0.002", "0.004"]);
+        assert_eq!(texts(&count, 0.0, 3.0, 200.0), ["0", "1", "2", "3"]);
+        let log = Axis::log("delay", Unit::Nanoseconds);
+        assert_eq!(texts(&log, 6e6, 9e6, 300.0), ["6 ms", "7 ms", "8 ms", "9 ms"]);
     }
 
     #[test]

@@ -110,8 +110,8 @@ impl Plot {
             Px(frame.right - frame.left),
             Px(frame.bottom - frame.top + 2.0)
         );
-        for curve in &self.curves {
-            curve.draw(&mut out, &x, &y, &frame);
+        for (n, curve) in self.curves.iter().enumerate() {
+            curve.draw(&mut out, &x, &y, &frame, self.is_covered(n, &x, &y));
         }
         out.push_str("</g></g>");
         if self.curves.iter().all(|c| c.shape.is_empty()) {
@@ -147,6 +147,26 @@ impl Plot {
             y.low,
             y.high
         );
+    }
+
+    /// Whether a later line covers this one nearly everywhere. It is then drawn wider, so that both
+    /// are seen.
+    fn is_covered(&self, n: usize, x: &Fitted, y: &Fitted) -> bool {
+        let points = |curve: &Curve| match &curve.shape {
+            Shape::Line(points) | Shape::Steps(points) => Some(points.clone()),
+            _ => None,
+        };
+        let Some(own) = points(&self.curves[n]).filter(|own| !own.is_empty()) else {
+            return false;
+        };
+        self.curves[n + 1..].iter().filter_map(points).any(|other| {
+            let near = |a: &[f64; 2], b: &[f64; 2]| {
+                (x.place(a[0]) - x.place(b[0])).abs() < NEAR
+                    && (y.place(a[1]) - y.place(b[1])).abs() < NEAR
+            };
+            let same = own.iter().zip(&other).filter(|(a, b)| near(a, b)).count();
+            own.len() == other.len() && same * 10 >= own.len() * 9
+        })
     }
 
     /// The smallest and the largest x and y of all data.
@@ -205,10 +225,11 @@ impl Curve {
         Self { name: name.to_owned(), colour, shape }
     }
 
-    fn draw(&self, out: &mut String, x: &Fitted, y: &Fitted, frame: &Frame) {
+    fn draw(&self, out: &mut String, x: &Fitted, y: &Fitted, frame: &Frame, is_covered: bool) {
         let c = self.colour;
+        let line = if is_covered { "line under" } else { "line" };
         let (class, path) = match &self.shape {
-            Shape::Line(points) => ("line", joined(points, x, y)),
+            Shape::Line(points) => (line, joined(points, x, y)),
             Shape::Dashes(points) => ("level", joined(points, x, y)),
             Shape::Dots(points) => (
                 "dots",
@@ -217,9 +238,7 @@ impl Curve {
                     .map(|p| format!("M{} {}h0", Px(x.place(p[0])), Px(y.place(p[1]))))
                     .collect(),
             ),
-            Shape::Steps(points) => {
-                ("line", steps(points.iter().map(|p| (p[0], p[1])), x, y, true))
-            }
+            Shape::Steps(points) => (line, steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
             Shape::Band(points) => {
                 let mut path = steps(points.iter().map(|p| (p[0], p[2])), x, y, true);
                 path.push_str(&back_steps(points, x, y));
@@ -467,6 +486,8 @@ fn escape(text: &str) -> String {
 /// The style sheet for pictures. The palette follows Okabe and Ito, with lighter colours on dark
 /// backgrounds.
 pub const STYLE: &str = include_str!("plot.css");
+/// Lines that are nearer than this lie on one another, px.
+const NEAR: f64 = 1.5;
 
 /// The margins of the data area, px.
 const LEFT: f64 = 50.0;
@@ -511,6 +532,17 @@ mod tests {
         ])
         .svg(Size { width: 360, height: 200 }, "p1");
         insta::assert_snapshot!(picture.replace("><", ">\n<"));
+    }
+
+    #[test]
+    fn a_line_that_another_one_covers_is_drawn_wider() {
+        let line = |name: &str, colour, y| {
+            Curve::new(name, colour, Shape::Line(vec![[0.0, 1e6], [1.0, 2e6], [2.0, y]]))
+        };
+        let picture = |last| plot(vec![line("a", 0, 4e6), line("b", 1, last)]);
+        let svg = |last| picture(last).svg(Size { width: 360, height: 200 }, "p");
+        assert!(svg(4.001e6).contains("class=\"line under c0\""));
+        assert!(!svg(1e6).contains("under"));
     }
 
     #[test]

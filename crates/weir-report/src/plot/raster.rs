@@ -30,8 +30,9 @@ impl Plot {
             canvas.text(left + 24.0, top + 4.0, Anchor::Start, INK, &curve.name);
         }
         canvas.clip = Some(&frame);
-        for curve in &self.curves {
-            canvas.curve(curve, &x, &y);
+        for (n, curve) in self.curves.iter().enumerate() {
+            let width = if self.is_covered(n, &x, &y) { UNDER } else { LINE };
+            canvas.curve(curve, &x, &y, width);
         }
         canvas.encode()
     }
@@ -201,21 +202,21 @@ impl Canvas<'_> {
         self.stroke(at, at, 5.0, colour);
     }
 
-    fn curve(&mut self, curve: &Curve, x: &Fitted, y: &Fitted) {
+    fn curve(&mut self, curve: &Curve, x: &Fitted, y: &Fitted, width: f64) {
         let colour = palette(curve.colour);
         let place = |p: &[f64; 2]| [x.place(p[0]), y.place(p[1])];
         match &curve.shape {
             Shape::Line(points) => points
                 .windows(2)
-                .for_each(|p| self.stroke(place(&p[0]), place(&p[1]), LINE, colour)),
+                .for_each(|p| self.stroke(place(&p[0]), place(&p[1]), width, colour)),
             Shape::Dashes(points) => points
                 .windows(2)
                 .for_each(|p| self.dashes(place(&p[0]), place(&p[1]), LINE, colour)),
             Shape::Dots(points) => points.iter().for_each(|p| self.dot(place(p), colour)),
             Shape::Steps(points) => points.windows(2).for_each(|p| {
                 let ([x0, y0], [x1, y1]) = (place(&p[0]), place(&p[1]));
-                self.stroke([x0, y0], [x1, y0], LINE, colour);
-                self.stroke([x1, y0], [x1, y1], LINE, colour);
+                self.stroke([x0, y0], [x1, y0], width, colour);
+                self.stroke([x1, y0], [x1, y1], width, colour);
             }),
             Shape::Band(points) => points.windows(2).for_each(|p| {
                 let sides = [x.place(p[0][0]), x.place(p[1][0])];
@@ -258,6 +259,8 @@ const MUTED: Colour = [0x5c, 0x66, 0x73];
 const RULE: Colour = [0xe3, 0xe7, 0xec];
 /// The width of a curve and the opacity of a band, as in the style sheet.
 const LINE: f64 = 1.6;
+/// The width of a curve that another one covers.
+const UNDER: f64 = 5.0;
 const BAND: f64 = 0.3;
 /// The pixels of the PNG per pixel of the SVG, and the glyph size that matches.
 const SCALE: usize = 2;

@@ -12,6 +12,7 @@ mod json;
 mod metrics;
 mod nodes;
 pub(crate) mod parquet;
+mod sweep;
 pub mod tables;
 mod trace;
 
@@ -23,6 +24,7 @@ pub use directory::{Contents, DirectoryError, write};
 pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};
 pub use nodes::NodeOutcome;
 pub use parquet::{Column, Table, TableError, TableWriter};
+pub use sweep::{Settings, point_names, sweep_finding};
 pub use trace::{TraceCapture, TraceTable, trace_rows};
 
 pub use crate::html::sim::to_html;
