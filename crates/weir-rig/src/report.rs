@@ -7,6 +7,7 @@ use serde::Serialize;
 use weir_measure::document::{Document, Kind};
 
 use crate::flows::FlowSet;
+use crate::service::Class;
 
 /// All results.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -78,6 +79,20 @@ pub struct WfiRow {
     pub bound_packets: Option<f64>,
     /// `verified` or `unverified`; null without a bound.
     pub bound_status: Option<String>,
+}
+
+impl WfiRow {
+    /// The row of a class.
+    pub fn of(class: &Class) -> Self {
+        Self {
+            weight: class.group.weight,
+            lmax: class.group.lmax,
+            bwfi_packets: class.bwfi_packets(),
+            deviation_packets: class.deviation_packets(),
+            bound_packets: class.bound_packets(),
+            bound_status: class.bound_packets().map(|_| class.bound.status.to_string()),
+        }
+    }
 }
 
 impl Run {

@@ -116,8 +116,7 @@ impl Config {
 
     /// Number of packets over which service is measured: enough for many turns of every flow.
     pub(crate) fn service_packets(&self, set: &FlowSet) -> u64 {
-        let enough = (u64::from(set.len()) * TURNS).max(SERVICE_PACKETS);
-        self.service_packets.unwrap_or(enough)
+        self.service_packets.unwrap_or_else(|| weir_rig::service::enough_packets(set))
     }
 
     pub(crate) fn measures_service(&self) -> bool {
@@ -276,10 +275,6 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
-/// Minimum number of packets over which service is measured.
-const SERVICE_PACKETS: u64 = 100_000;
-/// Minimum number of packets of an average flow over which service is measured.
-const TURNS: u64 = 20;
 pub(super) const PAIRS: u64 = 2_000_000;
 pub(super) const QUICK_PAIRS: u64 = 200_000;
 pub(super) const RUNS: u32 = 5;

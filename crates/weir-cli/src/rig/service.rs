@@ -3,7 +3,7 @@
 use weir_rig::Order;
 use weir_rig::flows::FlowSet;
 use weir_rig::report::WfiRow;
-use weir_rig::service::{Class, Service, Workload, measure};
+use weir_rig::service::{Service, Workload, measure};
 
 use super::args::Load;
 use super::config::Config;
@@ -27,13 +27,5 @@ pub(crate) fn service(
 
 /// The results as rows of the JSON document.
 pub(crate) fn rows(service: &Service) -> Vec<WfiRow> {
-    let row = |class: &Class| WfiRow {
-        weight: class.group.weight,
-        lmax: class.group.lmax,
-        bwfi_packets: class.bwfi_packets(),
-        deviation_packets: class.deviation_packets(),
-        bound_packets: class.bound_packets(),
-        bound_status: class.bound_packets().map(|_| class.bound.status.to_string()),
-    };
-    service.classes.iter().map(row).collect()
+    service.classes.iter().map(WfiRow::of).collect()
 }

@@ -15,6 +15,7 @@
 //! end of that period. This is exact, because the state of the queue does not change between
 //! packets.
 
+mod added;
 mod afcd;
 mod ared;
 mod avq;
@@ -40,6 +41,7 @@ mod row;
 mod sfb;
 mod vq_red;
 
+pub use added::{AddedAqm, External, ExternalFactory};
 pub use row::{Row, Traits};
 
 use alloc::vec::Vec;
@@ -154,6 +156,7 @@ macro_rules! types {
             pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
                 match self.kind() {
                     $(Kind::$kind => visitor.visit($type::new(self, setup)),)+
+                    Kind::Added(_) => visitor.visit(AddedAqm::new(self, setup)),
                 }
             }
 
@@ -161,6 +164,7 @@ macro_rules! types {
             pub fn make_with<M: Maker>(&self, maker: M) -> M::Output {
                 match self.kind() {
                     $(Kind::$kind => maker.with(|setup| $type::new(self, setup)),)+
+                    Kind::Added(_) => maker.with(|setup| AddedAqm::new(self, setup)),
                 }
             }
         }
@@ -169,12 +173,14 @@ macro_rules! types {
         #[derive(Debug)]
         pub(crate) enum AnyAqm {
             $($kind($type),)+
+            Added(AddedAqm),
         }
 
         impl AnyAqm {
             pub(crate) fn new(policy: &Policy, setup: &Setup) -> Self {
                 match policy.kind() {
                     $(Kind::$kind => Self::$kind($type::new(policy, setup)),)+
+                    Kind::Added(_) => Self::Added(AddedAqm::new(policy, setup)),
                 }
             }
         }
@@ -183,18 +189,21 @@ macro_rules! types {
             fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
                 match self {
                     $(Self::$kind(a) => a.arrive(now, packet, queue),)+
+                    Self::Added(a) => a.arrive(now, packet, queue),
                 }
             }
 
             fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
                 match self {
                     $(Self::$kind(a) => a.leave(now, packet, queue),)+
+                    Self::Added(a) => a.leave(now, packet, queue),
                 }
             }
 
             fn variables(&self) -> Vec<(&'static str, u64)> {
                 match self {
                     $(Self::$kind(a) => a.variables(),)+
+                    Self::Added(a) => a.variables(),
                 }
             }
         }
@@ -202,7 +211,7 @@ macro_rules! types {
 }
 
 crate::table! {
-    noun "AQM", traits Traits, with types;
+    noun "AQM", traits Traits, added dyn ExternalFactory, with types;
     /// Packets that find the queue full are dropped.
     DropTail: droptail::DropTail,
     /// A packet that finds the queue full displaces the oldest packet.

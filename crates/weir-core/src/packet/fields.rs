@@ -6,6 +6,20 @@ use crate::units::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub(crate) u32);
 
+impl PacketId {
+    /// The packet's index in its pool. The packets inside an engine have small, different indices.
+    #[inline]
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+
+    /// The packet with an index from [`Self::index`].
+    #[inline]
+    pub const fn from_index(index: u32) -> Self {
+        Self(index)
+    }
+}
+
 /// ECN field of a packet's IP header (RFC 3168).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]

@@ -47,14 +47,14 @@ impl PacketList {
 
     /// Appends a packet.
     #[inline]
-    pub fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId) {
+    pub fn push_back<P: Store + ?Sized>(&mut self, store: &mut P, id: PacketId) {
         let len = store.len(id);
         self.push_back_of(store, id, len);
     }
 
     /// Appends a packet with a known length.
     #[inline]
-    pub fn push_back_of<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+    pub fn push_back_of<P: Store + ?Sized>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.is_empty() {
             self.front_len = len;
         }
@@ -168,7 +168,7 @@ impl Chain {
 
     /// Appends a packet; its predecessor stores `len` as the successor's length.
     #[inline]
-    pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+    pub(crate) fn push_back<P: Store + ?Sized>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.head == NONE {
             (self.head, self.tail) = (id.0, id.0);
         } else {
@@ -178,7 +178,7 @@ impl Chain {
 
     /// Appends a packet to a chain that is not empty.
     #[inline]
-    fn push_behind<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+    fn push_behind<P: Store + ?Sized>(&mut self, store: &mut P, id: PacketId, len: u32) {
         store.set_next(PacketId(self.tail), id.0, len);
         self.tail = id.0;
     }

@@ -19,6 +19,7 @@ macro_rules! any {
         pub(crate) enum AnyScheduler {
             Fifo(Fifo),
             $($kind(alloc::boxed::Box<$type>),)+
+            Added(alloc::boxed::Box<AddedScheduler>),
             Behind(alloc::boxed::Box<any::Behind>),
             Tree(alloc::boxed::Box<tree::Tree>),
         }
@@ -28,6 +29,9 @@ macro_rules! any {
                 match implementation(discipline) {
                     Kind::Fifo => Self::Fifo(Fifo::default()),
                     $(Kind::$kind => Self::$kind(alloc::boxed::Box::new($type::new(discipline))),)+
+                    Kind::Added(_) => {
+                        Self::Added(alloc::boxed::Box::new(AddedScheduler::new(discipline)))
+                    }
                 }
             }
         }
@@ -37,6 +41,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.add_flow(now, spec),
                     $(Self::$kind(s) => s.add_flow(now, spec),)+
+                    Self::Added(s) => s.add_flow(now, spec),
                     Self::Behind(s) => s.add_flow(now, spec),
                     Self::Tree(s) => s.add_flow(now, spec),
                 }
@@ -52,6 +57,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.change_flow(now, store, slot, spec),
                     $(Self::$kind(s) => s.change_flow(now, store, slot, spec),)+
+                    Self::Added(s) => s.change_flow(now, store, slot, spec),
                     Self::Behind(s) => s.change_flow(now, store, slot, spec),
                     Self::Tree(s) => s.change_flow(now, store, slot, spec),
                 }
@@ -67,6 +73,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.remove_flow(now, store, slot, flow),
                     $(Self::$kind(s) => s.remove_flow(now, store, slot, flow),)+
+                    Self::Added(s) => s.remove_flow(now, store, slot, flow),
                     Self::Behind(s) => s.remove_flow(now, store, slot, flow),
                     Self::Tree(s) => s.remove_flow(now, store, slot, flow),
                 }
@@ -104,6 +111,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.enqueue_batch(now, store, packets, refused),
                     $(Self::$kind(s) => s.enqueue_batch(now, store, packets, refused),)+
+                    Self::Added(s) => s.enqueue_batch(now, store, packets, refused),
                     Self::Behind(s) => s.enqueue_batch(now, store, packets, refused),
                     Self::Tree(s) => s.enqueue_batch(now, store, packets, refused),
                 }
@@ -137,6 +145,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.accepts_all(),
                     $(Self::$kind(s) => s.accepts_all(),)+
+                    Self::Added(s) => s.accepts_all(),
                     Self::Tree(s) => s.accepts_all(),
                     Self::Behind(s) => s.accepts_all(),
                 }
@@ -146,6 +155,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.has_room(now, slot, len, label),
                     $(Self::$kind(s) => s.has_room(now, slot, len, label),)+
+                    Self::Added(s) => s.has_room(now, slot, len, label),
                     Self::Tree(s) => s.has_room(now, slot, len, label),
                     Self::Behind(s) => s.has_room(now, slot, len, label),
                 }
@@ -163,6 +173,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.backlog(),
                     $(Self::$kind(s) => s.backlog(),)+
+                    Self::Added(s) => s.backlog(),
                     Self::Behind(s) => s.backlog(),
                     Self::Tree(s) => s.backlog(),
                 }
@@ -172,6 +183,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.variables(),
                     $(Self::$kind(s) => s.variables(),)+
+                    Self::Added(s) => s.variables(),
                     Self::Behind(s) => s.variables(),
                     Self::Tree(s) => s.variables(),
                 }
@@ -192,6 +204,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.enqueue(now, store, slot, packet),
                     $(Self::$kind(s) => s.enqueue(now, store, slot, packet),)+
+                    Self::Added(s) => s.enqueue(now, store, slot, packet),
                     Self::Behind(s) => s.enqueue(now, store, slot, packet),
                     Self::Tree(s) => s.enqueue(now, store, slot, packet),
                 }
@@ -203,6 +216,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.dequeue(now, store),
                     $(Self::$kind(s) => s.dequeue(now, store),)+
+                    Self::Added(s) => s.dequeue(now, store),
                     Self::Behind(s) => s.dequeue(now, store),
                     Self::Tree(s) => s.dequeue(now, store),
                 }
@@ -216,6 +230,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(_) => None,
                     $(Self::$kind(s) => s.pop_refused(store),)+
+                    Self::Added(s) => s.pop_refused(store),
                     Self::Behind(s) => s.pop_refused(store),
                     Self::Tree(s) => s.pop_refused(store),
                 }
@@ -226,6 +241,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(_) => None,
                     $(Self::$kind(s) => s.next_event(),)+
+                    Self::Added(s) => s.next_event(),
                     Self::Behind(s) => s.next_event(),
                     Self::Tree(s) => s.next_event(),
                 }
@@ -236,6 +252,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.may_bypass(),
                     $(Self::$kind(s) => s.may_bypass(),)+
+                    Self::Added(s) => s.may_bypass(),
                     Self::Behind(s) => s.may_bypass(),
                     Self::Tree(s) => s.may_bypass(),
                 }
@@ -246,6 +263,7 @@ macro_rules! any {
                 match self {
                     Self::Fifo(s) => s.len(),
                     $(Self::$kind(s) => s.len(),)+
+                    Self::Added(s) => s.len(),
                     Self::Behind(s) => s.len(),
                     Self::Tree(s) => s.len(),
                 }

@@ -12,8 +12,11 @@ impl Discipline {
     /// every packet that its queue's limit admits, or refuses packets for the lengths of its queues
     /// alone.
     pub fn knows_room(&self) -> bool {
-        matches!(self.kind(), Kind::Pifo | Kind::SpPifo | Kind::StrictSlices)
-            || AnyScheduler::new(self).accepts_all()
+        match self.kind() {
+            Kind::Pifo | Kind::SpPifo | Kind::StrictSlices => true,
+            Kind::Added(_) => false,
+            _ => AnyScheduler::new(self).accepts_all(),
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 
 use alloc::vec::Vec;
 
+mod added;
 mod aggregate;
 mod aifo;
 mod batch;
@@ -71,6 +72,7 @@ mod wheel_slots;
 pub mod wifi;
 
 pub use crate::settings::{Domain, Parameter, SettingError};
+pub use added::{AddedScheduler, External, ExternalFactory};
 pub use dcf_settings::{Access, Edca, Misfit, Preamble, Settings as DcfSettings};
 pub use discipline::Discipline;
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
@@ -261,6 +263,7 @@ macro_rules! types {
             pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
                 match implementation(self) {
                     $(Kind::$kind => visitor.visit($type::new(self)),)+
+                    Kind::Added(_) => visitor.visit(AddedScheduler::new(self)),
                 }
             }
         }
@@ -272,7 +275,7 @@ macro_rules! types {
 mod any;
 
 crate::table! {
-    noun "scheduler", traits Traits, with types;
+    noun "scheduler", traits Traits, added dyn ExternalFactory, with types;
     /// First in, first out.
     Fifo: fifo::Fifo,
     /// Deficit round robin.

@@ -6,11 +6,13 @@
 //! typed values that the algorithm reads, and the parameters in the algorithm's row of the table.
 //! The command language, the help and the documentation are generated from these parameters.
 
+mod added;
 mod chosen;
 mod domain;
 mod table;
 mod typed;
 
+pub use added::{Added, Factory, NameError, Registry};
 pub use chosen::{Chosen, MOST, SettingError};
 pub use domain::{Domain, Parameter, SWITCH, UNIT};
 pub use table::{Entry, Row};

@@ -41,6 +41,11 @@ pub trait Entry: Copy + Eq + 'static {
     /// The entry's row.
     fn row(self) -> &'static Row<Self::Traits>;
 
+    /// The entry that was added to the table with this name.
+    fn added(_name: &str) -> Option<Self> {
+        None
+    }
+
     /// The entry with this name or alias, in upper or lower case.
     fn named(name: &str) -> Option<Self> {
         let is_it = |row: &Row<Self::Traits>| {
@@ -48,7 +53,8 @@ pub trait Entry: Copy + Eq + 'static {
                 .chain(row.aliases)
                 .any(|known| known.eq_ignore_ascii_case(name))
         };
-        Self::all().iter().copied().find(|entry| is_it(entry.row()))
+        let mut all = Self::all().iter().copied();
+        all.find(|entry| is_it(entry.row())).or_else(|| Self::added(name))
     }
 }
 
@@ -56,23 +62,31 @@ pub trait Entry: Copy + Eq + 'static {
 /// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, which
 /// is the [`Row`] of this table, must be in scope.
 ///
+/// `added` is the trait of the factories of algorithms that a program adds while it runs. They are
+/// in the registry `ADDED`, and their kind is `Kind::Added`.
+///
 /// `with` names a macro that generates the rest of the table, such as the dispatch to the types. It
 /// receives the lines as `Kind: Type`.
 #[macro_export]
 macro_rules! table {
     (
-        noun $noun:literal, traits $traits:ty, with $rest:ident;
+        noun $noun:literal, traits $traits:ty, added $added:ty, with $rest:ident;
         $($(#[$doc:meta])* $kind:ident: $module:ident::$type:ident),+ $(,)?
     ) => {
         $(pub use $module::$type;)+
 
-        /// An algorithm, identified by its index in [`TABLE`].
+        /// An algorithm.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind {
             $($(#[$doc])* $kind,)+
+            /// An algorithm that the program has added.
+            Added($crate::settings::Added<$added>),
         }
 
-        /// All algorithms, in the order of [`Kind`].
+        /// The algorithms that the program has added.
+        pub static ADDED: $crate::settings::Registry<$added> = $crate::settings::Registry::new();
+
+        /// All algorithms, in the order of [`Kind`], without the added ones.
         pub const TABLE: &[$crate::settings::Row<$traits>] = &[$($module::ROW),+];
 
         impl Kind {
@@ -81,7 +95,11 @@ macro_rules! table {
 
             /// The algorithm's row.
             pub fn row(self) -> &'static $crate::settings::Row<$traits> {
-                &TABLE[self as usize]
+                enum Index { $($kind),+ }
+                match self {
+                    $(Self::$kind => &TABLE[Index::$kind as usize],)+
+                    Self::Added(added) => added.0.row(),
+                }
             }
 
             /// The algorithm with this name or alias, in upper or lower case.
@@ -101,6 +119,10 @@ macro_rules! table {
 
             fn row(self) -> &'static $crate::settings::Row<$traits> {
                 Self::row(self)
+            }
+
+            fn added(name: &str) -> Option<Self> {
+                ADDED.find(name).map(Self::Added)
             }
         }
 

@@ -1,5 +1,6 @@
 //! The integration tests of weir-core: one binary, so that the crate is linked once.
 
+mod added;
 mod aqm;
 mod aqm_cake;
 mod aqm_codel;

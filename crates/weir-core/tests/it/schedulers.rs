@@ -87,7 +87,7 @@ proptest! {
     /// Conservation, order within a flow, work conservation and determinism, for any operations.
     #[test]
     fn every_scheduler_returns_all_packets_in_order(operations in operations()) {
-        for kind in Kind::ALL {
+        for kind in Kind::ALL.into_iter().chain([crate::added::kinds().0]) {
             prop_assert_eq!(play(kind, &operations), play(kind, &operations));
         }
     }

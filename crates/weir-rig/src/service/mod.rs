@@ -118,6 +118,11 @@ impl Class {
     }
 }
 
+/// Number of packets over which service is measured: enough for many turns of every flow.
+pub fn enough_packets(flows: &FlowSet) -> u64 {
+    (u64::from(flows.len()) * TURNS).max(LEAST_PACKETS)
+}
+
 /// Runs a scheduler of this discipline on the workload and measures the service of each group.
 /// Equal arguments give equal results on every machine.
 pub fn measure(
@@ -260,3 +265,8 @@ impl<W: link::Watch> Visitor for Drive<'_, '_, W> {
         link::drive(scheduler, self.flows, self.source, self.watch)
     }
 }
+
+/// Minimum number of packets over which service is measured.
+const LEAST_PACKETS: u64 = 100_000;
+/// Minimum number of packets of an average flow over which service is measured.
+const TURNS: u64 = 20;

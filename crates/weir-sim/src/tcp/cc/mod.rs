@@ -17,6 +17,7 @@
 //! control itself spreads the reduction. [`Sample::reducing`] is set for acknowledgements during
 //! that time, and the window should then not grow.
 
+mod added;
 mod additive;
 mod alpha;
 mod bbr;
@@ -32,6 +33,7 @@ mod newreno;
 mod prague;
 mod row;
 
+pub use added::{AddedControl, External, ExternalFactory};
 pub use row::{Feedback, Row, Traits};
 
 use weir_core::Nanos;
@@ -189,6 +191,7 @@ macro_rules! types {
         #[expect(missing_docs, reason = "the kinds say it")]
         pub enum AnyControl {
             $($kind($type),)+
+            Added(AddedControl),
         }
 
         impl AnyControl {
@@ -196,6 +199,7 @@ macro_rules! types {
             pub fn new(choice: &Choice, setup: &Setup) -> Self {
                 match choice.kind() {
                     $(Kind::$kind => Self::$kind($type::new(choice, setup)),)+
+                    Kind::Added(_) => Self::Added(AddedControl::new(choice, setup)),
                 }
             }
         }
@@ -203,57 +207,90 @@ macro_rules! types {
         impl Control for AnyControl {
             #[inline]
             fn acked(&mut self, path: &Path, sample: &Sample) {
-                match self { $(Self::$kind(c) => c.acked(path, sample),)+ }
+                match self {
+                    $(Self::$kind(c) => c.acked(path, sample),)+
+                    Self::Added(c) => c.acked(path, sample),
+                }
             }
 
             fn reduce(&mut self, path: &Path, signal: Signal) {
-                match self { $(Self::$kind(c) => c.reduce(path, signal),)+ }
+                match self {
+                    $(Self::$kind(c) => c.reduce(path, signal),)+
+                    Self::Added(c) => c.reduce(path, signal),
+                }
             }
 
             fn recovered(&mut self, path: &Path) {
-                match self { $(Self::$kind(c) => c.recovered(path),)+ }
+                match self {
+                    $(Self::$kind(c) => c.recovered(path),)+
+                    Self::Added(c) => c.recovered(path),
+                }
             }
 
             fn timeout(&mut self, path: &Path, first: bool) {
-                match self { $(Self::$kind(c) => c.timeout(path, first),)+ }
+                match self {
+                    $(Self::$kind(c) => c.timeout(path, first),)+
+                    Self::Added(c) => c.timeout(path, first),
+                }
             }
 
             fn undo(&mut self, path: &Path) {
-                match self { $(Self::$kind(c) => c.undo(path),)+ }
+                match self {
+                    $(Self::$kind(c) => c.undo(path),)+
+                    Self::Added(c) => c.undo(path),
+                }
             }
 
             fn resume(&mut self, path: &Path, idle: Nanos, timeout: Nanos) {
-                match self { $(Self::$kind(c) => c.resume(path, idle, timeout),)+ }
+                match self {
+                    $(Self::$kind(c) => c.resume(path, idle, timeout),)+
+                    Self::Added(c) => c.resume(path, idle, timeout),
+                }
             }
 
             #[inline]
             fn window(&self) -> u64 {
-                match self { $(Self::$kind(c) => c.window(),)+ }
+                match self {
+                    $(Self::$kind(c) => c.window(),)+
+                    Self::Added(c) => c.window(),
+                }
             }
 
             #[inline]
             fn threshold(&self) -> u64 {
-                match self { $(Self::$kind(c) => c.threshold(),)+ }
+                match self {
+                    $(Self::$kind(c) => c.threshold(),)+
+                    Self::Added(c) => c.threshold(),
+                }
             }
 
             #[inline]
             fn pacing_rate(&self) -> Option<u64> {
-                match self { $(Self::$kind(c) => c.pacing_rate(),)+ }
+                match self {
+                    $(Self::$kind(c) => c.pacing_rate(),)+
+                    Self::Added(c) => c.pacing_rate(),
+                }
             }
 
             fn owns_window(&self, signal: Signal) -> bool {
-                match self { $(Self::$kind(c) => c.owns_window(signal),)+ }
+                match self {
+                    $(Self::$kind(c) => c.owns_window(signal),)+
+                    Self::Added(c) => c.owns_window(signal),
+                }
             }
 
             fn metrics(&self) -> Vec<(&'static str, u64)> {
-                match self { $(Self::$kind(c) => c.metrics(),)+ }
+                match self {
+                    $(Self::$kind(c) => c.metrics(),)+
+                    Self::Added(c) => c.metrics(),
+                }
             }
         }
     };
 }
 
 weir_core::table! {
-    noun "congestion control", traits Traits, with types;
+    noun "congestion control", traits Traits, added dyn ExternalFactory, with types;
     /// Additive increase; halves the window after a loss.
     NewReno: newreno::NewReno,
     /// The window is a cubic function of the time since the last congestion.
