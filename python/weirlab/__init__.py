@@ -10,7 +10,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._algorithms import (
+    Algorithm,
+    Aqm,
+    CongestionControl,
+    Operation,
+    Scheduler,
+    Verdict,
+    check,
+    name_of,
+    replay,
+)
 from ._errors import (
+    AlgorithmError,
+    AlgorithmTypeError,
+    CheckError,
     CommandError,
     Diagnostic,
     ScenarioError,
@@ -19,7 +33,7 @@ from ._errors import (
     VersionError,
     WeirError,
 )
-from ._native import __version__
+from ._native import Ack, Flow, Packet, Queue, __version__
 from ._results import Progress, Results, Table, simulate
 from ._scenario import Checked, Scenario, ScenarioLike, Time, Value, check_scenario, schema
 
@@ -76,6 +90,11 @@ _LATER = {
 _MODULE = {name: module for module, names in _LATER.items() for name in names.split()}
 
 __all__ = [
+    "Ack",
+    "Algorithm",
+    "AlgorithmError",
+    "AlgorithmTypeError",
+    "Aqm",
     "AsyncEnd",
     "AsyncLab",
     "AsyncPair",
@@ -83,20 +102,26 @@ __all__ = [
     "Campaign",
     "Capture",
     "CaseResult",
+    "CheckError",
     "Checked",
     "Claim",
     "CommandError",
     "Compared",
+    "CongestionControl",
     "Diagnostic",
     "End",
     "Estimated",
     "Expectation",
     "Figure",
+    "Flow",
     "Lab",
     "LinkStats",
+    "Operation",
+    "Packet",
     "Pair",
     "Progress",
     "Range",
+    "Queue",
     "Reproduction",
     "Results",
     "Rig",
@@ -105,6 +130,7 @@ __all__ = [
     "ScenarioLike",
     "ScenarioWarning",
     "Sensitivity",
+    "Scheduler",
     "Session",
     "Stats",
     "SweepError",
@@ -117,18 +143,22 @@ __all__ = [
     "Value",
     "Verified",
     "VersionError",
+    "Verdict",
     "Wait",
     "Watch",
     "WeirError",
     "__version__",
     "attach",
     "case",
+    "check",
     "check_scenario",
     "find_weir",
     "latin_hypercube",
     "live",
+    "name_of",
     "pair",
     "plot",
+    "replay",
     "reproduce",
     "rig",
     "run",

@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 from . import _native
+from ._algorithms import Algorithm, is_algorithm, name_of
 from ._errors import CommandError
 from ._scenario import whole
 
@@ -23,6 +24,11 @@ Verdict: TypeAlias = Literal["holds", "differs", "cannot_be_judged"]
 
 USAGE = 2
 """The exit code for refused arguments."""
+
+# The defaults of the rig.
+_FLOWS = "1k:w1"
+_RUNS = 3
+_PAIRS = 200_000
 
 
 def find_weir() -> str:
@@ -64,7 +70,7 @@ class Rig:
 
 
 def rig(
-    algorithms: str | Iterable[str] = "all",
+    algorithms: str | Algorithm | Iterable[str | Algorithm] = "all",
     *,
     flows: str | Iterable[str] = (),
     metric: Metric | Iterable[Metric] = "time",
@@ -78,8 +84,9 @@ def rig(
     """Measures schedulers in isolation: cost of a packet, service of each flow.
 
     Args:
-        algorithms: Names with settings, such as ``"qfq+:m=1"``. ``"none"`` measures the rig
-            itself, ``"all"`` every scheduler.
+        algorithms: Names with settings, such as ``"qfq+:m=1"``; ``"none"`` is the rig alone,
+            ``"all"`` every scheduler. A subclass of :class:`Scheduler` is measured in this process,
+            by default with the numbers of packets and runs of `quick`.
         flows: Sets of flows, such as ``"500:w1,250:w2"``; by default ``"1k:w1"``.
         metric: ``time`` (processor time in ns), ``instr`` (needs valgrind), ``memory`` (bytes),
             ``wfi`` (worst-case fairness index), ``delay``.
@@ -99,17 +106,74 @@ def rig(
     >>> [run["alg"] for run in found.runs]
     ['fifo', 'scfq']
     """
-    words = ["rig", "--quiet", "--json", "-", f"--alg={_joined(algorithms, 'algorithms')}"]
+    listed = [algorithms] if isinstance(algorithms, str) else algorithms
+    every = cast(
+        "list[str | Algorithm]",
+        [listed] if is_algorithm(listed) else list(cast("Iterable[str | Algorithm]", listed)),
+    )
+    here: dict[int, list[dict[str, Any]]] = {}
+    named = [cast(str, each) for each in every if not is_algorithm(each)]
+    for number, each in enumerate(every):
+        if is_algorithm(each):
+            name = name_of(cast(Algorithm, each))
+            here[number] = _rig_here(name, flows, metric, order, batch, seed, runs, pairs)
+    if not named and here:
+        return Rig(tuple(_by_set([here[number] for number in range(len(every))])))
+    words = ["rig", "--quiet", "--json", "-", f"--alg={_joined(named, 'algorithms')}"]
     words += [f"--flows={each}" for each in _listed(flows, "flows")]
     words += [f"--metric={_joined(metric, 'metric')}", f"--gen={order}"]
     words += [f"--batch={whole(batch, 'batch')}", f"--seed={whole(seed, 'seed')}"]
-    for name, number in (("runs", runs), ("pairs", pairs)):
-        if number is not None:
-            words.append(f"--{name}={whole(number, name)}")
+    for option, count in (("runs", runs), ("pairs", pairs)):
+        if count is not None:
+            words.append(f"--{option}={whole(count, option)}")
     if quick:
         words.append("--quick")
     document = json.loads(run_weir(words))
-    return Rig(tuple(document["runs"]))
+    found: list[dict[str, Any]] = document["runs"]
+    if not here:
+        return Rig(tuple(found))
+    if len({str(row["alg"]) for row in found}) != len(named):
+        raise ValueError("algorithms: beside one in Python, name each other one once")
+    for at, number in enumerate(number for number in range(len(every)) if number not in here):
+        here[number] = found[at :: len(named)]
+    return Rig(tuple(_by_set([here[number] for number in range(len(every))])))
+
+
+def _by_set(rows: Sequence[Sequence[dict[str, Any]]]) -> Iterable[dict[str, Any]]:
+    """The rows of several schedulers: for each set of flows, those of all schedulers."""
+    return (row for of_set in zip(*rows, strict=True) for row in of_set)
+
+
+def _rig_here(
+    name: str,
+    flows: str | Iterable[str],
+    metric: Metric | Iterable[Metric],
+    order: str,
+    batch: int,
+    seed: int,
+    runs: int | None,
+    pairs: int | None,
+) -> list[dict[str, Any]]:
+    """Measures a scheduler in Python, in this process."""
+    metrics = _listed(metric, "metric")
+    for each in metrics:
+        if each not in ("time", "wfi", "delay"):
+            raise ValueError(f"metric: `{each}` of a scheduler in Python cannot be measured")
+    request: _native.RigRequest = {
+        "algorithm": name,
+        "flows": _listed(flows, "flows") or [_FLOWS],
+        "order": order,
+        "batch": whole(batch, "batch"),
+        "seed": whole(seed, "seed"),
+        "runs": _RUNS if runs is None else whole(runs, "runs"),
+        "pairs": _PAIRS if pairs is None else whole(pairs, "pairs"),
+        "service_packets": None if pairs is None else whole(pairs, "pairs"),
+        "times": "time" in metrics,
+        "services": bool({"wfi", "delay"} & {*metrics}),
+    }
+    document: dict[str, Any] = json.loads(_native.rig(request))
+    found: list[dict[str, Any]] = document["runs"]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

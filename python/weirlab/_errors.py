@@ -154,6 +154,66 @@ class VersionError(WeirError):
     """
 
 
+class AlgorithmError(WeirError, ValueError):
+    """An algorithm in Python breaks its contract: a packet that it does not hold, a negative time,
+    a number that is not finite. Raised where the simulation was started.
+
+    >>> import weirlab as wl
+    >>> class Silent(wl.Scheduler):
+    ...     def enqueue(self, packet: wl.Packet, now_ns: int) -> None: ...
+    ...     def dequeue(self, now_ns: int) -> None: ...
+    >>> net = wl.Scenario(duration=1).host("a", "b").traffic("cbr", "a", "b", rate="2M")
+    >>> try:
+    ...     wl.simulate(net.link("a", "b", "1M/5ms", scheduler=Silent))
+    ... except wl.AlgorithmError as error:
+    ...     print(error)
+    Silent.dequeue returned None while 1 packets wait; ...
+    """
+
+
+class AlgorithmTypeError(AlgorithmError, TypeError):
+    """An algorithm in Python returns something of a wrong type.
+
+    >>> import weirlab as wl
+    >>> issubclass(wl.AlgorithmTypeError, TypeError)
+    True
+    """
+
+
+class CheckError(WeirError, AssertionError):
+    """An algorithm in Python breaks a promise, found by :func:`check`.
+
+    If the algorithm raised an exception, that is the ``__cause__``.
+
+    >>> import weirlab as wl
+    >>> error = wl.CheckError("lost", "a packet is lost", "wl.replay(Mine, [])", ())
+    >>> error.kind
+    'lost'
+    """
+
+    kind: str
+    """``reordered``, ``lost``, ``unstable``, or the name of an exception."""
+    snippet: str
+    """A program that shows the case."""
+    operations: tuple[tuple[str, int, int, int], ...]
+    """The case, for :func:`replay`."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        snippet: str,
+        operations: tuple[tuple[str, int, int, int], ...],
+    ) -> None:
+        super().__init__(kind, message, snippet, operations)
+        self.kind = kind
+        self.snippet = snippet
+        self.operations = operations
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.args[1]}\n\n{self.snippet}"
+
+
 def to_diagnostic(value: Diagnostic | Mapping[str, Any]) -> Diagnostic:
     """A diagnostic of the compiled part."""
     if isinstance(value, Diagnostic):

@@ -12,6 +12,18 @@ class Source(TypedDict):
     default_name: str
     settings: Sequence[tuple[str, str, str]]
 
+class RigRequest(TypedDict):
+    algorithm: str
+    flows: Sequence[str]
+    order: str
+    batch: int
+    seed: int
+    runs: int
+    pairs: int
+    service_packets: int | None
+    times: bool
+    services: bool
+
 class Table:
     @property
     def schema(self) -> list[tuple[str, str]]: ...
@@ -103,3 +115,145 @@ def verify(
 def work(
     store: str, tasks: Sequence[Task], timeout_s: float | None, stop: Stop | None
 ) -> list[tuple[int, int, str, float, str, str, bool, bool]]: ...
+def rig(request: RigRequest) -> str: ...
+def play(
+    kind: str, algorithm: object, operations: Sequence[tuple[str, int, int, int]]
+) -> tuple[str, int, str]: ...
+
+class Slot:
+    def __init__(self, kind: str, name: str, flags: tuple[bool, bool]) -> None: ...
+    def bind(self, algorithm: object) -> None: ...
+
+class Packet:
+    """A packet, as a scheduler or an AQM in Python sees it."""
+
+    @property
+    def flow(self) -> int:
+        """The number of its queue; 0 in an AQM, which has one queue."""
+    @property
+    def bytes(self) -> int:
+        """Its length from the network-layer header on."""
+    @property
+    def arrived_ns(self) -> int:
+        """The time of its arrival at the queue."""
+    @property
+    def hash(self) -> int:
+        """A hash of addresses, ports and protocol, for algorithms with ``classifies = True``."""
+    @property
+    def label(self) -> int:
+        """A rank or a deadline that its source or an earlier hop has set; 0 for none."""
+    @property
+    def dscp(self) -> int:
+        """Differentiated services code point."""
+    @property
+    def ecn(self) -> int:
+        """The ECN field, as in the IP header."""
+    @property
+    def ecn_capable(self) -> bool:
+        """Whether it may be marked."""
+    def drop(self) -> None:
+        """Drops the packet from its scheduler, which must not return it later."""
+    def mark(self) -> bool:
+        """Marks the packet with congestion experienced when it leaves its scheduler. Returns
+        whether it is ECN-capable; otherwise nothing happens."""
+
+class Flow:
+    """A flow of a scheduler in Python: a queue with its settings."""
+
+    @property
+    def number(self) -> int:
+        """Packets have it in `Packet.flow`."""
+    @property
+    def weight(self) -> int: ...
+    @property
+    def priority(self) -> int:
+        """0 is served first."""
+    @property
+    def max_packet(self) -> int:
+        """Bytes of the largest packet (`lmax`)."""
+    @property
+    def rate_bps(self) -> int | None:
+        """The guaranteed rate."""
+    @property
+    def ceil_bps(self) -> int | None:
+        """The rate that the flow may not exceed."""
+    @property
+    def deadline_ns(self) -> int:
+        """The time from a packet's arrival to its deadline; 0 for none."""
+    @property
+    def limit(self) -> int | None:
+        """Packets that the queue holds."""
+
+class Queue:
+    """The state of the queue of an AQM in Python, without the packet in question."""
+
+    @property
+    def packets(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def full(self) -> bool:
+        """Whether the packet that arrives does not fit; False when a packet leaves."""
+
+class Ack:
+    """An acknowledgement, as a congestion control in Python sees it.
+
+    In `on_loss`, `on_rto` and `on_undo`, only the state of the connection is set. Amounts are
+    payload bytes.
+    """
+
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def mss(self) -> int:
+        """Bytes of a full segment."""
+    @property
+    def srtt_ns(self) -> int | None:
+        """Smoothed round-trip time; None before the first sample."""
+    @property
+    def min_rtt_ns(self) -> int | None:
+        """Smallest round-trip time until now."""
+    @property
+    def rtt_ns(self) -> int | None:
+        """Round-trip time of this acknowledgement; None without a sample."""
+    @property
+    def one_way_ns(self) -> int | None:
+        """One-way delay of the data, by the timestamps."""
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def delivered(self) -> int:
+        """Bytes that have arrived since the start."""
+    @property
+    def acked(self) -> int:
+        """Bytes that the acknowledgement newly reports as arrived."""
+    @property
+    def lost(self) -> int:
+        """Bytes that were found lost with it."""
+    @property
+    def marked(self) -> int:
+        """Bytes that are newly reported as marked."""
+    @property
+    def rate_bps(self) -> int | None:
+        """Delivery rate; None without a sample."""
+    @property
+    def app_limited(self) -> bool:
+        """Whether the application limited the transmission during the sample."""
+    @property
+    def window_limited(self) -> bool:
+        """Whether the window was fully used, so that it may grow."""
+    @property
+    def reducing(self) -> bool:
+        """Whether the window is being reduced, so that it should not grow."""
+
+class Environment:
+    def __init__(self, source: Source) -> None: ...
+    @property
+    def rate_bps(self) -> int | None: ...
+    @property
+    def duration_ns(self) -> int: ...
+    @property
+    def now_ns(self) -> int: ...
+    def reset(self, seed: int, action: Sequence[float]) -> list[float]: ...
+    def step(self, action: Sequence[float], ns: int) -> tuple[list[float], bool]: ...
+    def close(self) -> None: ...

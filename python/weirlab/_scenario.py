@@ -9,18 +9,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self, SupportsIndex, TypeAlias
+from typing import Any, Self, SupportsIndex, TypeAlias, cast
 
 from . import _native, _toml
+from ._algorithms import Algorithm, is_algorithm, name_of
 from ._errors import Diagnostic, ScenarioWarning, to_diagnostic
 
 Time: TypeAlias = str | int | float | timedelta
 """A time: a text with its unit such as ``"20ms"``, seconds, or a timedelta."""
 
 Value: TypeAlias = (
-    str | int | float | bool | timedelta | Sequence[str] | Sequence[int] | Sequence[float]
+    str
+    | int
+    | float
+    | bool
+    | timedelta
+    | Sequence[str]
+    | Sequence[int]
+    | Sequence[float]
+    | Algorithm
 )
-"""The value of a key."""
+"""The value of a key. A scheduler, AQM or congestion control in Python stands for its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +95,8 @@ class Scenario:
             "traffic": [],
         }
         self._measure: dict[str, object] = {}
+        # Algorithms in Python, whose names the links have: a name needs its class.
+        self._algorithms: list[object] = []
         self._sweep: list[dict[str, object]] = []
         self.directory: str = os.fspath(directory)
         """The directory of files that the scenario names."""
@@ -126,8 +137,10 @@ class Scenario:
         name: str | None = None,
         forward: str | None = None,
         back: str | None = None,
-        scheduler: str | None = None,
-        scheduler_back: str | None = None,
+        scheduler: str | Algorithm | None = None,
+        scheduler_back: str | Algorithm | None = None,
+        aqm: str | Algorithm | None = None,
+        aqm_back: str | Algorithm | None = None,
         queues: Sequence[str] = (),
         queues_back: Sequence[str] = (),
     ) -> Self:
@@ -140,8 +153,12 @@ class Scenario:
             name: By default made of the names of the nodes.
             forward: The direction from `left` to `right`, in place of `spec`.
             back: The direction from `right` to `left`, in place of `spec`.
-            scheduler: What shares the forward direction, such as ``"fq_codel target 5ms"``.
+            scheduler: What shares the forward direction: ``"fq_codel target 5ms"``, or a
+                subclass of :class:`Scheduler`.
             scheduler_back: The same for the other direction.
+            aqm: The AQM of the forward direction's queue: ``"codel target 5ms"``, or a subclass of
+                :class:`Aqm`.
+            aqm_back: The same for the other direction.
             queues: Queues in front of the scheduler, for the traffic classes 0, 1, …, such as
                 ``"weight 3 queue 50"``.
             queues_back: The same for the other direction.
@@ -151,13 +168,18 @@ class Scenario:
         [{'between': ['a', 'b'], 'spec': '10M/5ms'}]
         """
         link: dict[str, object] = {"between": [_text(left, "left"), _text(right, "right")]}
+        self._algorithms += filter(is_algorithm, (scheduler, scheduler_back, aqm, aqm_back))
+        if aqm is not None or aqm_back is not None:
+            forward = _with_aqm(spec if forward is None else forward, aqm, "aqm")
+            back = _with_aqm(spec if back is None else back, aqm_back, "aqm_back")
+            spec = None
         texts = {
             "name": name,
             "spec": spec,
             "forward": forward,
             "back": back,
-            "scheduler": scheduler,
-            "scheduler_back": scheduler_back,
+            "scheduler": _named(scheduler),
+            "scheduler_back": _named(scheduler_back),
         }
         link |= {key: _text(text, key) for key, text in texts.items() if text is not None}
         for key, specs in (("queue", queues), ("queue_back", queues_back)):
@@ -258,7 +280,7 @@ class Scenario:
                 self._measure[key] = flag
         return self
 
-    def sweep(self, key: str, values: Sequence[str | int | float | bool]) -> Self:
+    def sweep(self, key: str, values: Sequence[str | int | float | bool | Algorithm]) -> Self:
         """Runs the scenario once for each value of a key; with several sweeps, for each
         combination, the last key changing fastest.
 
@@ -396,6 +418,8 @@ def settings_of(changes: Mapping[str, Value] | None) -> list[tuple[str, str, str
             raise TypeError(f"set: a key is a text, not {type(key).__name__}")
         # A text may be a word of the language of links, so it is not quoted here.
         words = content if isinstance(content, str) else _toml.value(content, f"set[{key!r}]")
+        if is_algorithm(content):
+            words = name_of(cast(Algorithm, content))
         if isinstance(content, timedelta):
             words = _toml.time(content, f"set[{key!r}]")
         settings.append((key, words, f"set={{{key!r}: {content!r}}}"))
@@ -442,6 +466,20 @@ def _text(content: object, where: str) -> str:
     if not isinstance(content, str):
         raise TypeError(f"{where}: expected a text, not {type(content).__name__}")
     return content
+
+
+def _named(content: str | Algorithm | None) -> str | None:
+    """The words of an algorithm."""
+    if content is None or isinstance(content, str) or not is_algorithm(content):
+        return cast("str | None", content)
+    return name_of(content)
+
+
+def _with_aqm(spec: str | None, aqm: str | Algorithm | None, where: str) -> str | None:
+    """A specification with an AQM, if one is given."""
+    if aqm is None:
+        return spec
+    return f"{_text(spec or '', 'spec')} aqm {_text(_named(aqm), where)}".strip()
 
 
 def _names(content: Sequence[str], where: str) -> list[str]:

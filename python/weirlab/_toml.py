@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeAlias, cast
 
+from . import _algorithms
+
 _Table: TypeAlias = Mapping[str, Any]
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -36,6 +38,8 @@ def value(content: object, where: str) -> str:
     """A value as TOML; `where` is the key, for messages."""
     if isinstance(content, bool):
         return "true" if content else "false"
+    if _algorithms.is_algorithm(content):
+        return json.dumps(_algorithms.name_of(cast(Any, content)))
     if isinstance(content, str):
         # TOML requires an escape for the character 127, which JSON does not escape.
         return json.dumps(content, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -5,12 +5,15 @@
 //! raise the exceptions and contain the documentation. A function that computes releases the
 //! interpreter's lock meanwhile.
 
+mod agent;
 mod campaign;
 mod case;
 mod columns;
+mod external;
 mod load;
 mod readings;
 mod results;
+mod rig;
 mod runs;
 mod table;
 mod trace;
@@ -39,5 +42,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(campaign::key, module)?)?;
     module.add_function(wrap_pyfunction!(campaign::verify, module)?)?;
     module.add_function(wrap_pyfunction!(campaign::work, module)?)?;
+    agent::add();
+    module.add_class::<agent::Environment>()?;
+    module.add_function(wrap_pyfunction!(rig::rig, module)?)?;
+    module.add_class::<external::Slot>()?;
+    module.add_class::<external::Packet>()?;
+    module.add_class::<external::Flow>()?;
+    module.add_class::<external::Queue>()?;
+    module.add_class::<external::Ack>()?;
+    module.add_function(wrap_pyfunction!(external::check::play, module)?)?;
     Ok(())
 }

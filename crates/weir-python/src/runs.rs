@@ -2,7 +2,7 @@
 //! interruptions.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -11,6 +11,7 @@ use weir_sim::build::BuildError;
 use weir_sim::measure::Outcome;
 use weir_sim::run::{Job, Progress, run};
 
+use crate::external::Run;
 use crate::trace::Trace;
 
 /// A run, and where its records go.
@@ -29,10 +30,13 @@ pub(crate) fn run_all(
 ) -> PyResult<Vec<Outcome>> {
     let whole_ns: u64 =
         tasks.iter().map(|task| task.job.scenario.duration.0).fold(0, u64::saturating_add);
+    let shared = Arc::new(Progress::default());
     let state = State {
         tasks,
+        threads: Mutex::default(),
         next: AtomicUsize::new(0),
-        progress: Progress::default(),
+        run: Run::of(Arc::clone(&shared)),
+        progress: shared,
         results: tasks.iter().map(|_| Mutex::new(None)).collect(),
         working: Mutex::new(0),
         ended: Condvar::new(),
@@ -41,7 +45,7 @@ pub(crate) fn run_all(
         Python::attach(|py| {
             py.check_signals()?;
             let Some(progress) = progress else { return Ok(()) };
-            let Progress { simulated_ns, events, finished, .. } = &state.progress;
+            let Progress { simulated_ns, events, finished, .. } = &*state.progress;
             let simulated_s = simulated_ns.load(Ordering::Relaxed) as f64 / 1e9;
             let events = events.load(Ordering::Relaxed);
             let finished = finished.load(Ordering::Relaxed);
@@ -55,7 +59,13 @@ pub(crate) fn run_all(
         std::thread::scope(|scope| {
             for _ in 0..threads.clamp(1, tasks.len().max(1)) {
                 *lock(&state.working) += 1;
-                scope.spawn(|| state.work());
+                // The thread stays known to the interpreter, so that a call of Python costs little.
+                scope.spawn(|| {
+                    Python::attach(|py| {
+                        state.enter(py);
+                        py.detach(|| state.work());
+                    });
+                });
             }
             let mut reported = Instant::now();
             while !state.wait(SIGNALS) {
@@ -66,6 +76,7 @@ pub(crate) fn run_all(
                 }
                 if result.is_err() {
                     state.progress.stop.store(true, Ordering::Relaxed);
+                    state.interrupt();
                     return result;
                 }
             }
@@ -73,6 +84,9 @@ pub(crate) fn run_all(
         })
     });
     ended?;
+    if let Some(error) = state.run.take() {
+        return Err(error);
+    }
     state
         .results
         .into_iter()
@@ -90,8 +104,12 @@ type RunResult = Result<Option<Outcome>, BuildError>;
 /// What the threads share.
 struct State<'a> {
     tasks: &'a [Task<'a>],
+    /// Where algorithms in Python report a failure.
+    run: Arc<Run>,
+    /// The threads, by the interpreter's numbers.
+    threads: Mutex<Vec<u64>>,
     next: AtomicUsize,
-    progress: Progress,
+    progress: Arc<Progress>,
     /// The result of each task; `None` before its end.
     results: Vec<Mutex<Option<RunResult>>>,
     /// Number of threads that work.
@@ -111,8 +129,29 @@ impl State<'_> {
                 return;
             }
             let tap = |names: &_| task.trace.as_ref().map(|trace| trace.sink(names));
-            let result = run(task.job, &self.progress, &tap);
+            let result = self.run.during(|| run(task.job, &self.progress, &tap));
             *lock(&self.results[number]) = Some(result);
+        }
+    }
+
+    /// Notes the interpreter's number of this thread.
+    fn enter(&self, py: Python<'_>) {
+        let number = py
+            .import("threading")
+            .and_then(|module| module.call_method0("get_ident")?.extract::<u64>());
+        lock(&self.threads).extend(number.ok());
+    }
+
+    /// Waits until all threads have ended, and ends methods of algorithms that still run by
+    /// raising KeyboardInterrupt in them.
+    fn interrupt(&self) {
+        while !self.wait(SIGNALS) {
+            let threads = lock(&self.threads).clone();
+            Python::attach(|py| {
+                let module = py.import("weirlab._algorithms");
+                // If it fails, the method is waited for.
+                let _ = module.and_then(|module| module.call_method1("interrupt", (threads,)));
+            });
         }
     }
 

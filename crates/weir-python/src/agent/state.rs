@@ -1,0 +1,170 @@
+//! What an environment and its agent share: the last action, and sums of what happened since.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use weir_core::Nanos;
+use weir_core::settings::Row;
+
+/// The decision of an agent, and what has happened since the last step.
+#[derive(Debug, Default)]
+pub(super) struct Agent {
+    pub(super) action: Vec<f64>,
+    pub(super) control: OfControl,
+    pub(super) aqm: OfAqm,
+    pub(super) scheduler: OfScheduler,
+    /// Whether an algorithm of the simulation is this agent.
+    pub(super) present: bool,
+}
+
+pub(super) type Shared = Arc<Mutex<Agent>>;
+
+thread_local! {
+    /// The agent of the simulation that this thread builds or runs.
+    static AGENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
+}
+
+/// The agent of this thread's simulation.
+pub(super) fn current() -> Shared {
+    let agent = AGENT.with_borrow(Option::clone);
+    let Some(agent) = agent else {
+        let message = "`gym.agent` exists only in environments of weirlab.gym";
+        crate::external::fail(PyValueError::new_err(message));
+        return Shared::default();
+    };
+    lock(&agent).present = true;
+    agent
+}
+
+pub(super) fn lock(agent: &Mutex<Agent>) -> MutexGuard<'_, Agent> {
+    agent.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes this the agent of algorithms that `work` creates.
+pub(super) fn during<T>(agent: &Shared, work: impl FnOnce() -> T) -> T {
+    let before = AGENT.replace(Some(Arc::clone(agent)));
+    let result = work();
+    AGENT.set(before);
+    result
+}
+
+/// The row of an agent.
+pub(super) const fn row<T>(traits: T) -> Row<T> {
+    Row {
+        name: "gym.agent",
+        aliases: &[],
+        summary: "the agent of an environment",
+        source: "reinforcement learning",
+        parameters: &[],
+        traits,
+    }
+}
+
+/// What happened to the connections of an agent.
+#[derive(Debug, Default)]
+pub(super) struct OfControl {
+    pub(super) acked: u64,
+    pub(super) lost: u64,
+    pub(super) rtt_sum: u64,
+    pub(super) rtts: u64,
+    pub(super) min_rtt: u64,
+    pub(super) in_flight: u64,
+    pub(super) window: u64,
+    pub(super) timeouts: u64,
+}
+
+impl OfControl {
+    /// Bytes that arrived and bytes lost, the mean and the smallest round-trip time in ns (0 for
+    /// unknown), bytes in flight, the window, and the number of timeouts.
+    pub(super) fn take(&mut self) -> [f64; 7] {
+        let taken = std::mem::take(self);
+        // The state of the connection stays, the sums begin again.
+        (self.min_rtt, self.in_flight) = (taken.min_rtt, taken.in_flight);
+        self.window = taken.window;
+        let mean = taken.rtt_sum.checked_div(taken.rtts).unwrap_or(0);
+        [
+            taken.acked,
+            taken.lost,
+            mean,
+            taken.min_rtt,
+            taken.in_flight,
+            taken.window,
+            taken.timeouts,
+        ]
+        .map(|value| value as f64)
+    }
+}
+
+/// What happened at the queues of an agent.
+#[derive(Debug, Default)]
+pub(super) struct OfAqm {
+    pub(super) arrived: u64,
+    pub(super) full: u64,
+    pub(super) dropped: u64,
+    pub(super) marked: u64,
+    pub(super) left: u64,
+    pub(super) left_bytes: u64,
+    pub(super) wait_sum: u64,
+    pub(super) wait_max: u64,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+impl OfAqm {
+    /// Packets that arrived, found the queue full, were dropped, were marked, and left; bytes that
+    /// left; the mean and the longest wait in ns; packets and bytes that wait.
+    pub(super) fn take(&mut self) -> [f64; 10] {
+        let taken = std::mem::take(self);
+        (self.packets, self.bytes) = (taken.packets, taken.bytes);
+        let mean = taken.wait_sum.checked_div(taken.left).unwrap_or(0);
+        [
+            taken.arrived,
+            taken.full,
+            taken.dropped,
+            taken.marked,
+            taken.left,
+            taken.left_bytes,
+            mean,
+            taken.wait_max,
+            taken.packets,
+            taken.bytes,
+        ]
+        .map(|value| value as f64)
+    }
+}
+
+/// What happened to the flows of an agent.
+#[derive(Debug, Default)]
+pub(super) struct OfScheduler {
+    pub(super) flows: Vec<Sums>,
+}
+
+/// What happened to the flows of one priority.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub(super) weight: u64,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Arrival of the packet at the head.
+    pub(super) head: Option<Nanos>,
+    pub(super) left: u64,
+    pub(super) left_bytes: u64,
+    pub(super) wait_sum: u64,
+}
+
+impl OfScheduler {
+    /// For each priority: weight of the last flow, packets and bytes that wait, age of the first of
+    /// them in ns, packets and bytes that left, and their mean wait in ns.
+    pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
+        let one = |flow: &mut Sums| {
+            let age = flow.head.map_or(0, |head| now.since(head).0);
+            let mean = flow.wait_sum.checked_div(flow.left).unwrap_or(0);
+            let all =
+                [flow.weight, flow.packets, flow.bytes, age, flow.left, flow.left_bytes, mean];
+            (flow.left, flow.left_bytes, flow.wait_sum) = (0, 0, 0);
+            all.map(|value| value as f64)
+        };
+        self.flows.iter_mut().flat_map(one).collect()
+    }
+}

@@ -1,0 +1,26 @@
+//! Algorithms in Python: schedulers, AQMs and congestion controls whose decisions are methods of a
+//! Python object.
+//!
+//! A [`Slot`] is an entry that Python adds to a table of the engine. It is a name and a weak
+//! reference to a class, or another object without arguments to call, that makes an instance for
+//! each link, queue or connection. Instances live in one run of a simulation. The interpreter is
+//! held only while a method runs.
+//!
+//! An exception, or a result that the contract does not allow, ends the run. The first one of all
+//! runs is kept in its [`Run`] and raised where the simulation was started. Until the run has
+//! ended, instances behave like a FIFO, an AQM without drops, or a constant window.
+
+mod aqm;
+pub(crate) mod check;
+mod control;
+mod convert;
+mod instance;
+mod packet;
+mod run;
+mod scheduler;
+mod slot;
+
+pub(crate) use control::Ack;
+pub(crate) use packet::{Flow, Packet, Queue};
+pub(crate) use run::{Run, fail};
+pub(crate) use slot::Slot;
