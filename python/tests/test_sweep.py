@@ -59,6 +59,24 @@ def store(tmp_path: Path) -> Iterator[Path]:
         assert not [*(tmp_path / "s/tmp").iterdir()], "what was not finished is still there"
 
 
+def test_an_algorithm_in_python_is_refused(store: Path) -> None:
+    """Its name would find the results of a class that has changed since."""
+
+    class Changing(wl.Scheduler):
+        def __init__(self) -> None:
+            self.waiting: list[wl.Packet] = []
+
+        def enqueue(self, packet: wl.Packet, now_ns: int) -> None:
+            self.waiting.append(packet)
+
+        def dequeue(self, now_ns: int) -> wl.Packet | None:
+            return self.waiting.pop(0) if self.waiting else None
+
+    swept = wl.sweep(scenario(), {"link.l.scheduler": ["fifo", wl.name_of(Changing)]}, store=store)
+    with pytest.raises(ValueError, match="python.changing is written in Python"):
+        swept.run(jobs=1)
+
+
 def test_threads_and_processes_make_equal_stores(
     tmp_path: Path, expected: dict[str, bytes]
 ) -> None:

@@ -356,6 +356,13 @@ def name_of(algorithm: Algorithm) -> str:
         return name
 
 
+def names_in(scenario: str) -> list[str]:
+    """The names of algorithms in Python that a scenario's text has, in lower case."""
+    text = scenario.lower()
+    with _lock:
+        return sorted(name for name in _used if name in text)
+
+
 def _describe(algorithm: Any) -> tuple[str, tuple[bool, bool], str]:
     """The table of an algorithm, its properties there, and its name."""
     kind, made = _kind(algorithm)

@@ -109,6 +109,8 @@ def sweep(
         ScenarioError: The scenario or a value is refused.
         OSError: A file cannot be read, or the store cannot be used.
 
+    :meth:`Campaign.run` raises ValueError if a scenario uses an algorithm written in Python.
+
     >>> import weirlab as wl
     >>> c = wl.sweep("two-hosts.toml", {"link.bottleneck.scheduler": ["fifo", "fq_codel"]},
     ...              seeds=3, set={"duration": "2s"}, store="campaign")

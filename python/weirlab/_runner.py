@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from . import _native, _worker
+from ._algorithms import names_in
 from ._errors import SweepError, VersionError
 from ._stores import Store
 
@@ -172,6 +173,11 @@ class Runner:
             tasks, self._next, there = self.missing(self._next, size * width)
             self.there += there
             for point, body, inputs, seeds in tasks:
+                if names := names_in(body):
+                    raise ValueError(
+                        f"{names[0]} is written in Python: a store keeps results by names, and the "
+                        "class may change while its name stays; use simulate"
+                    )
                 self._queue.extend(_Run(point, body, inputs, seed) for seed in seeds)
         # Towards the end, the workers share what is left.
         if self._next >= self.points:

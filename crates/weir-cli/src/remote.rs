@@ -38,8 +38,8 @@ pub(crate) fn reserve(
     }
 }
 
-/// Starts to answer on the socket, if there is one, and serves the web page, if it is wanted. `weir stop` makes this process send itself
-/// SIGTERM.
+/// Starts to answer on the socket, if there is one, and serves the web page, if it is wanted.
+/// `weir stop` makes this process send itself SIGTERM.
 pub(crate) fn serve(
     reserved: Option<Reserved>,
     about: About,
