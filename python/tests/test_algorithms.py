@@ -446,7 +446,7 @@ except KeyboardInterrupt:
 
 def test_an_interruption_ends_a_method() -> None:
     program = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True
     )
     with program:
         assert program.stdout is not None

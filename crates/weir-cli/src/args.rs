@@ -2,6 +2,7 @@
 //! options; the module of each command executes the command.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -163,12 +164,12 @@ pub(crate) struct ServeArgs {
     /// TCP address on which to offer the API as well, to clients with the token. It is not
     /// encrypted: use a proxy for that.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
-    pub(crate) http: Option<std::net::SocketAddr>,
+    pub(crate) http: Option<SocketAddr>,
     /// File with the token for --http: one line, not readable by other users.
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "Control")]
     pub(crate) token_file: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) web: crate::web::WebArgs,
+    pub(crate) web: WebArgs,
     /// Do not print what the daemon does.
     #[arg(short, long, help_heading = "Control")]
     pub(crate) quiet: bool,
@@ -363,7 +364,7 @@ pub(crate) struct CommonArgs {
     #[command(flatten)]
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
-    pub(crate) web: crate::web::WebArgs,
+    pub(crate) web: WebArgs,
     /// Name for `weir ps`, `weir change` and `weir stop` [default: the program's].
     #[arg(
         long,
@@ -664,3 +665,33 @@ const BRIDGE_EXAMPLES: &str = "Examples:
 
 The bridge ends at ^C, after --timeout, or when an interface disappears. It needs CAP_NET_RAW and
 CAP_NET_ADMIN.";
+
+/// Options of the web page.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct WebArgs {
+    /// Serve a web page that shows the links and changes them, on this address; the address with
+    /// a token is printed [default: 127.0.0.1:8090, or another port if that one is taken]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        num_args = 0..=1,
+        value_parser = parse_address,
+        help_heading = "Web page"
+    )]
+    pub(crate) web: Option<Option<SocketAddr>>,
+    /// A further name of this server, such as that of a proxy; may be given several times.
+    #[arg(long, value_name = "NAME", requires = "web", help_heading = "Web page")]
+    pub(crate) allowed_host: Vec<String>,
+    /// Serve the page without encryption on an address that other machines reach.
+    #[arg(long, requires = "web", help_heading = "Web page")]
+    pub(crate) insecure: bool,
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "'{text}' is no ADDRESS:PORT, such as 127.0.0.1:8090; without an address, put --web \
+             before another option"
+        )
+    })
+}

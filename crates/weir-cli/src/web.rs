@@ -6,41 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
-use clap::Args;
 use weir_control::server::{Token, WebAccess};
 use weir_linux::process::User;
 
+use crate::args::WebArgs;
 use crate::output::{Failure, USAGE, say};
-
-/// Options of the web page.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct WebArgs {
-    /// Serve a web page that shows the links and changes them, on this address; the address with
-    /// a token is printed [default: 127.0.0.1:8090, or another port if that one is taken]
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        num_args = 0..=1,
-        value_parser = parse_address,
-        help_heading = "Web page"
-    )]
-    pub(crate) web: Option<Option<SocketAddr>>,
-    /// A further name of this server, such as that of a proxy; may be given several times.
-    #[arg(long, value_name = "NAME", requires = "web", help_heading = "Web page")]
-    pub(crate) allowed_host: Vec<String>,
-    /// Serve the page without encryption on an address that other machines reach.
-    #[arg(long, requires = "web", help_heading = "Web page")]
-    pub(crate) insecure: bool,
-}
-
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        format!(
-            "'{text}' is no ADDRESS:PORT, such as 127.0.0.1:8090; without an address, put --web \
-             before another option"
-        )
-    })
-}
 
 /// The bound address of a page, with its tokens.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ pub(crate) struct LiveArgs {
     #[command(flatten)]
     pub(crate) plan: crate::args::PlanArgs,
     #[command(flatten)]
-    pub(crate) web: crate::web::WebArgs,
+    pub(crate) web: crate::args::WebArgs,
     /// Leave the hosts up after the end of the run, until ^C or `weir stop`.
     #[arg(long, conflicts_with = "runs", help_heading = "Control")]
     pub(crate) keep: bool,

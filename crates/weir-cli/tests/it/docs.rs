@@ -78,22 +78,36 @@ fn commands_and_options_in_the_documentation_exist() {
         else {
             continue;
         };
-        let help = help_of.entry(name.clone()).or_insert_with(|| {
-            let output = Command::new(env!("CARGO_BIN_EXE_weir"))
-                .args([name, "--help"])
-                .output()
-                .expect("weir can be started");
-            assert!(output.status.success(), "{place}: there is no command 'weir {name}'");
-            String::from_utf8(output.stdout).expect("help is text")
-        });
+        let mut allowed = help_of
+            .entry(name.clone())
+            .or_insert_with(|| {
+                help(&[name])
+                    .unwrap_or_else(|| panic!("{place}: there is no command 'weir {name}'"))
+            })
+            .clone();
+        // A command of a command has options of its own.
+        if let Some(inner) = words.get(2).filter(|inner| allowed.contains(&format!("\n  {inner} ")))
+        {
+            allowed += &help(&[name, inner]).unwrap_or_default();
+        }
         for option in
             words.iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"))
         {
             let option = option.split('=').next().unwrap_or(option);
-            assert!(help.contains(option), "{place}: 'weir {name}' has no option {option}");
+            assert!(allowed.contains(option), "{place}: 'weir {name}' has no option {option}");
         }
     }
     assert!(help_of.len() >= 4, "only {:?} were found: the search is broken", help_of.keys());
+}
+
+/// What a command prints with `--help`, if it exists.
+fn help(command: &[&str]) -> Option<String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(command)
+        .arg("--help")
+        .output()
+        .expect("weir can be started");
+    output.status.success().then(|| String::from_utf8(output.stdout).expect("help is text"))
 }
 
 #[test]

@@ -61,10 +61,13 @@ pub fn session_openapi() -> utoipa::openapi::OpenApi {
 }
 
 fn resources() -> OpenApiRouter<Arc<State>> {
-    OpenApiRouter::with_openapi(Description::openapi()).routes(routes!(openapi_json)).merge(links())
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(openapi_json))
+        .routes(routes!(metrics_text))
+        .merge(links())
 }
 
-/// All resources except the description.
+/// All resources except the description and the metrics.
 fn links() -> OpenApiRouter<Arc<State>> {
     OpenApiRouter::new()
         .routes(routes!(view))
@@ -74,7 +77,6 @@ fn links() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(reset))
         .routes(routes!(results))
         .routes(routes!(readings))
-        .routes(routes!(metrics_text))
         .routes(routes!(stop))
 }
 
@@ -103,7 +105,8 @@ pub(super) fn router(
     (tally, router)
 }
 
-/// Serves every resource of a session except the description, for a server that has another one.
+/// Serves every resource of a session except the description and the metrics, for a server that
+/// has others.
 pub(super) fn plain_router(session: Arc<dyn Session>, stopped: watch::Receiver<bool>) -> Router {
     Router::from(links()).with_state(State::new(session, stopped))
 }
