@@ -1,12 +1,19 @@
-//! The counters of a session's links up to one moment, as its control socket shows them.
+//! A session's links as its control socket shows them: what they are, and their counters up to one
+//! moment.
 
 use std::collections::BTreeMap;
 
-use weir_control::api::{LinkReading, Readings, TimeCounts};
+use weir_control::api::{LinkReading, Readings, SessionLink, TimeCounts};
 use weir_core::stats::LinkStats;
 use weir_linux::live::{LaneReport, NoAnswer};
+use weir_rules::canonical;
 
-use crate::session::Control;
+use crate::session::{Control, Link};
+
+/// What a link is.
+pub(crate) fn shown(link: &Link) -> SessionLink {
+    SessionLink { name: link.name.clone(), spec: canonical(&link.spec), whole: link.whole.clone() }
+}
 
 /// The counters of each link, and of each path over several links.
 pub(crate) fn readings(control: &Control) -> Result<Readings, NoAnswer> {

@@ -10,20 +10,19 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use weir_control::api::{
-    ChangeReply, ChangeRequest, DiagnosticView, Readings, SessionKind, SessionLink, SessionView,
+    ChangeReply, ChangeRequest, DiagnosticView, Readings, SessionKind, SessionView,
 };
 use weir_control::directory::{Directory, DirectoryError, Name};
 use weir_control::server::{Access, ControlSocket, Server, SocketError, Web, WebAccess};
 use weir_control::session::{Session, SessionError};
 use weir_linux::live::NoAnswer;
 use weir_report::{RunInfo, RunResult, to_json};
-use weir_rules::{Diagnostics, canonical};
+use weir_rules::Diagnostics;
 
 use crate::changes::{Changed, Changes, Refusal, known_links};
 use crate::dashboard::SessionDashboard;
 use crate::lab::Board;
-use crate::readings::readings;
-use crate::session::Link;
+use crate::readings::{readings, shown};
 
 /// The description of a session for clients of its control socket.
 #[derive(Clone, Debug)]
@@ -245,10 +244,6 @@ pub(crate) fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, S
 
 fn views(diagnostics: &Diagnostics) -> Vec<DiagnosticView> {
     diagnostics.iter().map(DiagnosticView::from).collect()
-}
-
-pub(crate) fn shown(link: &Link) -> SessionLink {
-    SessionLink { name: link.name.clone(), spec: canonical(&link.spec), whole: link.whole.clone() }
 }
 
 fn nanos(changes: &Changes) -> u64 {

@@ -14,8 +14,8 @@ use weir_control::session::{Session, SessionError};
 use weir_report::{RunInfo, RunResult, to_json};
 
 use crate::changes::{Changed, Changes, Refusal, changed, known_links, named};
-use crate::readings::readings;
-use crate::remote::{About, answer, shown};
+use crate::readings::{readings, shown};
+use crate::remote::{About, answer};
 use crate::session::Link;
 
 /// The state that the agent and its control socket share.

@@ -14,7 +14,7 @@ use weir_rules::canonical;
 use super::counts::{self, LaneName, Shape};
 use super::members;
 use crate::changes::{Changes, Refusal};
-use crate::remote::shown;
+use crate::readings::shown;
 
 /// The page of a session.
 #[derive(Debug)]

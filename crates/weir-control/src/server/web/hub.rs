@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::top::{Ranking, Tops};
+use super::top::{Ranking, TOP_PERIOD, Tops};
 use crate::api::RuleView;
 use crate::dashboard::{
     Builder, ChangeView, Condition, Count, Depth, Group, Kept, Object, Objects, Point, Source,
@@ -400,8 +400,6 @@ const BASE_PERIOD: Duration = Duration::from_secs(1);
 const BASE_AGAIN: Duration = Duration::from_secs(1);
 /// The shortest time between two short readings.
 const GLANCE: Duration = Duration::from_millis(20);
-/// The time between two readings of a group's members.
-pub(super) const TOP_PERIOD: Duration = Duration::from_secs(1);
 /// The time for which clients share the counters of rules.
 const RULES_AGE: Duration = Duration::from_millis(900);
 /// The time for which the past of an object is kept after its last client has left.

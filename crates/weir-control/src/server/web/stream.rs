@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::files;
 use super::gate::Right;
-use super::hub::{Hub, TOP_PERIOD, User, monotonic_ns};
-use super::top::{Search, Sort, View};
+use super::hub::{Hub, User, monotonic_ns};
+use super::top::{Search, Sort, TOP_PERIOD, View};
 use crate::dashboard::{Condition, FIELDS, Group, Object, Point, thinned};
 use crate::server::stopping::stop;
 

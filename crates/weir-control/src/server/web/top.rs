@@ -5,12 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::hub::TOP_PERIOD;
 use crate::dashboard::{Group, Member};
+
+/// The time between two readings of a group's members.
+pub(super) const TOP_PERIOD: Duration = Duration::from_secs(1);
 
 /// The groups that clients watch.
 #[derive(Default)]
