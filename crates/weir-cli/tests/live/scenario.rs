@@ -439,5 +439,5 @@ const AGREEMENT: [&str; 5] = [
     "throughput_bps=1%/10000",
     "delay_p50_ns=0.2ms",
     "completion_p50_ns=0.4ms",
-    "loss=0",
+    "loss=0.001",
 ];

@@ -175,13 +175,14 @@ pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
     let deadline = Instant::now() + SETTLE;
-    let mut quiet_since = Instant::now();
-    while quiet_since.elapsed() < SILENCE && Instant::now() < deadline {
+    let mut silent_polls = 0;
+    while silent_polls < SILENCE && Instant::now() < deadline {
+        silent_polls += 1;
         for FreshPort { port, reports } in &mut *ports {
             // A port that fails here fails again in the loop, which reports the fault.
             let _ = port.receive(&mut pool, &mut frames);
             if !frames.is_empty() {
-                quiet_since = Instant::now();
+                silent_polls = 0;
             }
             for frame in frames.drain(..) {
                 let bytes = frame.buffer.bytes();
@@ -227,9 +228,10 @@ const NEAR_INDEX: u32 = 1 << 30;
 /// interval.
 const SOON_MS: &str = "1";
 /// Where the kernel's reports are not those that were expected, the ports are settled after this
-/// time without a frame. The kernel repeats a report once, and its timers have steps of up to ten
-/// milliseconds.
-const SILENCE: Duration = Duration::from_millis(25);
+/// many polls without a frame. The kernel repeats a report once, and its timers have steps of up to
+/// ten milliseconds. Polls are counted and not time, because a busy machine delays both the polls
+/// and the kernel's timers.
+const SILENCE: u32 = 25;
 /// The longest wait for that silence.
 const SETTLE: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(1);
