@@ -41,6 +41,8 @@ impl Files {
         for &(path, format) in outputs {
             let mut recorder = Recorder::create(path, format, version)?;
             recorder.end_entries_after(every);
+            // Readers of a pipe see its head at once, and that the sources are open.
+            recorder.flush();
             files.push(File { recorder, is_reported: false });
         }
         let packets = packets.map(|(path, head)| PacketRecord::create(path, &head)).transpose()?;
