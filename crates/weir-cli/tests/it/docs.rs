@@ -88,7 +88,10 @@ fn commands_and_options_in_the_documentation_exist() {
         // A command of a command has options of its own.
         if let Some(inner) = words.get(2).filter(|inner| allowed.contains(&format!("\n  {inner} ")))
         {
-            allowed += &help(&[name, inner]).unwrap_or_default();
+            allowed += help_of
+                .entry(format!("{name} {inner}"))
+                .or_insert_with(|| help(&[name, inner]).unwrap_or_default())
+                .as_str();
         }
         for option in
             words.iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"))

@@ -70,10 +70,10 @@ use crate::pauses::PauseWatch;
 const TEST: &str = "WEIR_LIVE_TEST";
 /// Environment variable with the names of the groups to run.
 const CHOSEN: &str = "WEIR_LIVE_GROUPS";
-/// Environment variable with the path of a file. Measurements that fail beside others are added to
-/// it, in place of their second run.
+/// Environment variable with the path of a file. Tests that fail beside others are added to it, in
+/// place of their second run.
 const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
-/// Environment variable with the path of such a file. Its measurements run after the groups.
+/// Environment variable with the path of such a file. Its tests run after the groups.
 const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
 
 /// A group of tests, of which the same number run at a time.
@@ -90,7 +90,7 @@ static GROUPS: [Group; 4] = [
     Group { name: "timed", at_once: 1, most_runs: 3, tests: timed },
     Group { name: "compared", at_once: 2, most_runs: 3, tests: compared },
     Group { name: "shaped", at_once: 5, most_runs: 3, tests: shaped },
-    Group { name: "waiting", at_once: 8, most_runs: 1, tests: waiting },
+    Group { name: "waiting", at_once: 8, most_runs: 2, tests: waiting },
 ];
 
 fn main() -> ExitCode {
@@ -272,8 +272,7 @@ fn alone(test: &Test) -> bool {
 fn side_by_side(group: &'static Group) -> bool {
     // The lock also keeps the outputs of two tests apart.
     let passed = Mutex::new(true);
-    // Beside others, a measurement can lack processor time. The verdict is then that of a run
-    // alone.
+    // Beside others, a test can lack processor time. The verdict is then that of a run alone.
     let is_shared = group.at_once > 1 && group.most_runs > 1;
     let again = Mutex::new(Vec::new());
     let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
@@ -289,7 +288,7 @@ fn side_by_side(group: &'static Group) -> bool {
                     let mut passed = passed.lock().expect("no holder of the lock panics");
                     if is_shared && !output.status.success() {
                         eprint!("{}", String::from_utf8_lossy(&output.stderr));
-                        eprintln!("{test} failed beside others: it runs again");
+                        eprintln!("{test} failed beside others: it runs again alone");
                         again.lock().expect("no holder of the lock panics").push(test);
                     } else {
                         *passed &= show(&output);

@@ -90,12 +90,15 @@ pub(crate) fn run_all(
     options: &Options,
     progress: &Progress<'_>,
 ) -> Vec<Vec<Run>> {
-    over_seeds(options, progress, beds, |bed, seed| {
-        let waits = bed.run(seed);
-        let mut whole = Waits::default();
-        waits.iter().for_each(|host| whole.merge(host));
-        waits.iter().chain([&whole]).map(Summary::of).collect()
-    })
+    over_seeds(options, progress, beds, run)
+}
+
+/// One run of a bed.
+pub(super) fn run(bed: &Testbed, seed: u64) -> Run {
+    let waits = bed.run(seed);
+    let mut whole = Waits::default();
+    waits.iter().for_each(|host| whole.merge(host));
+    waits.iter().chain([&whole]).map(Summary::of).collect()
 }
 
 /// A statistic of one host over the seeds. The index after the last host selects all hosts

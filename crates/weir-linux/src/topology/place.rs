@@ -170,13 +170,14 @@ fn silence_kernel(interface: &str) {
 }
 
 /// Waits until the kernels have sent the packets that follow the start of an interface, and
-/// discards these packets: until all expected reports were sent, or there is silence.
+/// discards these packets: until all expected reports were sent; or, once each interface has begun
+/// to report, until there is silence.
 pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
     let deadline = Instant::now() + SETTLE;
     let mut silent_polls = 0;
-    while silent_polls < SILENCE && Instant::now() < deadline {
+    while Instant::now() < deadline {
         silent_polls += 1;
         for FreshPort { port, reports } in &mut *ports {
             // A port that fails here fails again in the loop, which reports the fault.
@@ -190,7 +191,8 @@ pub(super) fn settle(ports: &mut [FreshPort]) {
                 pool.give(frame.buffer);
             }
         }
-        if ports.iter().all(|port| port.reports.are_complete()) {
+        let all = |hold: fn(&Reports) -> bool| ports.iter().all(|port| hold(&port.reports));
+        if all(Reports::are_complete) || silent_polls >= SILENCE && all(Reports::have_begun) {
             break;
         }
         thread::sleep(POLL);
@@ -230,10 +232,11 @@ const SOON_MS: &str = "1";
 /// Where the kernel's reports are not those that were expected, the ports are settled after this
 /// many polls without a frame. The kernel repeats a report once, and its timers have steps of up to
 /// ten milliseconds. Polls are counted and not time, because a busy machine delays both the polls
-/// and the kernel's timers.
-const SILENCE: u32 = 25;
-/// The longest wait for that silence.
-const SETTLE: Duration = Duration::from_millis(200);
+/// and the kernel's work.
+const SILENCE: u32 = 50;
+/// The longest wait. A busy machine can begin to report this late, because a lock of the whole
+/// kernel orders the changes of all its interfaces.
+const SETTLE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(1);
 /// The smallest MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MIN_MTU: u32 = 1280;

@@ -17,6 +17,7 @@ use crate::netns::read_setting;
 pub(super) struct Reports {
     /// The number for each group; `None` when the groups are unknown.
     left: Option<BTreeMap<Ipv6Addr, u32>>,
+    has_begun: bool,
 }
 
 impl Reports {
@@ -50,7 +51,7 @@ impl Reports {
                 *reports = (*reports).max(robustness + initial);
             }
         }
-        Self { left: Some(left) }
+        Self { left: Some(left), has_begun: false }
     }
 
     /// Whether no further report can follow.
@@ -58,10 +59,16 @@ impl Reports {
         self.left.as_ref().is_some_and(|left| left.values().all(|&left| left == 0))
     }
 
+    /// Whether a report was seen, or none is to come.
+    pub(super) fn have_begun(&self) -> bool {
+        self.has_begun || self.left.as_ref().is_none_or(BTreeMap::is_empty)
+    }
+
     /// Notes a frame of the interface.
     pub(super) fn note(&mut self, frame: &[u8]) {
         let Some(left) = &mut self.left else { return };
         for group in reported(frame) {
+            self.has_begun = true;
             if let Some(left) = left.get_mut(&group) {
                 *left = left.saturating_sub(1);
             }
