@@ -53,25 +53,13 @@ if TYPE_CHECKING:
         rig,
     )
     from ._design import Range, Sensitivity, latin_hypercube, saltelli, sobol
-    from ._live import (
-        AsyncEnd,
-        AsyncLab,
-        AsyncPair,
-        AsyncSession,
-        End,
-        Lab,
-        LinkStats,
-        Pair,
-        Session,
-        Stats,
-        Wait,
-        attach,
-        live,
-        pair,
-        run,
-    )
+    from ._end import AsyncEnd, End
+    from ._lab import AsyncLab, AsyncPair, Lab, Pair
+    from ._live import attach, live, pair, run
     from ._precision import Compared, Estimated, Figure
     from ._runner import SweepFailure, SweepProgress
+    from ._session import AsyncSession, Session
+    from ._stats import LinkStats, Stats, Wait
     from ._watch import Watch, watch
 
 # Modules that start processes are imported when they are used: the import of the package then takes
@@ -81,10 +69,13 @@ _LATER = {
     "_capture": "Capture",
     "_command": "CaseResult Claim Expectation Reproduction Rig case find_weir reproduce rig",
     "_design": "Range Sensitivity latin_hypercube saltelli sobol",
-    "_live": "AsyncEnd AsyncLab AsyncPair AsyncSession End Lab LinkStats Pair Session Stats Wait "
-    "attach live pair run",
+    "_end": "AsyncEnd End",
+    "_lab": "AsyncLab AsyncPair Lab Pair",
+    "_live": "attach live pair run",
     "_precision": "Compared Estimated Figure",
     "_runner": "SweepFailure SweepProgress",
+    "_session": "AsyncSession Session",
+    "_stats": "LinkStats Stats Wait",
     "_watch": "Watch watch",
 }
 _MODULE = {name: module for module, names in _LATER.items() for name in names.split()}

@@ -22,7 +22,9 @@ from typing import Any
 
 import pytest
 
-from ._live import Pair, Stats, pair, run
+from ._lab import Pair
+from ._live import pair, run
+from ._stats import Stats
 
 _STATS = pytest.StashKey[Callable[[], Stats]]()
 
