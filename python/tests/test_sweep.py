@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -214,6 +214,42 @@ campaign(Path({str(store)!r})).run(jobs=1)
     assert content(store) == expected
 
 
+class Reconnecting(ThreadPoolExecutor):
+    """An executor whose scheduler dies with its first tasks and comes back, as a client of Dask
+    sees it: a question without an answer, another connection, and futures that never end, as many
+    as the runner has at a time."""
+
+    status = "connecting"
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self._client = self
+        self.scheduler_comm = object()
+        self.lost: list[Future[Any]] = []
+        self.questions = 0
+
+    def ncores(self) -> dict[str, int]:
+        self.questions += 1
+        if self.questions == 2:
+            raise ConnectionResetError
+        return {"worker": 2}
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if len(self.lost) < 4:
+            self.lost.append(Future())
+            if len(self.lost) == 4:
+                self.scheduler_comm = object()
+            return self.lost[-1]
+        return super().submit(fn, *args, **kwargs)
+
+
+def test_a_lost_connection_loses_no_batch(store: Path, expected: dict[str, bytes]) -> None:
+    with Reconnecting() as executor:
+        assert campaign(store).run(executor).made == 12
+        assert [future.cancelled() for future in executor.lost] == [True] * 4
+    assert content(store) == expected
+
+
 def test_a_worker_with_another_version_is_refused(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,6 +424,33 @@ def test_dask_workers_make_the_same_store(store: Path, expected: dict[str, bytes
         n_workers=2, threads_per_worker=1, dashboard_address=None
     ) as cluster, distributed.Client(cluster) as client:
         result = campaign(store).run(client.get_executor())
+    assert result.made == 12
+    assert content(store) == expected
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dask_is_found_by_a_scheduler_file(store: Path, expected: dict[str, bytes]) -> None:
+    """The scheduler and the workers are processes of their own, as on a cluster."""
+    distributed = pytest.importorskip("distributed")
+    file = store.parent / "scheduler.json"
+    both = ["--scheduler-file", str(file), "--host", "127.0.0.1", "--no-dashboard"]
+    own = ["--no-nanny", "--nthreads", "1", "--local-directory", str(store.parent / "dask")]
+    commands = [
+        ["distributed.cli.dask_scheduler", "--port", "0", *both],
+        *(["distributed.cli.dask_worker", *both, *own] for _ in range(2)),
+    ]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for words in commands:
+            command = [sys.executable, "-P", "-m", *words]
+            processes.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        with distributed.Client(scheduler_file=str(file), timeout=120) as client:
+            client.wait_for_workers(2, timeout=120)
+            result = campaign(store).run(client.get_executor())
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
     assert result.made == 12
     assert content(store) == expected
 

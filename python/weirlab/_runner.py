@@ -97,6 +97,8 @@ class _Batch:
     runs: list[_Run]
     began: float
     is_copied: bool = False
+    connection: object = None
+    """The connection over which the batch was sent, if the executor has one."""
 
     def tasks(self) -> list[_native.Task]:
         """The runs as tasks, with the runs of a point together."""
@@ -160,6 +162,7 @@ class Runner:
             broken = False
             for future in ended:
                 broken |= self._ended(future, self._flying.pop(future))
+            self._drop_disconnected(pool)
             if broken:
                 pool.renew()
             if pool.has_several_workers:
@@ -203,6 +206,7 @@ class Runner:
         self._batches += 1
         words = (self.store.place, _native.engine(), batch.tasks(), self._batches)
         limits = (self.options.timeout, self.options.memory)
+        batch.connection = pool.connection()
         more = (pool.stopper,) if pool.stopper else ()
         future = pool.executor.submit(self.store.work, *words, *limits, *more)
         self._flying[future] = batch
@@ -260,6 +264,16 @@ class Runner:
             else:
                 self._queue.append(run)
 
+    def _drop_disconnected(self, pool: _Pool) -> None:
+        """Takes back the batches whose connection was lost. Dask cancels most of their futures, but
+        one whose result was on its way when the scheduler died never ends."""
+        now = pool.connection()
+        for future, batch in list(self._flying.items()):
+            if batch.connection is not now:
+                del self._flying[future]
+                future.cancel()
+                self._lost(batch, ConnectionError("the connection to the scheduler was lost"))
+
     def _copy_stragglers(self, pool: _Pool, width: int) -> None:
         """Gives a batch that takes unexpectedly long to another worker, if one is idle. The store
         keeps the result of the first."""
@@ -293,6 +307,8 @@ class _Pool:
         self._given = given
         self._jobs = jobs
         self.stopper: _native.Stop | None = None
+        # The last known number of workers of Dask.
+        self._width = 0
         self._is_ours = not isinstance(given, Executor)
         self.has_several_workers = given not in (None, "threads")
         self.executor = given if isinstance(given, Executor) else self._make()
@@ -315,13 +331,25 @@ class _Pool:
             return self._jobs
         client: Any = getattr(self.executor, "_client", None)
         if client is not None:
-            threads: dict[str, int] = client.ncores()
-            return max(1, sum(threads.values()))
+            try:
+                threads: dict[str, int] = client.ncores()
+            except OSError:
+                # A scheduler that died may come back; the client tells when it gives up.
+                if client.status == "closed" or self._width == 0:
+                    raise
+            else:
+                self._width = max(1, sum(threads.values()))
+            return self._width
         for name in ("_max_workers", "num_workers"):
             number = getattr(self.executor, name, None)
             if isinstance(number, int) and number > 0:
                 return number
         return len(os.sched_getaffinity(0))
+
+    def connection(self) -> object:
+        """The connection to the scheduler of Dask: another object after each reconnection."""
+        client: Any = getattr(self.executor, "_client", None)
+        return getattr(client, "scheduler_comm", None)
 
     def renew(self) -> None:
         """Makes another executor in place of a broken one."""
