@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test python wheel bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall sim-image clean
+.PHONY: help setup build demo test python wheel bench kernel soak soak-sweep billion lint docs figures fuzz sanitize nightly install uninstall sim-image clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -56,6 +56,9 @@ soak: build ## run the daemon for SECONDS (120) under traffic, changes, flapping
 	@scripts/setup test
 	$(CARGO) build --release --locked -p weir-load
 	@bench/soak/run --seconds $(SECONDS) --weir $(WEIR) --load $(TARGET_DIR)/release/weir-load --out $(OUT)/soak
+
+soak-sweep: python ## kill workers, schedulers and clients of a campaign 50 times, and check its store
+	@$(TARGET_DIR)/python/bin/python bench/sweep/soak.py --kills 50
 
 billion: ## pass 10⁹ packets through one engine and check that each is accounted for
 	@scripts/need-cargo
