@@ -49,6 +49,8 @@ def test_the_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    # Enough runs for a figure; the notebook has two thousand by default.
+    monkeypatch.setenv("WEIR_NOTEBOOK_SEEDS", "3")
     work = tmp_path / "work"
     shutil.copytree(ROOT / "experiments", work)
     client = nbclient.NotebookClient(
