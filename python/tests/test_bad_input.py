@@ -159,6 +159,10 @@ def test_columns_that_do_not_exist_are_key_errors(two_hosts: Path) -> None:
     flows = wl.simulate(two_hosts, set={"duration": "1100ms"}).flows
     with pytest.raises(KeyError, match="nothing"):
         flows["nothing"]
+    with pytest.raises(KeyError, match="Did you mean goodput_bytes or goodput_bps"):
+        flows["goodput"]
+    with pytest.raises(KeyError, match="Did you mean delay_max_ns"):
+        flows["delay_max"]
     with pytest.raises(TypeError):
         flows[0]  # type: ignore[index]
     with pytest.raises(IndexError):

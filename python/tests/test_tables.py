@@ -85,6 +85,23 @@ def test_pandas_reads_the_rows(results: wl.Results, name: str) -> None:
         assert pandas.DataFrame.from_arrow(ours).equals(theirs)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_pandas_needs_no_pyarrow(
+    results: wl.Results, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    ours = table(results, name)
+    expected = ours.to_pandas()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    alone = ours.to_pandas()
+    # The categories are in the order of the alphabet, and may have another type of text.
+    pandas.testing.assert_frame_equal(
+        alone, expected, check_categorical=False, check_exact=True, check_dtype=True
+    )
+    assert [str(kind) for kind in alone.dtypes] == [str(kind) for kind in expected.dtypes]
+
+
 def test_pandas_groups_by_name(results: wl.Results) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")

@@ -300,7 +300,11 @@ class Results:
         count = len(self._native.settings)
         if point is None:
             if count > 1:
-                raise ValueError(f"the sweep has {count} points: name one with point=")
+                first = " ".join(f"{key}={value}" for key, value in self._native.settings[0])
+                raise ValueError(
+                    f"the sweep has {count} points: name one with point=, "
+                    f"such as point=0 for {first}"
+                )
             return 0
         number = whole(point, "point")
         if number >= count:
@@ -429,14 +433,29 @@ class Table:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> Any:
-        """The table as a ``pandas.DataFrame``; needs pyarrow too.
+        """The table as a ``pandas.DataFrame``. Columns of names are categorical. With pyarrow it is
+        made faster.
 
         >>> import weirlab as wl
         >>> t = wl.simulate("two-hosts.toml", set={"duration": "2s"}).flows
         >>> len(t.to_pandas())
         5
         """
-        return self.to_pyarrow().to_pandas()
+        pandas: Any = importlib.import_module("pandas")
+        try:
+            return self.to_pyarrow().to_pandas()
+        except ModuleNotFoundError:
+            pass
+        columns: dict[str, Any] = {}
+        for name, kind in self._native.schema:
+            values = self[name]
+            if kind.startswith("dictionary"):
+                columns[name] = pandas.Categorical(values)
+            else:
+                # A whole number that is missing makes its column one of floating-point numbers.
+                missing = None in values
+                columns[name] = pandas.Series(values, dtype="float64" if missing else kind)
+        return pandas.DataFrame(columns)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._native.__arrow_c_stream__(requested_schema)
@@ -447,7 +466,10 @@ class Table:
     def __getitem__(self, column: str) -> list[Any]:
         if not isinstance(column, str):
             raise TypeError(f"a column has a name, not {type(column).__name__}")
-        return self._native.column(column, 0, len(self))
+        try:
+            return self._native.column(column, 0, len(self))
+        except KeyError:
+            raise _UnknownColumn(column, self.columns) from None
 
     def __len__(self) -> int:
         return len(self._native)
@@ -470,6 +492,23 @@ class Table:
         left = len(self) - shown
         more = f"<p>… and {left} more rows</p>" if left else ""
         return _html_table(self.columns, rows) + more
+
+
+class _UnknownColumn(KeyError):
+    """A column that a table does not have, with those that it has."""
+
+    def __init__(self, column: str, columns: Sequence[str]) -> None:
+        super().__init__(column)
+        self._columns = columns
+
+    def __str__(self) -> str:
+        import difflib
+
+        column: str = self.args[0]
+        begins = [name for name in self._columns if name.startswith(column)]
+        near = begins or difflib.get_close_matches(column, self._columns)
+        meant = f"Did you mean {' or '.join(near)}? " if near else ""
+        return f"There is no column {column!r}. {meant}Columns: {', '.join(self._columns)}"
 
 
 _BLOCK = 4096
