@@ -252,7 +252,8 @@ export class Chart {
           size: 30,
           grid: { show: false },
           incrs: INCREMENTS,
-          values: (_u, splits, _a, _space, increment) => splits.map((v) => clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0)),
+          // A label at the right edge would be cut off.
+          values: (u, splits, _a, _space, increment) => splits.map((v) => (u.valToPos(v, "x") > u.over.clientWidth - EDGE ? "" : clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0))),
         },
         {
           ...axis,
@@ -589,6 +590,8 @@ export function parse(words: string, unit: Unit): number | undefined {
   return number * prefix;
 }
 
+/** Half a label of the time, less the margin beside the plot, px. */
+const EDGE = 18;
 const HEIGHT = 196;
 const TABLE_ROWS = 30;
 /** The table is for reading: it changes every 5 s. */

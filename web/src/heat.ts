@@ -92,6 +92,11 @@ export class HeatMap {
     return [Math.max(1, low - 1), Math.max(high + 1, low + 5)];
   }
 
+  /** The width of a column: wide while there are few, so that the map soon fills. */
+  private side(width: number): number {
+    return CELLS.find((side) => this.columns.length * side <= width - LEFT) ?? LEAST_CELL;
+  }
+
   frame(): void {
     if (!this.dirty) return;
     this.dirty = false;
@@ -109,21 +114,21 @@ export class HeatMap {
     // Row 0 is for the value zero, below a gap.
     const rows = high - low + 2;
     const cell = (height - BOTTOM) / rows;
-    const columns = Math.floor((width - LEFT) / CELL);
-    const shown = this.columns.slice(-columns);
+    const side = this.side(width);
+    const shown = this.columns.slice(-Math.floor((width - LEFT) / side));
     let most = 1;
     for (const { bins } of shown) for (let i = 1; i < bins.length; i++) most = Math.max(most, bins[i]!);
     const scale = Math.log1p(most);
     const ramp = heatColours();
     shown.forEach(({ bins }, i) => {
-      const x = width - (shown.length - i) * CELL;
+      const x = width - (shown.length - i) * side;
       for (let bin = low - 1; bin <= high; bin++) {
         const n = bins[bin < low ? 0 : bin] ?? 0;
         if (!n) continue;
         const row = bin < low ? 0 : bin - low + 1;
         const part = Math.min(1, Math.log1p(n) / scale);
         ctx.fillStyle = ramp[Math.round(part * (ramp.length - 1))]!;
-        ctx.fillRect(x, height - BOTTOM - (row + 1) * cell, CELL - 0.5, cell - 0.5);
+        ctx.fillRect(x, height - BOTTOM - (row + 1) * cell, side - 0.5, cell - 0.5);
       }
     });
     ctx.fillStyle = colour("muted");
@@ -142,9 +147,9 @@ export class HeatMap {
     const last = this.columns[this.columns.length - 1];
     if (last) ctx.fillText(clock(last.t), width, height - 3);
     const first = shown[0];
-    if (first && shown.length * CELL > 150) {
+    if (first && shown.length * side > 150) {
       ctx.textAlign = "left";
-      ctx.fillText(clock(first.t), width - shown.length * CELL, height - 3);
+      ctx.fillText(clock(first.t), width - shown.length * side, height - 3);
     }
     if (this.at) this.mark(ctx, width, height, cell, low);
   }
@@ -154,7 +159,8 @@ export class HeatMap {
     const column = this.columns[this.columns.length - 1 - back];
     if (!column) return;
     ctx.strokeStyle = colour("ink");
-    ctx.strokeRect(width - (back + 1) * CELL, height - BOTTOM - (row + 1) * cell, CELL, cell);
+    const side = this.side(width);
+    ctx.strokeRect(width - (back + 1) * side, height - BOTTOM - (row + 1) * cell, side, cell);
     const bin = row === 0 ? 0 : row + low - 1;
     const n = column.bins[bin] ?? 0;
     const range = bin === 0 ? "0" : `${text(2 ** (bin - 1), this.unit)} ${words.to} ${text(2 ** bin, this.unit)}`;
@@ -165,7 +171,7 @@ export class HeatMap {
     const box = this.holder.getBoundingClientRect();
     const [low, high] = this.span();
     const cell = (box.height - BOTTOM) / (high - low + 2);
-    const back = Math.floor((box.right - e.clientX) / CELL);
+    const back = Math.floor((box.right - e.clientX) / this.side(box.width));
     const row = Math.floor((box.bottom - BOTTOM - e.clientY) / cell);
     this.at = row >= 0 && back >= 0 ? [back, row] : undefined;
     this.dirty = true;
@@ -212,9 +218,10 @@ function parts(hex: string): number[] {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** Columns that are kept, and their width in px. */
+/** Columns that are kept, and their widths in px, from few columns to many. */
 const KEEP = 600;
-const CELL = 6;
+const LEAST_CELL = 6;
+const CELLS = [24, 12, LEAST_CELL];
 /** The margins of the map, px. */
 const LEFT = 78;
 const BOTTOM = 18;

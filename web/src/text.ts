@@ -93,7 +93,6 @@ export const words = {
   latenessLong: "How much later than its due time a packet departed: the error of this machine.",
   packetRate: "Packets per second",
   packetRateLong: "Packets that arrived and departed, per second.",
-  packetsShort: "packets",
   drops: "Drops",
   dropped: "dropped",
   dropsPerSecond: "Drops",

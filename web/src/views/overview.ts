@@ -439,7 +439,7 @@ class RuleCard {
       { class: "card thing rule" },
       h("header", null, h("a", { href: "#/rules" }, words.rule(rule.number)), this.rate.node),
       h("p", { class: "spec" }, h("code", null, rule.command.replace(/^add \d+ /, ""))),
-      h("p", { class: "small numbers" }, h("span", null, this.packets.node, ` ${words.packetsShort}`)),
+      h("p", { class: "small numbers" }, h("span", null, `${words.packetsTitle} `, this.packets.node)),
     );
   }
 
