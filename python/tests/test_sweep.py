@@ -16,6 +16,7 @@ from typing import Any, Literal
 import pytest
 
 import weirlab as wl
+from conftest import ROOT
 from weirlab import _native, _worker
 
 AXES: dict[str, list[str] | list[int]] = {
@@ -483,6 +484,17 @@ if __name__ == "__main__":
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "12"
     assert content(store) == expected
+
+
+def test_the_example_of_rfc_7928_runs_all_aqms(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    program = str(ROOT / "examples/python/rfc7928.py")
+    example = [sys.executable, "-P", program, str(tmp_path / "s")]
+    short = ["--section", "5.2 aggressive", "--seeds", "1", "--duration", "1500ms"]
+    done = subprocess.run([*example, *short], stdout=subprocess.PIPE, text=True, check=True)
+    first, *table = done.stdout.splitlines()
+    assert first == "22 runs carried out, 0 were there"
+    assert any("fq_codel" in line for line in table)
 
 
 def test_more_seeds_make_a_figure_precise(store: Path) -> None:
