@@ -154,7 +154,8 @@ class Runner:
         while True:
             width = pool.width()
             while len(self._flying) < 2 * width and (batch := self._batch(width)):
-                self._submit(pool, batch)
+                if not self._submit(pool, batch):
+                    break
             if all(run.done for batch in self._flying.values() for run in batch.runs):
                 # Only copies of what is done may be left.
                 return
@@ -202,14 +203,24 @@ class Runner:
         each = max(self.cpu_s / self.made, 1e-6)
         return max(1, min(int(self.options.batch_s / each), _LONGEST_BATCH))
 
-    def _submit(self, pool: _Pool, batch: _Batch) -> None:
+    def _submit(self, pool: _Pool, batch: _Batch) -> bool:
+        """Gives a batch to a worker. Returns whether the executor takes further batches."""
         self._batches += 1
         words = (self.store.place, _native.engine(), batch.tasks(), self._batches)
         limits = (self.options.timeout, self.options.memory)
         batch.connection = pool.connection()
         more = (pool.stopper,) if pool.stopper else ()
-        future = pool.executor.submit(self.store.work, *words, *limits, *more)
+        try:
+            future = pool.executor.submit(self.store.work, *words, *limits, *more)
+        except BrokenExecutor:
+            # A worker has died. The batches that it takes with it end soon, and are then counted.
+            self._queue.extendleft(reversed(batch.runs))
+            if self._flying:
+                return False
+            pool.renew()
+            return True
         self._flying[future] = batch
+        return True
 
     def _ended(self, future: Future[Any], batch: _Batch) -> bool:
         """Takes the results of a batch. Returns whether the executor is broken."""
