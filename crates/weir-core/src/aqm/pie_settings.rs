@@ -58,7 +58,7 @@ settings! {
             65_536,
             "bytes",
             0,
-            "length of a mean packet: two never cause a drop; 0: by the variant",
+            "mean packet length: two such packets never cause a drop; 0: by the variant",
         ),
     }
 }

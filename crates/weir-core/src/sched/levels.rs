@@ -27,7 +27,7 @@ pub trait Mapping: Debug {
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
     /// The queue that [`Self::choose`] would select for `rank`, without a change of state; `None`
-    /// if the rule may refuse packets, so that it must see each arrival once.
+    /// if the rule may refuse packets: it must then see each arrival exactly once.
     fn would_choose(&self, rank: u64) -> Option<usize>;
 
     /// Reduces all stored ranks by `by`, because virtual time nears the end of its range.
@@ -87,8 +87,9 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    /// The queue for a packet of `rank`: the choice of the rule or, if that is later, the queue of
-    /// the flow's newest packet. `None` if that queue is full.
+    /// The queue for a packet of `rank`: the queue that the rule selects or the queue of the flow's
+    /// newest packet, whichever is served later. `None` if the rule refuses the packet, or if this
+    /// queue is full.
     fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
         let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
         let queue = self.behind_older(self.flows.at(slot.0), chosen);
@@ -99,7 +100,7 @@ impl<M: Mapping> Approximation<M> {
         Some(queue)
     }
 
-    /// The queue `chosen` or, if that is later, the queue of the flow's newest packet.
+    /// The queue `chosen` or the queue of the flow's newest packet, whichever is served later.
     #[inline]
     fn behind_older(&self, flow: &Flow, chosen: usize) -> usize {
         let chosen = chosen.min(self.queues.len() - 1);

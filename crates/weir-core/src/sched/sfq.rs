@@ -154,7 +154,7 @@ impl Stochastic {
         new
     }
 
-    /// The hash value of a flow.
+    /// The hash value of a flow under the current hash function; `hash` is that of its headers.
     #[inline]
     fn hash(&self, hash: u32) -> u32 {
         let seed = (self.seed ^ self.seed >> 32) as u32;
@@ -227,7 +227,7 @@ impl Stochastic {
     }
 
     /// Removes the queue whose turn is next from the round, since it is empty.
-    fn ends_turn(&mut self) {
+    fn end_turn(&mut self) {
         let index = self.queues[self.tail as usize].next;
         let Queue { next, hash, .. } = self.queues[index as usize];
         self.table[hash as usize] = NO;
@@ -254,7 +254,7 @@ impl Stochastic {
         let taken =
             if oldest { self.take_oldest(store, index) } else { self.take_newest(store, index) };
         if self.queues[index as usize].packets == 0 {
-            self.ends_turn();
+            self.end_turn();
         }
         if let Some((packet, _)) = taken {
             self.refused.push_back((packet, DropReason::Overlimit));
@@ -375,7 +375,7 @@ impl Scheduler for Stochastic {
                 taken.push_back_of(store, packet, len);
             }
             if self.queues[index as usize].packets == 0 {
-                self.ends_turn();
+                self.end_turn();
             } else {
                 self.tail = index;
             }
@@ -430,7 +430,7 @@ impl Scheduler for Stochastic {
             }
             let (packet, len) = self.take_oldest(store, index)?;
             if self.queues[index as usize].packets == 0 {
-                self.ends_turn();
+                self.end_turn();
             } else {
                 self.queues[index as usize].credit -= i64::from(len);
             }

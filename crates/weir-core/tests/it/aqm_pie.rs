@@ -370,7 +370,9 @@ fn gaps(derand: &str) -> Vec<u32> {
     gaps.split_off(1)
 }
 
-/// Gaps are in hundredths of `1/p`.
+/// RFC 8033 drops no packet before the probabilities since the last drop add up to 0.85, and always
+/// drops one when they add up to 8.5. Gaps are in hundredths of `1/p`, so these sums are 85 and
+/// 850. The bounds of the test leave room for rounding and for one packet more.
 #[test]
 fn derandomised_drops_are_neither_close_together_nor_far_apart() {
     let (random, even) = (gaps("off"), gaps("on"));
@@ -524,8 +526,9 @@ fn only_linux_lets_the_probability_exceed_one() {
     }
 }
 
-/// Linux counts bytes in 256ths per 64 ns as whole numbers, and a mean of such numbers stays where
-/// it is while they differ by less than 8.
+/// Linux keeps the departure rate as a whole number of 1/256 bytes per 64 ns. A measurement enters
+/// the mean with a weight of 1/8, also rounded down, so measurements that differ little from the
+/// mean do not change it.
 #[test]
 fn linux_measures_departure_rates_in_whole_units() {
     let mut queue = pie(&[("variant", "linux"), ("qdelay", "dre"), ("max_burst", "0")], 1);
