@@ -68,7 +68,7 @@ pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(
             1,
             format!(
-                "{name} is not laid out, from line {line} on; `weir fmt --write {name}` does it"
+                "{name} is not formatted from line {line} on; `weir fmt --write {name}` formats it"
             ),
         ));
     }
@@ -97,7 +97,7 @@ fn read(name: &str) -> Result<(String, String), Failure> {
     let fail = |why: String| Failure::new(USAGE, format!("cannot read {shown}: {why}"));
     read.map_err(|error| fail(error.to_string()))?;
     if bytes.len() as u64 > LARGEST_SCRIPT {
-        return Err(fail("it is larger than 256 MB, which no script is".to_owned()));
+        return Err(fail("it is larger than 256 MB, the limit for a script".to_owned()));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
@@ -114,6 +114,7 @@ fn refused(diagnostics: &Diagnostics) -> Failure {
     Failure::new(USAGE, format!("{}\n", diagnostics.render(colour()).trim_end()))
 }
 
+/// A diagnostic as JSON. Columns count characters from 1, as editors do.
 pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
     let severity = match diagnostic.code.severity() {
         Severity::Error => "error",

@@ -183,6 +183,7 @@ fn fragment(wanted: FragmentMatch, frame: &[u8], parsed: &Parsed) -> bool {
         FragmentMatch::Later => parsed.fragment == weir_wire::Fragment::Later,
         FragmentMatch::Flags { set, clear } => {
             fields::fragment_field(frame, parsed).is_some_and(|field| {
+                // Don't fragment, more fragments, the reserved flag, and the offset.
                 let flag = |bit: u16, n: u8| u8::from(field & bit != 0) << n;
                 let flags = flag(0x4000, 0) | flag(0x2000, 1) | flag(0x8000, 2) | flag(0x1fff, 3);
                 bits(flags, set, clear)
@@ -196,6 +197,7 @@ fn ip_options(frame: &[u8], parsed: &Parsed) -> u8 {
     fields::ipv4_options(frame, parsed).fold(0, |found, (kind, _)| {
         found
             | match kind {
+                // Strict and loose source route, record route, timestamp.
                 137 => 1,
                 131 => 2,
                 7 => 4,
@@ -211,10 +213,13 @@ fn tcp_options(frame: &[u8], parsed: &Parsed) -> u8 {
         found
             | match kind {
                 TCP_MSS => 1,
+                // Window scale.
                 3 => 2,
                 // The options "SACK permitted" and "SACK blocks".
                 4 | 5 => 4,
+                // Timestamps.
                 8 => 8,
+                // The connection counts of T/TCP.
                 11..=13 => 16,
                 _ => 0,
             }

@@ -98,7 +98,7 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
                 0..line.text.len(),
                 "too many errors: reading ends here",
             )
-            .label("the lines behind this one are not read")
+            .label("the lines after this one are not read")
             .help("correct the first errors; the others may follow from them")
             .in_file(name);
             end.line = line.number;
@@ -157,7 +157,7 @@ fn read_line(
     diagnostics: &mut Diagnostics,
 ) -> LineRead {
     if line.text.len() > LONGEST_LINE {
-        let message = format!("a line of {} bytes is longer than is read", line.text.len());
+        let message = format!("a line of {} bytes is too long", line.text.len());
         diagnostics.push(
             Diagnostic::new(Code::TooMuch, line.text, 0..1, message)
                 .label("begins here")
