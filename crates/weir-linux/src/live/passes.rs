@@ -1,10 +1,10 @@
 //! The passes of a lane: the rules examine a packet on arrival, and again after every pipe that it
 //! leaves.
 //!
-//! A lane has *passes*: the points where the machine that the rules describe examines a packet. In
-//! each pass, the rules let the packet pass, drop it or send it through the engine. A packet that
-//! leaves the engine continues after the rule that sent it there, or, with `one_pass`, in the next
-//! pass. After the last pass it is sent.
+//! A lane has *passes*: the points on its path at which the rules examine a packet, such as `in`
+//! and `out` of a bridge. In each pass, the rules let the packet pass, drop it or send it through
+//! the engine. A packet that leaves the engine continues after the rule that sent it there, or,
+//! with `one_pass`, in the next pass. After the last pass it is sent.
 //!
 //! The rules examine a train once, unless some rule may treat its packets differently.
 //!
@@ -192,7 +192,7 @@ pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> boo
 }
 
 /// Moves an additional copy that the rules examine again into a separate frame, since its path
-/// may differ from the original's; `None` without memory.
+/// may differ from the original's. Returns `None` if there is no memory for the frame.
 pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;
@@ -214,7 +214,7 @@ fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
 }
 
 /// Writes a DSCP into packets. They first move to a separate frame if other packets share their
-/// frame. Returns `false` without memory.
+/// frame. Returns `false` if there is no memory for the separate frame.
 fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     if packets.references(group.slot) != group.segments.len() as u32 {
         // A group of several packets always has the whole frame, so only a single packet is moved.

@@ -96,6 +96,7 @@ struct Inside {
     place: Place,
     port: FreshPort,
     switch: Option<NetNs>,
+    /// The namespace on the machine's side of an ordinary user's link.
     far: Option<NetNs>,
     ends: [End; 2],
 }
@@ -218,13 +219,15 @@ fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Ses
             } else {
                 inside.place.resolv = Some(names::no_resolver());
             }
-            notes.extend(strict_chains().into_iter().filter(|chain| setup.outside || !chain.forwards).map(|chain| {
+            let chains = strict_chains();
+            let blocking = chains.into_iter().filter(|chain| setup.outside || !chain.forwards);
+            notes.extend(blocking.map(|chain| {
                 let what = if chain.forwards { "to other networks" } else { "to this machine" };
-                Note::with_remedy(
-                    format!("the firewall chain '{}' drops packets {what} unless a rule lets them \
-                             pass", chain.name),
-                    chain.remedy(&name),
-                )
+                let text = format!(
+                    "the firewall chain '{}' drops packets {what} unless a rule lets them pass",
+                    chain.name
+                );
+                Note::with_remedy(text, chain.remedy(&name))
             }));
             outside.forward = forward(&entrances, &host)?;
             inside.into_session(outer, outside, notes)
@@ -284,8 +287,8 @@ fn change_settings(
     Ok(refused
         .map(|(setting, error)| {
             Note::new(format!(
-                "the program may reach nothing beyond this machine: {setting} \
-                               cannot be changed ({error})"
+                "the program may reach nothing beyond this machine: {setting} cannot be changed \
+                 ({error})"
             ))
         })
         .collect())
@@ -433,8 +436,8 @@ fn without_pasta(what: &str, error: &PastaError) -> Note {
 
 fn without_router(error: &RouterError) -> Note {
     let what = format!(
-        "{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has \
-         no congestion control"
+        "{error}; TCP downloads do not use the whole rate of a slow link, because their sender, \
+         pasta, has no congestion control"
     );
     Note::new(what)
 }
