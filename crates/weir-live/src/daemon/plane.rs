@@ -53,7 +53,7 @@ pub struct LivePlane {
     rules: Mutex<Rules>,
     interfaces: Mutex<Interfaces>,
     /// Carries the events of interfaces to the daemon.
-    vanished: Sender<LiveEvent>,
+    events: Sender<LiveEvent>,
     /// The session; `None` before it starts, and without bridges.
     session: Mutex<Option<LiveSession<OpenPorts>>>,
 }
@@ -71,8 +71,8 @@ impl std::fmt::Debug for LivePlane {
 }
 
 impl LivePlane {
-    /// A plane that does not forward yet; `vanished` receives the events of interfaces.
-    pub fn new(bridges: Bridges, vanished: Sender<LiveEvent>) -> Self {
+    /// A plane that does not forward yet; `events` receives the events of interfaces.
+    pub fn new(bridges: Bridges, events: Sender<LiveEvent>) -> Self {
         let (attached, count) = (bridges.present(), bridges.names().len());
         let place = Place {
             interfaces: bridges.interfaces(),
@@ -84,7 +84,7 @@ impl LivePlane {
             bridges,
             rules: Mutex::new(rules),
             interfaces: Mutex::new(Interfaces::new(attached)),
-            vanished,
+            events,
             session: Mutex::new(None),
         }
     }
@@ -109,7 +109,7 @@ impl LivePlane {
         let config = SessionConfig::new(OpenPorts::new(sets), Emulation::Lanes(lanes))
             .seed(seed)
             .tuning(tuning)
-            .observation(Observation::Own(Box::new(Watch(self.vanished.clone()))))
+            .observation(Observation::Own(Box::new(Watch(self.events.clone()))))
             .sample_period(Nanos::from_secs(1))
             .latency_requests(latency_requests)
             .outlives_ports();

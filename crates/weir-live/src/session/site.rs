@@ -22,8 +22,9 @@ pub(super) fn ends(label: &str, interface: &str) -> [End; 2] {
     })
 }
 
-/// Adds the links `up` and `down` of the next interface, whose ends follow those of earlier
-/// interfaces. `link` makes a link from one of these names and a specification.
+/// Adds the links `up` and `down` of the next interface. Each interface has two links and two ends,
+/// so the number of links so far is also the number of the interface's first end. `link` makes a
+/// link from its name and its specification.
 pub(super) fn add_links(
     lanes: &mut Lanes,
     up: &LinkSpec,
@@ -50,7 +51,7 @@ pub(super) fn add_links(
     }
 }
 
-/// Redirects the packets of these interfaces for this time from now on.
+/// Keeps the packets of these interfaces redirected until the time `alive` has passed.
 pub(super) fn beat(hearts: impl IntoIterator<Item = impl Borrow<Heartbeat>>, alive: Nanos) {
     let until = Nanos(clock::now().0 + alive.0);
     hearts.into_iter().for_each(|heart| heart.borrow().beat(until));
