@@ -1,5 +1,5 @@
-//! Campaigns: a scenario or several, axes, and seeds, which give up to millions of runs, and a
-//! store that keeps the result of each run under the hash of what made it.
+//! Campaigns: up to millions of runs, which follow from scenarios, axes and seeds, and a store that
+//! keeps the result of each run under the hash of its inputs.
 //!
 //! A run is a function of its scenario, the files that the scenario names, its seed and the version
 //! of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
@@ -8,7 +8,8 @@
 //! resume a campaign is to carry out the runs whose keys are not in the store.
 //!
 //! The command `weir sweep` and the Python package use this one implementation. Equal runs give
-//! equal bytes, whoever carries them out: no file contains a time, a host or a processor's speed.
+//! equal bytes, whichever program carries them out: no file contains a time, a host or a
+//! processor's speed.
 
 mod canonical;
 pub mod check;

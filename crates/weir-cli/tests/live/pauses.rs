@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a test could not help: how the machine paused while it ran.
+/// How the machine paused while a test ran, which the test cannot influence.
 pub(crate) struct Pauses {
     /// The longest time by which a thread that only sleeps woke up late.
     longest: Duration,
@@ -51,6 +51,7 @@ impl PauseWatch {
         Self { over, sleeper, began: Ticks::now() }
     }
 
+    /// Ends the thread and returns what it noted.
     pub(crate) fn end(self) -> Pauses {
         self.over.store(true, Ordering::Relaxed);
         let longest = self.sleeper.join().expect("the thread only sleeps");
@@ -87,7 +88,9 @@ impl Ticks {
     }
 }
 
+/// The length of one sleep: short, so that most pauses fall into a sleep.
 const STEP: Duration = Duration::from_millis(2);
 /// A queue of 100 packets at 20 Mbit/s lasts 60 ms: a longer pause changes rates and losses.
 const LONGEST: Duration = Duration::from_millis(50);
+/// The largest percentage of stolen time at which measurements still count.
 const MAX_STOLEN: f64 = 3.0;

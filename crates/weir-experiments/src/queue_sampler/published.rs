@@ -4,12 +4,15 @@ use weir_report::finding::Provenance;
 
 use crate::sources::{self, published as in_document};
 
-/// The published results for one number of clients: samples in 180 s, by the sampler and by `tc`,
-/// and the shares of consecutive samples that are equal or differ by one packet, in percent.
+/// The published results for one number of clients.
 pub(super) struct Published {
     pub(super) clients: u16,
+    /// Samples in 180 s: by the sampler, and by `tc`.
     pub(super) samples: [f64; 2],
+    /// Consecutive samples of the sampler that are equal, and those that differ by one packet, in
+    /// percent.
     pub(super) sampler: [f64; 2],
+    /// The same shares of the samples of `tc`.
     pub(super) tc: [f64; 2],
 }
 

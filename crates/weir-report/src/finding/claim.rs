@@ -257,7 +257,7 @@ impl Claim {
     }
 }
 
-/// The largest number of conditions of which a claim shows all.
+/// A claim with more conditions than this shows only the condition that decides.
 const SHOWN: usize = 3;
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ impl Search<'_> {
     fn found(&self, at: &State) -> Found {
         let whole = self.space.trace(&at.best.pattern, MAX_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
-        let Some(whole) = whole else { unreachable!("a trace without arrivals is one") };
+        let Some(whole) = whole else { unreachable!("a trace may have no arrivals") };
         let until = |end: u64| {
             whole.arrivals().iter().copied().filter(|arrival| arrival.time < end).collect()
         };
