@@ -108,7 +108,7 @@ fn columns(config: &Config) -> Vec<Column> {
             "ns of processor time for a pair of enqueue and dequeue, the rig included",
             |m| number(m.run.ns_per_pair, 1),
         );
-        add(true, "net", "the same less what the rig takes (none)", |m| number(m.run.ns_net, 1));
+        add(true, "net", "ns for a pair without the rig's own time", |m| number(m.run.ns_net, 1));
         add(false, "spread", "", |m| {
             m.spread.map_or("-".into(), |spread| format!("{:.0} %", spread.relative() * 100.0))
         });
@@ -118,7 +118,7 @@ fn columns(config: &Config) -> Vec<Column> {
             number(m.run.instructions_per_pair, 1)
         });
         add(false, "L1 misses", "", |m| number(m.events.map(|events| events.first_misses), 2));
-        add(true, "L2 misses", "simulated misses of the second-level cache of a pair", |m| {
+        add(true, "L2 misses", "simulated second-level cache misses of a pair", |m| {
             number(m.run.l2_misses_per_pair, 2)
         });
     }
@@ -127,7 +127,7 @@ fn columns(config: &Config) -> Vec<Column> {
         add(
             true,
             "bytes/packet",
-            "bytes of memory for a packet, with the scheduler's for it",
+            "bytes of memory for a packet, the scheduler's part included",
             |m| {
                 number(
                     m.memory.map(|memory| {
@@ -176,7 +176,7 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     if config.measures(Metric::Memory)
         && measured.iter().any(|m| m.memory.is_some() && m.memory_of_flow().is_none())
     {
-        text += "\nMemory for a flow is seen with 4k flows and more.";
+        text += "\nMemory for a flow is shown for 4k flows and more.";
     }
     if config.measures(Metric::Time)
         && measured.iter().any(|m| m.spread.is_some_and(|spread| spread.relative() > UNSTEADY))
