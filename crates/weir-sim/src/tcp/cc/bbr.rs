@@ -73,8 +73,11 @@ pub struct Bbr {
     /// The round ends when this many bytes have been delivered.
     next_round: u64,
     round_start: bool,
+    /// The delivery rate with which the next rounds of STARTUP are compared, and how many of them
+    /// did not exceed it by a quarter.
     full_bandwidth: u64,
     full_rounds: u8,
+    /// Whether the path is full, so that STARTUP has ended.
     filled: bool,
     /// Index in [`CYCLE`], and the time at which this phase began.
     phase: usize,
@@ -84,6 +87,8 @@ pub struct Bbr {
     /// Whether this is the first round of a recovery, in which the sender sends only as much as
     /// arrives.
     conserving: bool,
+    /// Whether the sender has just resumed after a pause, which is no reason to probe for the
+    /// smallest round-trip time.
     restarting: bool,
     stream: Stream,
 }
@@ -197,13 +202,13 @@ impl Bbr {
             return;
         }
         let mss = path.mss.into();
-        let is_full = path.now.since(self.phase_stamp) > self.rt_prop;
+        let lasted = path.now.since(self.phase_stamp) > self.rt_prop;
         let over = match CYCLE[self.phase] {
             gain @ 1001.. => {
-                is_full && (sample.lost > 0 || sample.prior_in_flight >= self.in_path(gain, mss))
+                lasted && (sample.lost > 0 || sample.prior_in_flight >= self.in_path(gain, mss))
             }
-            1000 => is_full,
-            _ => is_full || sample.prior_in_flight <= self.in_path(1000, mss),
+            1000 => lasted,
+            _ => lasted || sample.prior_in_flight <= self.in_path(1000, mss),
         };
         if over {
             self.next_phase(path.now);
