@@ -94,7 +94,9 @@ class Case:
 
 
 def hash_of(flow):
-    """A hash that gives each flow a queue of its own in Weir, as the kernel's random hash does nearly always."""
+    """A hash that gives each flow a queue of its own in Weir, as the kernel's random hash does
+    nearly always.
+    """
     seed, golden = 1, 0x9E3779B1
     return ((flow + 1 << 22) + (1 << 21)) * pow(golden, -1, 1 << 32) % (1 << 32) ^ seed
 
@@ -133,7 +135,8 @@ def moments(group):
 
 
 def ranges(entries):
-    """Packet numbers in order, as `3 5-9`; `-` is a request without a packet, `-*4` four of them."""
+    """Packet numbers in order, as `3 5-9`; `-` is a request without a packet, `-*4` four of them.
+    """
     words, at = [], 0
     while at < len(entries):
         end = at

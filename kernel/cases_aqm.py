@@ -1,4 +1,6 @@
-"""Cases of disciplines that manage one queue: codel, pie, red, choke, sfb, and of flow queues with these."""
+"""Cases of disciplines that manage one queue: codel, pie, red, choke, sfb, and of flow queues with
+these.
+"""
 
 from case import Case
 from loads import MS, S, US, burst, drain, poisson, steady, uneven
@@ -83,7 +85,8 @@ def pie():
     yield case("tupdate", "PIE that updates every 8 ms", "tupdate 8ms", "tupdate=8ms", **load)
     yield case("tick", "PIE that updates every 16 ms", "tupdate 16ms", "tupdate=16ms", **load)
     yield case("gains", "PIE with alpha 8 and beta 30", "alpha 8 beta 30", "alpha=0.5 beta=1.875", **load)
-    # Weir's first period begins with the first packet, so that packet arrives when the kernel's timer has run.
+    # Weir's first period begins with the first packet, so that packet arrives when the kernel's
+    # timer has run.
     yield case("bytemode", "PIE that drops long packets more often", "bytemode", "bytemode=on",
                arrive=[burst(1), *poisson(21, [(1100 * MS, 800 * US)], sizes=(300, 1500))], dequeue=drain(1200, 1 * MS))
     yield case("estimator", "PIE with the estimate of the departure rate", "dq_rate_estimator", "qdelay=dre", **load)
@@ -126,8 +129,9 @@ def red():
                arrive=[steady(1400, 800 * US, ecn="ect0")], dequeue=drain(1200, 1 * MS))
     yield case("mixed", "RED with packets of 64, 576 and 1500 bytes", ours="max_p=0.1",
                arrive=poisson(32, [(1100 * MS, 480 * US)], sizes=MIXED), dequeue=drain(1200, 1 * MS))
-    # The tc of iproute2 6.1 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts the timer only for a bit of the
-    # old field: the flag is shown, but the probability never changes.
+    # The tc of iproute2 6.1 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts
+    # the timer only for a bit of the old field: the flag is shown, but the probability never
+    # changes.
     yield case("adaptive", "RED with `adaptive`, for which tc 6.1 starts no timer", "adaptive", "max_p=0.1",
                arrive=[steady(6000, 850 * US)], dequeue=drain(5500, 1 * MS))
 

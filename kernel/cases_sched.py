@@ -1,4 +1,6 @@
-"""Cases of disciplines that share a link among flows, and of links: cake, sfq, drr, qfq, htb, tbf, prio, ets, netem."""
+"""Cases of disciplines that share a link among flows, and of links: cake, sfq, drr, qfq, htb, tbf,
+prio, ets, netem.
+"""
 
 from case import Case
 from loads import MS, US, burst, drain, poisson, steady, times, uneven
@@ -8,8 +10,9 @@ NO_ACKS = "Weir's cake has no ACK filter: the engine does not pass TCP headers t
 MIXED = (64, 576, 1500)
 SEEDS = 40
 RUNS = 20
-# CAKE rounds quanta at random, which changes the order when a deficit ends within the bytes that were lost. With packets of
-# 1500 bytes and a quantum of 1514, that is hardly possible in the first 200 quanta of a flow, and likely after 300.
+# CAKE rounds quanta at random, which changes the order when a deficit ends within the bytes that
+# were lost. With packets of 1500 bytes and a quantum of 1514, that is hardly possible in the first
+# 200 quanta of a flow, and likely after 300.
 DITHERED = dict(runs=RUNS, seeds=SEEDS, by_flow=True)
 
 

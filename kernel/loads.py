@@ -1,7 +1,8 @@
-"""Arrivals and requests of the cases: groups of times with equal properties, written alike into scripts and case files.
+"""Arrivals and requests of the cases: groups of times with equal properties.
 
-A group is a dictionary: `at`, a time or a list of times in ns, `every` and `count` as in a case file, and for arrivals
-`bytes` and optionally `flow`, `ecn`, `dscp`, `host` and `ack`.
+Scripts and case files contain the same groups. A group is a dictionary: `at`, a time or a list of
+times in ns, `every` and `count` as in a case file, and for arrivals `bytes` and optionally `flow`,
+`ecn`, `dscp`, `host` and `ack`.
 """
 
 import random
@@ -25,7 +26,10 @@ def drain(count, every, at=None):
 
 
 def poisson(seed, phases, sizes=(1500,), ecn=("not-ect",), at=1 * US, **more):
-    """Arrivals at random times, whole microseconds. Phases are pairs of a duration and a mean distance."""
+    """Arrivals at random times, whole microseconds.
+
+    Phases are pairs of a duration and a mean distance.
+    """
     draw = random.Random(seed)
     groups, now = {}, at
     for duration, gap in phases:
@@ -41,7 +45,8 @@ def poisson(seed, phases, sizes=(1500,), ecn=("not-ect",), at=1 * US, **more):
 
 
 def uneven(seed, until, gap, spread=0.5):
-    """Requests at random distances from gap·(1 - spread) to gap·(1 + spread), whole microseconds."""
+    """Requests at random distances from gap·(1 - spread) to gap·(1 + spread), whole microseconds.
+    """
     draw, now, times = random.Random(seed), 0, []
     while True:
         now += round(gap * (1 - spread + 2 * spread * draw.random()) / US) * US

@@ -1,8 +1,9 @@
 """Test networks: two ends, left and right, connected through an arm of the comparison.
 
-Each arm is a context manager. Its `run(left, right)` starts one shell command on each side and returns when the right command has
-ended; the commands write their results to files. `{left}` in a right command is the left end's IPv4 address. All interfaces are in
-network namespaces named after this process, and are removed with them.
+Each arm is a context manager. Its `run(left, right)` starts one shell command on each side and
+returns when the right command has ended; the commands write their results to files. `{left}` in a
+right command is the left end's IPv4 address. All interfaces are in network namespaces named after
+this process, and are removed with them.
 """
 
 from __future__ import annotations
@@ -92,7 +93,10 @@ class Arm:
         self.address()
 
     def run(self, left: str, right: str) -> dict:
-        """Runs one measurement. Returns the content of the JSON files that the commands wrote, by name."""
+        """Runs one measurement.
+
+        Returns the content of the JSON files that the commands wrote, by name.
+        """
         fill = {"left": "10.201.0.1", "load": str(LOAD), "out": str(self.tmp)}
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
@@ -279,7 +283,10 @@ class WeirPair(Arm):
 
 
 class Mahimahi(Arm):
-    """Mahimahi's shells: the left end is outside, the right end inside. `scripts/mahimahi` makes them work."""
+    """Mahimahi's shells: the left end is outside, the right end inside.
+
+    `scripts/mahimahi` makes them work.
+    """
 
     name = "Mahimahi"
 

@@ -60,10 +60,11 @@ def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
         yield Row("", arm.name, "FAILED", " ".join(str(why).split())[:200], "", "", arm.command)
 
 
-# -- (a) delay ---------------------------------------------------------------------------------------------------------
+# -- (a) delay -------------------------------------------------------------------------------------
 
-# The first packets wait for address resolution, which crosses the link too, so one exchange precedes the measured ones.
-# One measurement uses ICMP, which the kernel answers; the other uses an echo program, which must be woken.
+# The first packets wait for address resolution, which crosses the link too, so one exchange
+# precedes the measured ones. One measurement uses ICMP, which the kernel answers; the other uses an
+# echo program, which must be woken.
 PING = "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; {load} ping --icmp --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/icmp.json; {load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/program.json"
 ECHO = "{load} echo --bind 0.0.0.0:9000"
 ANSWERS = {"icmp": "ICMP", "program": "echo program"}
@@ -76,7 +77,9 @@ def round_trips(arm: Arm, count: int) -> dict[str, dict]:
 
 
 def delay(quick: bool) -> Iterator[Row]:
-    """Round-trip times with a delay of 20 ms in each direction and with none, compared with plain veth in the same run."""
+    """Round-trip times with a delay of 20 ms in each direction and with none, compared with plain
+    veth in the same run.
+    """
     count = 100 if quick else 200
     with Arm() as veth:
         base = {kind: answers["rtt_ns"] for kind, answers in round_trips(veth, count).items()}
@@ -103,18 +106,21 @@ def delay(quick: bool) -> Iterator[Row]:
         yield from measured(arm, against(0))
 
 
-# -- (b) rate ----------------------------------------------------------------------------------------------------------
+# -- (b) rate --------------------------------------------------------------------------------------
 
 
 def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> dict:
-    """Traffic from right to left. The sender sleeps after sending until the receiver has noticed the end."""
+    """Traffic from right to left.
+
+    The sender sleeps after sending until the receiver has noticed the end.
+    """
     recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 {extra} --json --out {{out}}/recv.json"
     send = f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json --out {{out}}/send.json; sleep 2.5"
     return arm.run(recv, send)
 
 
 def rates(quick: bool) -> Iterator[Row]:
-    """Throughput of a saturated link compared with its rate, and the regularity of its departures."""
+    """Throughput of a saturated link compared with its rate, and how regular its departures are."""
     seconds = 2 if quick else 5
     for label, rate in (("10 Mbit/s", 10_000_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000)):
         # The load fills the queue soon and keeps it full while the sender is delayed for a moment.
@@ -138,13 +144,16 @@ def rates(quick: bool) -> Iterator[Row]:
         for arm in (WeirPair(spec), WeirBridge(spec), Tbf(rate), Ifb(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
-        # By default Mahimahi's queue is unbounded, and packets still queued when the sender ends are never received.
+        # By default Mahimahi's queue is unbounded, and packets still queued when the sender ends
+        # are never received.
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
 
 
 def mahimahi_trace(rate: int) -> Path:
-    """A trace of constant rate: delivery opportunities of 1504 bytes, spread over one second at whole milliseconds."""
+    """A trace of constant rate: delivery opportunities of 1504 bytes, spread over one second at
+    whole milliseconds.
+    """
     path = ROOT / "target" / f"mahimahi-{rate}.trace"
     path.parent.mkdir(exist_ok=True)
     number = max(1, round(rate / 8 / 1504))
@@ -152,7 +161,7 @@ def mahimahi_trace(rate: int) -> Path:
     return path
 
 
-# -- (c) ceiling -------------------------------------------------------------------------------------------------------
+# -- (c) ceiling -----------------------------------------------------------------------------------
 
 
 def ceiling(quick: bool) -> Iterator[Row]:
@@ -168,7 +177,8 @@ def ceiling(quick: bool) -> Iterator[Row]:
         yield Row("ceiling", arm.name, "64-byte packets received, of those sent, lost", f"{rate:.0f} k/s of {offered:.0f} k/s, {loss:.1f} %", "", "", arm.command)
 
     def trains(arm: Arm) -> Iterator[Row]:
-        # System calls limit a sender of single packets. Offload trains remove this limit; the link still shapes each packet.
+        # System calls limit a sender of single packets. Offload trains remove this limit; the link
+        # still shapes each packet.
         got = stream(arm, "--pps 600000 --train 16", 64, seconds)
         sent, recv = got["send"]["packets"], got["recv"]
         loss = 100 * (1 - (recv["received"] + recv["socket_drops"]) / max(1, sent))
@@ -192,11 +202,13 @@ def ceiling(quick: bool) -> Iterator[Row]:
             yield from measured(arm, work)
 
 
-# -- (d) impairments ---------------------------------------------------------------------------------------------------
+# -- (d) impairments -------------------------------------------------------------------------------
 
 
 def chance(quick: bool) -> Iterator[Row]:
-    """Loss, duplication and corruption compared with their probability, and two runs with the same seed."""
+    """Loss, duplication and corruption compared with their probability, and two runs with the same
+    seed.
+    """
     count = 20_000 if quick else 100_000
     p = 0.01
     sigma = sqrt(count * p * (1 - p))
@@ -220,13 +232,14 @@ def chance(quick: bool) -> Iterator[Row]:
         _, twice = numbered("dup 1%")
         yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
         _, damaged = numbered("corrupt 1%")
-        # Of the 200 × 8 bits, an inverted bit in the checksum field may pass; UDP discards all other corrupted packets.
+        # Of the 200 × 8 bits, an inverted bit in the checksum field may pass; UDP discards all
+        # other corrupted packets.
         yield row(f"corruption 1 % of {count}, refused by UDP", "corrupt 1%", damaged["lost"])
 
     yield from measured(WeirPair(""), work)
 
 
-# -- (e) the engine alone ----------------------------------------------------------------------------------------------
+# -- (e) the engine alone --------------------------------------------------------------------------
 
 
 def engine(quick: bool) -> Iterator[Row]:
@@ -244,11 +257,13 @@ def engine(quick: bool) -> Iterator[Row]:
         yield Row("engine", "weir-core", name, f"{nanos:.1f}", "ns", "", " ".join(command))
 
 
-# -- (f) rules ---------------------------------------------------------------------------------------------------------
+# -- (f) rules -------------------------------------------------------------------------------------
 
 
 def rules(quick: bool) -> Iterator[Row]:
-    """Rules and workers: 64-byte packets to 10,000 addresses over a bridge; one rule creates a pipe for each address."""
+    """Rules and workers: 64-byte packets to 10,000 addresses over a bridge; one rule creates a pipe
+    for each address.
+    """
     seconds = 2 if quick else 5
 
     def flood(arm: Arm, label: str, pace: str) -> Iterator[Row]:
@@ -276,7 +291,9 @@ def rules(quick: bool) -> Iterator[Row]:
 
 
 def changes(quick: bool) -> Iterator[Row]:
-    """Changes per second that a daemon acknowledges (each is on disk and in force), and the packets that the traffic loses meanwhile."""
+    """Changes per second that a daemon acknowledges (each is on disk and in force), and the packets
+    that the traffic loses meanwhile.
+    """
     seconds = 2 if quick else 5
 
     def under(clients: int) -> Callable[[Arm], Iterator[Row]]:
@@ -310,7 +327,8 @@ def changes(quick: bool) -> Iterator[Row]:
         yield from measured(WeirServe(), under(clients))
 
 
-# A client of a session in a process of its own: it makes changes at a pace, and prints the time that each took, in s.
+# A client of a session in a process of its own: it makes changes at a pace, and prints the time
+# that each took, in s.
 CLIENT = """
 import http.client, json, socket, sys, time
 path, number, seconds, pace = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
@@ -335,7 +353,9 @@ print(json.dumps(took))
 
 
 def links(quick: bool) -> Iterator[Row]:
-    """Changes of a session's link from four clients at once, each in words of its own, under a TCP transfer that fills the queue; what the transfer loses by them, and how late its packets leave."""
+    """Changes of a session's link from four clients at once, each in words of its own, under a TCP
+    transfer that fills the queue; what the transfer loses by them, and how late its packets leave.
+    """
     seconds = 3 if quick else 10
     arms = (("no changes", 0, 0.0), ("4 clients, 250 changes/s each", 4, 0.004), ("4 clients, as fast as answered", 4, 0.0))
 

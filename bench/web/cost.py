@@ -4,9 +4,9 @@ bytes to each tab, and the lateness of packets with 0 and with 20 tabs, in one r
 
     bench/web/cost.py target/release/weir [SECONDS]
 
-A pair of programs exchanges 1,000 packets a second over a link. The phases alternate (0, 20, 0, 20),
-so that a change of the machine's speed does not look like an effect of the tabs. Needs root or user
-namespaces, and ping.
+A pair of programs exchanges 1,000 packets a second over a link. The phases alternate (0, 20, 0,
+20), so that a change of the machine's speed does not look like an effect of the tabs. Needs root or
+user namespaces, and ping.
 """
 
 import json
