@@ -1,5 +1,5 @@
-//! Recordings of packets: no bytes make a replay panic, and an accepted recording accounts for every
-//! packet.
+//! Recordings of packets: no bytes make a replay panic, and an accepted recording accounts for
+//! every packet.
 
 use weir_core::config::QueueLimit;
 use weir_measure::packets::{Decoder, ENTRY, Head};

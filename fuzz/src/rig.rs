@@ -8,8 +8,8 @@ use weir_rig::{Algorithm, Order, Plan, cost};
 
 use super::parts;
 
-/// The bytes are a flow set, an algorithm, a backlog, a trace, and a byte each for the batch and the
-/// number of pairs.
+/// The bytes are a flow set, an algorithm, a backlog, a trace, and a byte each for the batch and
+/// the number of pairs.
 pub fn run(data: &[u8]) {
     let Some(([flows, algorithm, backlog, trace], numbers)) = parts::split(data) else { return };
     let [batch, pairs] = [0, 1].map(|at| numbers.get(at).copied().unwrap_or(1));

@@ -22,8 +22,8 @@
 //! - **Seeds.** An experiment with random draws runs with
 //!   [`Options::seeds`] seeds: `parallel::over_seeds` returns the results of each case by seed. A
 //!   [`Quantity`](weir_report::finding::Quantity) has one value for each seed
-//!   (`Quantity::of_runs`; `Quantity::ratio` for two systems with the same seeds) and Student's 95 %
-//!   interval. A quantity without random draws is `Quantity::exact`.
+//!   (`Quantity::of_runs`; `Quantity::ratio` for two systems with the same seeds) and Student's
+//!   95 % interval. A quantity without random draws is `Quantity::exact`.
 //! - **Claims.** A [`Claim`](weir_report::finding::Claim) has words, a provenance and conditions:
 //!   `Claim::new(words, provenance).expect("what, unit", quantity, Range::below(0.5))`. The verdict
 //!   follows from the intervals: *holds* if each is inside its range, *differs* if one is outside,

@@ -161,15 +161,15 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         Range::above(1.5),
     );
     let others = ["none", "fifo", "drr", "qfq", "kps"];
-    let dearest = others.into_iter().max_by(|a, b| {
+    let next_costly = others.into_iter().max_by(|a, b| {
         let mean = |name| time(rows, name, &flows(32_768)).mean().unwrap_or(0.0);
         mean(a).total_cmp(&mean(b))
     });
     claim(
-        "WF2Q+ is the dearest at 32k flows",
+        "WF2Q+ costs the most at 32k flows",
         COST,
         "WF2Q+ over the next",
-        dearest.map_or(Quantity::exact(None), |next| at(("wf2q+", 32_768), (next, 32_768))),
+        next_costly.map_or(Quantity::exact(None), |next| at(("wf2q+", 32_768), (next, 32_768))),
         Range::above(1.0),
     );
     claims.push(logarithm(rows));

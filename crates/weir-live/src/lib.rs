@@ -6,9 +6,8 @@
 //! global state; several sessions can run in one process. [`remote`] gives a session its
 //! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
 //! API of the daemon, and [`dashboard`] shows both on a web page; [`agent`] shapes the containers
-//! that carry labels, and [`compose`] those of a job; [`scenario`] builds a session for the hosts of
-//! a scenario, and [`convert`] makes scenarios
-//! from the descriptions of other tools.
+//! that carry labels, and [`compose`] those of a job; [`scenario`] builds a session for the hosts
+//! of a scenario, and [`convert`] makes scenarios from the descriptions of other tools.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;

@@ -174,8 +174,8 @@ fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
         assert!(packets.0 <= 10 && packets.1 <= 10, "{log:?}");
         if packets == (10, 10) {
             assert!(unexplained(&log.events).values().all(|sum| *sum == 0), "{log:?}");
-            // Ten packets of 1000 bytes with the headers of UDP, IP and Ethernet. The kernel reports
-            // the train after the discipline has cut and freed it.
+            // Ten packets of 1000 bytes with the headers of UDP, IP and Ethernet. The kernel
+            // reports the train after the discipline has cut and freed it.
             let enqueued = log.events.iter().filter(|event| event.kind == EventKind::Enqueue);
             assert_eq!(enqueued.map(|event| u64::from(event.bytes)).sum::<u64>(), 10_420);
             return;

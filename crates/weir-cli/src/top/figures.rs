@@ -57,8 +57,8 @@ pub(super) struct Figures {
     /// The mean rate of departures, bit/s; none for a queue, whose departures are not counted in
     /// bytes.
     pub(super) carried: Option<f64>,
-    /// Packets inside at the end: for a daemon's objects those in the queue, for a link of a session
-    /// also those on the way.
+    /// Packets inside at the end: for a daemon's objects those in the queue, for a link of a
+    /// session also those on the way.
     pub(super) inside: u64,
     /// Dropped packets per second.
     pub(super) drops: f64,

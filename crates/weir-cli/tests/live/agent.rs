@@ -98,7 +98,7 @@ fn labelled_containers(lab: &Lab) {
     run(&docker, "web", &["--label weir.up='delay 30ms' --label weir.down='delay 20ms'"]);
     run(&docker, "plain", &[]);
     let (web, plain) = (address(&docker, "web"), address(&docker, "plain"));
-    let shaped = |most: f64| rtt(&web).is_some_and(|ms| ms >= most);
+    let shaped = |least: f64| rtt(&web).is_some_and(|ms| ms >= least);
     until("the container is shaped", || shaped(50.0));
     assert!(is_direct(&plain), "a container without labels is left alone");
     until("the engine is no problem any more", || problem(lab, "docker").is_none());
@@ -106,7 +106,7 @@ fn labelled_containers(lab: &Lab) {
     hostile_labels(lab, &docker);
     until("wrong labels shape nothing", || is_direct(&plain));
 
-    // A change by hand lasts until the container restarts, which has another process then.
+    // A change by hand lasts until the container restarts with another process.
     let done = lab.weir(["change", "agent", "web.down", "delay 60ms"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(shaped(90.0));
@@ -157,7 +157,7 @@ fn hostile_labels(lab: &Lab, docker: &Engine<'_>) {
 fn killed(agent: Running, web: &str) {
     kill(agent.pid(), Signal::SIGKILL).expect("it is alive");
     let begin = Instant::now();
-    // Twenty echo requests within a second. Those of its second half must all be answered.
+    // Twenty echo requests within a second. All requests of the last half second must be answered.
     let text = output_of(&format!("ping -c20 -i0.05 -W1 {web}"));
     let answered = |n: u32| text.contains(&format!("icmp_seq={n} "));
     assert!((11..=20).all(answered), "{:?}: {text}", begin.elapsed());
@@ -201,7 +201,7 @@ fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// The example of a compose file, unchanged.
+/// The Compose file of the examples, unchanged.
 fn compose(lab: &Lab, docker: &Engine<'_>) {
     docker.must("docker rm -f web");
     let path = lab.path("docker.sock").display().to_string();
@@ -355,7 +355,7 @@ impl Runtime {
     }
 }
 
-/// A field of protobuf with bytes of any length below 16 KiB.
+/// A field of protobuf with bytes. The length always takes two bytes, so it is less than 16 KiB.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = [bytes.len() as u8 & 0x7f | 0x80, (bytes.len() >> 7) as u8];
     [&[number << 3 | 2][..], &length, bytes].concat()

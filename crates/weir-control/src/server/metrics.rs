@@ -517,9 +517,9 @@ const BOUNDS_NS: [u64; 19] = {
     bounds
 };
 
-/// Pipes and schedulers, queues, and rules that have series of their own, each: those with the least
-/// numbers. The others are summed up under the label [`OTHERS`], so that sums stay right and a
-/// configuration of thousands of pipes costs the scraper a bounded number of series.
+/// Pipes and schedulers, queues, and rules that have series of their own, each: those with the
+/// least numbers. The others are summed up under the label [`OTHERS`], so that sums stay right and
+/// a configuration of thousands of pipes costs the scraper a bounded number of series.
 const MOST_OBJECTS: usize = 1000;
 const OTHERS: &str = "other";
 

@@ -300,8 +300,8 @@ async fn readings(Shared(state): Server) -> Result<Response, Reject> {
     Ok(Json(&*readings).into_response())
 }
 
-/// The counters of all links for Prometheus and compatible tools: in the OpenMetrics text format, or
-/// in the classic text format for clients that prefer `text/plain`.
+/// The counters of all links for Prometheus and compatible tools: in the OpenMetrics text format,
+/// or in the classic text format for clients that prefer `text/plain`.
 #[utoipa::path(
     get,
     path = "/metrics",

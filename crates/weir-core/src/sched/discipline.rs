@@ -7,10 +7,10 @@ use crate::settings::Chosen;
 pub type Discipline = Chosen<Kind>;
 
 impl Discipline {
-    /// Whether a driver can know before it submits a packet whether the packet, or another one,
-    /// will be dropped for lack of room ([`crate::Emulator::has_room`]): the scheduler accepts
-    /// every packet that its queue's limit admits, or refuses packets for the lengths of its queues
-    /// alone.
+    /// Whether [`crate::Emulator::has_room`] can tell a driver, before it submits a packet, whether
+    /// this packet or another one will be dropped for lack of room. This needs a scheduler that
+    /// accepts every packet within the queue's limit, or that refuses packets for the lengths of
+    /// its queues alone.
     pub fn knows_room(&self) -> bool {
         match self.kind() {
             Kind::Pifo | Kind::SpPifo | Kind::StrictSlices => true,

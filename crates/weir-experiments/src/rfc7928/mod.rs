@@ -5,9 +5,9 @@
 //! # Model
 //! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of at most one second,
 //! unless the section says otherwise. Each scenario runs with several seeds, which shift the start
-//! times of its flows. The results are those that section 2 requires: goodput against queueing delay
-//! and a table of loss, marks, fairness and queueing delay for each scenario. Three matrices compare
-//! the algorithms in all scenarios.
+//! times of its flows. The results are those that section 2 requires: goodput against queueing
+//! delay and a table of loss, marks, fairness and queueing delay for each scenario. Three matrices
+//! compare the algorithms in all scenarios.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue

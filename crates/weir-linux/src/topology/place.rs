@@ -169,9 +169,9 @@ fn silence_kernel(interface: &str) {
     }
 }
 
-/// Waits until the kernels have sent the packets that follow the start of an interface, and
-/// discards these packets: until all expected reports were sent; or, once each interface has begun
-/// to report, until there is silence.
+/// Waits for the packets that the kernels send after the start of an interface, and discards them.
+/// The wait ends when all expected reports were sent or, once each interface has begun to report,
+/// when there is silence.
 pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();

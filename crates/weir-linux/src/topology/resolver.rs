@@ -42,8 +42,8 @@ fn entrances(end: IpAddr, program: Ipv4Addr, server: IpAddr) -> std::io::Result<
     [Kind::Datagrams, Kind::Stream].into_iter().map(entrance).collect()
 }
 
-/// Whether a program of this machine receives queries at this loopback address. The kernel reports
-/// a closed port of the loopback interface before the second call.
+/// Whether a program of this machine receives queries at this loopback address. On loopback, the
+/// kernel answers a datagram to a closed port at once, so `recv` already returns that error.
 fn answers(server: IpAddr) -> bool {
     let ask = || {
         let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
@@ -52,7 +52,7 @@ fn answers(server: IpAddr) -> bool {
         socket.send(&[])?;
         socket.recv(&mut [0; 1])
     };
-    // An open port does not answer an empty datagram.
+    // Nothing answers an empty datagram to an open port, so `recv` would block.
     ask().err().is_none_or(|error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 

@@ -57,8 +57,8 @@ pub(super) fn flows(
     Ok((page.items, total))
 }
 
-/// The keys, hashes and counters of the first instances of a pipe, queue or scheduler. AQMs are left
-/// out, so that thousands can be read each second.
+/// The keys, hashes and counters of the first instances of a pipe, queue or scheduler. AQMs are
+/// left out, so that thousands can be read each second.
 pub(crate) fn totals(
     handle: &LiveHandle,
     kind: ObjectKind,

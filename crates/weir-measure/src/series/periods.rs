@@ -114,8 +114,8 @@ impl<P> Default for Periods<P> {
 }
 
 impl<P: Period> Periods<P> {
-    /// An empty sequence. The first period begins at `origin_ns`; the width is `width_ns` (at least
-    /// 1) until there are more than `capacity` (at least 2) periods.
+    /// An empty sequence. The first period begins at `origin_ns`. The width is `width_ns` (at least
+    /// 1); it doubles whenever there would be more than `capacity` (at least 2) periods.
     #[must_use]
     pub fn new(origin_ns: u64, width_ns: u64, capacity: usize) -> Self {
         let (width_ns, capacity) = (width_ns.max(1), capacity.max(2));

@@ -23,11 +23,15 @@ pub struct Measured {
     pub readings: u64,
     /// Enqueues and dequeues, if they were recorded.
     pub events: EventCounts,
+    /// Lengths in packets and in bytes, weighted by readings.
     pub(super) read: [Exact; 2],
+    /// Lengths in packets and in bytes, weighted by ns.
     pub(super) held: [Exact; 2],
     steps: Exact,
     last: Option<Level>,
+    /// The first and the last reading of the counters since their last reset.
     counters: Option<(Counters, Counters)>,
+    /// The increase of the counters before that.
     past: Counters,
     pub(super) periods: Periods<QueuePeriod>,
     recent: Recent,

@@ -84,10 +84,10 @@ impl Chain {
 /// The bytes of an event. `packets` is the number of its packets, and `before` the backlog in bytes
 /// before it, if that is known.
 ///
-/// The kernel reports an enqueue when the discipline has accepted the packet. A discipline that cuts
-/// an offload train has then freed the train, so the length in the record means nothing; the growth
-/// of the backlog is the length of the accepted packets. It is too small if waiting packets were
-/// dropped between the two events.
+/// The kernel reports an enqueue when the discipline has accepted the packet. A discipline that
+/// cuts an offload train has then freed the train, so the length in the record means nothing; the
+/// growth of the backlog is the length of the accepted packets. It is too small if waiting packets
+/// were dropped between the two events.
 pub(super) fn accepted_bytes(record: &Record, packets: u32, before: Option<u32>) -> u32 {
     if record.kind == Kind::Dequeue || packets <= 1 {
         return record.bytes;

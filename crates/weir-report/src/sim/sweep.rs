@@ -1,5 +1,5 @@
-//! The points of a sweep side by side: tables with a row for each point, and plots over the key that
-//! is swept.
+//! The points of a sweep side by side: tables with a row for each point, and plots over the key
+//! that is swept.
 
 use std::collections::BTreeSet;
 

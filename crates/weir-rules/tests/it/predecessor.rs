@@ -150,7 +150,7 @@ fn loss_before_the_queue_and_loss_on_the_link_have_separate_reasons() {
     assert_eq!(
         lost.iter().map(|d| d.due.0).collect::<Vec<_>>(),
         [10_000_000, 20_000_000],
-        "what is lost on the link has used it"
+        "a packet that is lost on the link has been transmitted"
     );
 }
 
@@ -197,8 +197,8 @@ fn reconfiguration_keeps_what_is_queued_in_order() {
 #[test]
 fn shares_follow_the_weights_of_the_queues_with_packets() {
     let mut bench = Bench::new(
-        "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\nqueue 2 config sched 5 weight 1 queue 1000\n\
-         queue 3 config sched 5 weight 3 queue 1000",
+        "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\n\
+         queue 2 config sched 5 weight 1 queue 1000\nqueue 3 config sched 5 weight 3 queue 1000",
     );
     // The heavy queue becomes idle. The two other queues then share the link in the ratio one to
     // three.
