@@ -149,7 +149,7 @@ impl State<'_> {
             let threads = lock(&self.threads).clone();
             Python::attach(|py| {
                 let module = py.import("weirlab._algorithms");
-                // If it fails, the method is waited for.
+                // If this fails, the loop waits for the end of the method.
                 let _ = module.and_then(|module| module.call_method1("interrupt", (threads,)));
             });
         }

@@ -38,7 +38,7 @@ fn unmatched_packets_pass_at_once_and_denied_ones_are_counted() {
     assert_eq!(up.passed, up.counters.packets_out, "no packet went through a pipe");
     assert!(up.total_ns.max() == 0 && report.pipes.is_empty());
     assert_eq!([matched(&report, 1), matched(&report, 2)], [(20, 20 * 128), (20, 20 * 128)]);
-    assert!(matched(&report, DEFAULT_ID).0 >= 20, "what was counted goes on to the default rule");
+    assert!(matched(&report, DEFAULT_ID).0 >= 20, "a counted packet continues to the default rule");
 }
 
 #[test]
@@ -107,7 +107,8 @@ fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
 #[test]
 fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let script = "pipe 1 config bw 100Kbit/s\npipe 2 config bw 100Kbit/s\npipe 7 config bw 100Kbit/s\n\
+    let script = "pipe 1 config bw 100Kbit/s\npipe 2 config bw 100Kbit/s\n\
+                  pipe 7 config bw 100Kbit/s\n\
                   add 100 pipe 7 udp from any to any dst-port 4000 out\n\
                   add 200 pipe 1 udp from any to any dst-port 4001 out";
     let running = net.start_ruled(script, |config| {
@@ -153,8 +154,10 @@ impl Observer for Spans {
 #[test]
 fn segments_of_trains_take_separate_paths_where_rules_draw() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let script = "pipe 1 config delay 2ms\npipe 2 config delay 4ms\nadd 100 prob 0.5 pipe 1 tcp from any to any out\n\
-                  add 200 setdscp ef tcp from any to any out\nadd 300 pipe 2 tcp from any to any out";
+    let script = "pipe 1 config delay 2ms\npipe 2 config delay 4ms\n\
+                  add 100 prob 0.5 pipe 1 tcp from any to any out\n\
+                  add 200 setdscp ef tcp from any to any out\n\
+                  add 300 pipe 2 tcp from any to any out";
     let (sender, frames) = channel();
     let running =
         net.start_ruled(script, |config| config.observer = Some(Box::new(Watcher(sender))));
@@ -199,7 +202,8 @@ fn a_train_examined_as_one_is_counted_and_rewritten_in_all_its_packets() {
 #[test]
 fn copies_continue_separately() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let script = "disable one_pass\npipe 1 config dup 100% delay 1ms\npipe 2 config delay 1ms loss 10%\n\
+    let script = "disable one_pass\npipe 1 config dup 100% delay 1ms\n\
+                  pipe 2 config delay 1ms loss 10%\n\
                   add 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out";
     let running = net.start_ruled(script, |_| {});
     let sink = net.within("b", || client("10.77.0.2:4000"));

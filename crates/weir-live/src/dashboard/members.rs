@@ -152,7 +152,7 @@ const MOST_MEMBERS: usize = 65_536;
 const LINKS: usize = 128;
 /// Queues of which a worker adds up the flows between two turns of its loop.
 const QUEUES: usize = 16;
-/// Maximum number of flows of a queue that are added up between two packets.
+/// Maximum number of flows of a queue that are added up, because packets wait meanwhile.
 const MOST_FLOWS: usize = 256;
 
 #[cfg(test)]

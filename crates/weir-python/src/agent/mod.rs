@@ -84,8 +84,7 @@ impl Environment {
         self.state().now.0
     }
 
-    /// Begins an episode, and simulates until the agent has a decision to make, for the warm-up of
-    /// the scenario at least. Returns what happened.
+    /// Begins an episode and simulates the warm-up of the scenario. Returns what happened.
     fn reset(&self, py: Python<'_>, seed: u64, action: Vec<f64>) -> PyResult<Vec<f64>> {
         let made = py.detach(|| {
             let mut state = self.state();

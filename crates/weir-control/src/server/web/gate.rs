@@ -61,8 +61,7 @@ pub(super) struct Gate {
     access: WebAccess,
     bound: SocketAddr,
     cookie: String,
-    /// The values of the cookie that stand for the tokens. The tokens themselves do not leave the
-    /// address in which they were printed.
+    /// The values of the cookie: a hash of each token, so that a cookie does not reveal its token.
     values: [String; 2],
     wrong: Mutex<Bucket>,
     uploads: Uploads,
@@ -302,7 +301,7 @@ fn is_same_host(one: &str, other: &str) -> bool {
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Wrong tokens that are answered at once.
 const WRONG_AT_ONCE: f64 = 10.0;
-/// Wrong tokens in a second that are answered later.
+/// How many wrong tokens are answered at once in each further second.
 const WRONG_PER_SECOND: f64 = 1.0;
 /// Headers of every answer: nothing from elsewhere, no frames, no guesses about types.
 const SECURITY: [(&str, &str); 6] = [
