@@ -211,13 +211,13 @@ def some(n):
             pass
 some(300)
 before = peak()
-some(2000)
+some(1000)
 print(peak() - before)
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, check=True)
     grown = int(done.stdout)
     # A leaked result would take more than 10 kB.
-    assert grown < 4000, f"{grown} kB more after 2000 simulations"
+    assert grown < 2000, f"{grown} kB more after 1000 simulations"
 
 
 def test_the_import_takes_no_optional_library() -> None:
