@@ -3,13 +3,14 @@
 import { parseArgs } from "node:util";
 import { tests as units } from "./units.mjs";
 import { tests as looks } from "./looks.mjs";
+import { tests as reports } from "./reports.mjs";
 import { tests as live } from "./live.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { weir: { type: "string" }, shots: { type: "string" } },
 });
-const all = { ...units, ...looks, ...live };
+const all = { ...units, ...looks, ...reports, ...live };
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
 for (const [name, test] of Object.entries(all)) {
