@@ -228,6 +228,27 @@ export const tests = {
       }),
     ),
 
+  "four clicks find the longest queue of ten thousand and double its rate": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address);
+        await page.click("nav >> text=Instances");
+        await page.click(".sort >> text=Packets waiting");
+        await page.waitForFunction(() => document.querySelector(".rows .queue b")?.textContent === "19");
+        await page.click(".rows .key >> nth=0");
+        await page.waitForSelector(".report .good");
+        // Rows with equal queues change places, so the address of the page tells which one it was.
+        const name = await page.evaluate(() => decodeURIComponent(location.hash).split(" ").at(-1));
+        await page.click(".change button[type=submit]");
+        await page.waitForSelector("text=In force");
+        const { what } = stand.changes.at(-1);
+        assert.match(what, /^pipe 8 config bw 40Mbit\/s queue 100\n/);
+        assert.ok(what.includes(` to ${name} `), what);
+        await page.done();
+      }),
+    ),
+
   // With --shots DIR the pictures stay for people to look at; without it the views are only drawn.
   "every view can be drawn at every width, light and dark": ({ shots }) =>
     withBrowser(async (browser) => {

@@ -262,7 +262,7 @@ export class StandIn {
     };
   }
 
-  top({ n, offset = 0, search }) {
+  top({ n, offset = 0, search, sort }) {
     const s = this.now() / 1000;
     const all = [];
     for (let i = 0; i < this.pipes; i++) {
@@ -270,7 +270,8 @@ export class StandIn {
       if (search && !key.includes(search)) continue;
       all.push([i, 20e6 * noise(i, 3) ** 4 * (0.7 + 0.3 * Math.sin(s / 9 + i)), key]);
     }
-    all.sort((a, b) => b[1] - a[1]);
+    const queue = ([i]) => Math.floor(20 * noise(i, 5));
+    all.sort((a, b) => (sort === "queue" && queue(b) - queue(a)) || b[1] - a[1]);
     const bins = new Array(40).fill(0);
     for (const [, rate] of all) bins[rate < 1 ? 0 : Math.min(39, Math.floor(Math.log2(rate)) + 1)]++;
     const rows = all.slice(offset, offset + n).map(([i, rate, key]) => [
