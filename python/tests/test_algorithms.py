@@ -604,6 +604,15 @@ def test_the_rig_measures_a_scheduler_beside_built_in_ones() -> None:
     assert found.runs[1]["ns_per_pair"] > found.runs[0]["ns_per_pair"]
 
 
+def test_the_rig_ends_after_an_exception_with_many_packets_inside() -> None:
+    class Fails(Fifo):
+        def dequeue(self, now_ns: int) -> wl.Packet | None:
+            raise AssertionError("no")
+
+    with pytest.raises(AssertionError, match="no"):
+        wl.rig(Fails, flows="512:w1")
+
+
 def test_the_rig_compares_service_with_the_fluid() -> None:
     found = wl.rig(RoundRobin, flows="8:w1", metric=["wfi"], pairs=2000)
     (row,) = found.runs[0]["wfi"]

@@ -58,6 +58,8 @@ struct Held {
     last: u64,
     /// Packets that have left without the object.
     gone: HashSet<u64>,
+    /// Packets in the order of arrival, for a scheduler that has failed. Some may have left.
+    oldest: VecDeque<(u64, PacketId)>,
 }
 
 impl Held {
@@ -84,6 +86,22 @@ impl Held {
         self.bytes -= u64::from(place.2);
         place.0 = 0;
         true
+    }
+
+    /// Removes the packet that came first, without the object. All packets together cost one
+    /// sorting, and not one each.
+    fn leave_oldest(&mut self) -> Option<PacketId> {
+        while self.count > 0 {
+            if self.oldest.is_empty() {
+                self.oldest = self.ids(|_| true).into();
+            }
+            let (serial, id) = self.oldest.pop_front()?;
+            if self.leave(id, serial) {
+                self.gone.insert(serial);
+                return Some(id);
+            }
+        }
+        None
     }
 
     /// The packets inside for which `wanted` is true, in the order of arrival.
@@ -359,10 +377,7 @@ impl External for PythonScheduler {
             return None;
         }
         // At the largest time every packet leaves; so it does after a failure.
-        let (serial, id) = self.held.ids(|_| true).first().copied()?;
-        self.held.leave(id, serial);
-        self.held.gone.insert(serial);
-        Some(id)
+        self.held.leave_oldest()
     }
 
     fn pop_refused(&mut self, _store: &mut dyn Store) -> Option<(PacketId, DropReason)> {
