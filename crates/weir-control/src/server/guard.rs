@@ -6,11 +6,12 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::tally::Tally;
@@ -25,12 +26,31 @@ pub(super) struct Guarded<S> {
     activity: Arc<Activity>,
 }
 
-/// The activity of a connection, which the server checks when it ends.
-#[derive(Debug, Default)]
+/// The activity of a connection, which the server checks when it ends, and when it needs the
+/// connection's place.
+#[derive(Debug)]
 pub(super) struct Activity {
     handling: AtomicBool,
     blocked: AtomicBool,
     endless: AtomicBool,
+    began: Instant,
+    /// When the last request was handled, in ns after `began`; zero before the first one.
+    handled: AtomicU64,
+    /// Told when the connection lost its place.
+    displaced: Notify,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self {
+            handling: AtomicBool::default(),
+            blocked: AtomicBool::default(),
+            endless: AtomicBool::default(),
+            began: Instant::now(),
+            handled: AtomicU64::default(),
+            displaced: Notify::new(),
+        }
+    }
 }
 
 impl Activity {
@@ -39,6 +59,28 @@ impl Activity {
     pub(super) fn set_handling(&self, handling: bool, endless: bool) {
         self.handling.store(handling, Ordering::Relaxed);
         self.endless.store(endless, Ordering::Relaxed);
+        let handled = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.handled.store(handled, Ordering::Relaxed);
+    }
+
+    /// For how long the connection has been waiting for a complete head; `None` if it does
+    /// something else.
+    pub(super) fn waiting(&self) -> Option<Duration> {
+        let waits = ![&self.handling, &self.blocked, &self.endless]
+            .into_iter()
+            .any(|flag| flag.load(Ordering::Relaxed));
+        let handled = Duration::from_nanos(self.handled.load(Ordering::Relaxed));
+        waits.then(|| self.began.elapsed().saturating_sub(handled))
+    }
+
+    /// Tells the connection that another one has its place.
+    pub(super) fn displace(&self) {
+        self.displaced.notify_one();
+    }
+
+    /// Ends when another connection has the place of this one.
+    pub(super) async fn displaced(&self) {
+        self.displaced.notified().await;
     }
 
     /// Whether an answer is being prepared, or waits until the client reads it.

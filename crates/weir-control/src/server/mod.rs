@@ -5,10 +5,10 @@
 //! their sizes are limited, a client that accepts no data is disconnected after [`STALLED`], and
 //! counters are gathered at most once per [`SAMPLE_AGE`], however many clients request them.
 //!
-//! No client keeps another one out: the socket and TCP have a pool of connections each, a user or
-//! address has a quota, and some connections are for root. Heads and bodies have deadlines. The end
-//! of the server waits for answers in progress, but not for connections that clients only hold
-//! open.
+//! No client keeps another one out: the socket, TCP and the page have a pool of connections each, a
+//! user or address has a quota, and some connections are for root. Heads and bodies have deadlines,
+//! and a new client on TCP displaces the connection that has waited longest for a head. The end of
+//! the server waits for answers in progress, but not for connections that clients only hold open.
 
 mod access;
 mod askers;
@@ -319,13 +319,14 @@ impl Serving {
                 return self.refuse(stream, StatusCode::FORBIDDEN, &why);
             }
         };
-        match self.users.take(uid, rank) {
+        let activity = Arc::<Activity>::default();
+        match self.users.take(uid, rank, &activity) {
             Ok(place) => {
                 let router = match rank {
                     Rank::Privileged => &self.privileged,
                     Rank::Other => &self.local,
                 };
-                self.connections.serve(stream, rank, router.clone(), place);
+                self.connections.serve(stream, rank, router.clone(), activity, place);
             }
             Err(full) => self.refuse_full(stream, full, &format!("user {uid}")),
         }
@@ -344,9 +345,12 @@ impl Serving {
     fn serve_address(&self, stream: TcpStream, address: IpAddr) {
         // A proxy on this machine has one address for all its clients.
         let rank = if address.is_loopback() { Rank::Privileged } else { Rank::Other };
-        match self.addresses.take(address, rank) {
-            // The privileges of a local address end here.
-            Ok(place) => self.connections.serve(stream, Rank::Other, self.remote.clone(), place),
+        let activity = Arc::<Activity>::default();
+        match self.addresses.displace(address, rank, &activity) {
+            Ok(place) => {
+                // The privileges of a local address end here.
+                self.connections.serve(stream, Rank::Other, self.remote.clone(), activity, place);
+            }
             Err(full) => self.refuse_full(stream, full, &address.to_string()),
         }
     }
@@ -364,9 +368,10 @@ impl Serving {
             // arrives, so it keeps little. A socket that refuses this only is less quick.
             let _ = stream.set_nodelay(true);
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
-            match self.browsers.take(address.ip(), rank) {
+            let activity = Arc::<Activity>::default();
+            match self.browsers.displace(address.ip(), rank, &activity) {
                 Ok(place) => {
-                    self.connections.serve(stream, Rank::Other, router.clone(), place);
+                    self.connections.serve(stream, Rank::Other, router.clone(), activity, place);
                 }
                 Err(full) => self.refuse_full(stream, full, &address.ip().to_string()),
             }
@@ -421,15 +426,15 @@ impl Connections {
         Self { stopped, tally, open, closed }
     }
 
-    /// Serves one connection until it ends, and then drops its place in a pool.
+    /// Serves one connection until it ends or is displaced, and then drops its place in a pool.
     fn serve(
         &self,
         stream: impl Stream,
         rank: Rank,
         router: Router,
+        activity: Arc<Activity>,
         place: impl Send + Sync + 'static,
     ) {
-        let activity = Arc::<Activity>::default();
         let io = Guarded::new(stream, STALLED, Arc::clone(&self.tally), Arc::clone(&activity));
         let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
         // A stream that outlives its connection keeps the place, and the end of the server waits
@@ -440,14 +445,16 @@ impl Connections {
             let connection =
                 http(HEADERS).serve_connection(TokioIo::new(io), service).with_upgrades();
             let mut connection = std::pin::pin!(connection);
-            tokio::select! {
+            let ends = tokio::select! {
                 // An error of a client's connection concerns only that client.
-                _ = connection.as_mut() => {}
-                () = stopping::stop(&mut stopped) => {
-                    connection.as_mut().graceful_shutdown();
-                    let grace = if activity.is_answering() { GRACE } else { FLUSH };
-                    let _ = timeout(grace, connection).await;
-                }
+                _ = connection.as_mut() => false,
+                () = stopping::stop(&mut stopped) => true,
+                () = activity.displaced() => true,
+            };
+            if ends {
+                connection.as_mut().graceful_shutdown();
+                let grace = if activity.is_answering() { GRACE } else { FLUSH };
+                let _ = timeout(grace, connection).await;
             }
             drop(held);
         });
@@ -523,8 +530,8 @@ pub const GRACE: Duration = Duration::from_secs(2);
 const FLUSH: Duration = Duration::from_millis(100);
 /// Connections on the Unix socket. A watch or dashboard has one or two.
 const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
-/// Connections on TCP. Connections without a valid token count too. The reserve is for clients on
-/// this machine, where a proxy may be.
+/// Connections on TCP. Connections without a valid token count too, but one that only waits loses
+/// its place to a new one. The reserve is for clients on this machine, where a proxy may be.
 const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
 /// Connections of the page. A tab has a stream, and a browser up to six connections besides.
 const BROWSERS: Bounds = Bounds { all: 256, reserve: 32, each: 96 };

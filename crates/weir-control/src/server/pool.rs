@@ -1,9 +1,12 @@
 //! Pools of connections. A pool limits the connections of all clients together and of each client,
-//! and reserves some for privileged clients.
+//! and reserves some for privileged clients. In a full pool, a new connection can displace one that
+//! only waits.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::guard::Activity;
 
 /// The kind of client that a connection belongs to. A privileged client has no individual limit and
 /// may use the reserve.
@@ -35,8 +38,10 @@ pub(super) struct Pool<K> {
 
 #[derive(Debug)]
 struct Taken<K> {
-    all: usize,
+    /// The connections by their numbers, in the order in which they came.
+    all: BTreeMap<u64, (K, Arc<Activity>)>,
     by: BTreeMap<K, usize>,
+    next: u64,
 }
 
 /// Why a client gets no connection.
@@ -52,29 +57,92 @@ pub(super) enum Full {
 #[derive(Debug)]
 pub(super) struct Place<K: Ord> {
     pool: Arc<Pool<K>>,
-    client: K,
+    number: u64,
 }
 
 impl<K: Ord + Clone> Pool<K> {
     pub(super) fn new(bounds: Bounds) -> Arc<Self> {
-        Arc::new(Self { bounds, taken: Mutex::new(Taken { all: 0, by: BTreeMap::new() }) })
+        let taken = Taken { all: BTreeMap::new(), by: BTreeMap::new(), next: 0 };
+        Arc::new(Self { bounds, taken: Mutex::new(taken) })
     }
 
     /// Takes a connection for a client.
-    pub(super) fn take(self: &Arc<Self>, client: K, rank: Rank) -> Result<Place<K>, Full> {
-        let Bounds { all, reserve, each } = self.bounds;
+    pub(super) fn take(
+        self: &Arc<Self>,
+        client: K,
+        rank: Rank,
+        activity: &Arc<Activity>,
+    ) -> Result<Place<K>, Full> {
         let mut taken = self.taken();
-        let own = taken.by.get(&client).copied().unwrap_or(0);
+        taken.check(self.bounds, &client, rank)?;
+        let number = taken.add(client, Arc::clone(activity));
+        drop(taken);
+        Ok(Place { pool: Arc::clone(self), number })
+    }
+
+    /// Takes a connection for a client, if need be that of the client that has waited longest for a
+    /// complete head. A client that has its own maximum only loses one of its own connections.
+    pub(super) fn displace(
+        self: &Arc<Self>,
+        client: K,
+        rank: Rank,
+        activity: &Arc<Activity>,
+    ) -> Result<Place<K>, Full> {
+        let mut taken = self.taken();
+        if let Err(full) = taken.check(self.bounds, &client, rank) {
+            let only = matches!(full, Full::Quota(_)).then_some(&client);
+            let number = taken.longest_waiting(only).ok_or(full)?;
+            if let Some(displaced) = taken.remove(number) {
+                displaced.displace();
+            }
+        }
+        let number = taken.add(client, Arc::clone(activity));
+        drop(taken);
+        Ok(Place { pool: Arc::clone(self), number })
+    }
+}
+
+impl<K: Ord + Clone> Taken<K> {
+    fn check(&self, bounds: Bounds, client: &K, rank: Rank) -> Result<(), Full> {
+        let Bounds { all, reserve, each } = bounds;
+        let own = self.by.get(client).copied().unwrap_or(0);
         if rank == Rank::Other && own >= each {
             return Err(Full::Quota(each));
         }
-        if taken.all >= if rank == Rank::Privileged { all } else { all - reserve } {
+        if self.all.len() >= if rank == Rank::Privileged { all } else { all - reserve } {
             return Err(Full::All(all));
         }
-        taken.all += 1;
-        taken.by.insert(client.clone(), own + 1);
-        drop(taken);
-        Ok(Place { pool: Arc::clone(self), client })
+        Ok(())
+    }
+
+    fn add(&mut self, client: K, activity: Arc<Activity>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        *self.by.entry(client.clone()).or_default() += 1;
+        self.all.insert(number, (client, activity));
+        number
+    }
+
+    /// The number of the connection, of this client if one is given, that has waited longest.
+    fn longest_waiting(&self, client: Option<&K>) -> Option<u64> {
+        let of_client = self.all.iter().filter(|(_, (of, _))| client.is_none_or(|only| of == only));
+        let waiting = of_client
+            .filter_map(|(&number, (_, activity))| activity.waiting().map(|time| (time, number)));
+        waiting.max().map(|(_, number)| number)
+    }
+}
+
+impl<K: Ord> Taken<K> {
+    /// Removes a connection, unless it was removed before.
+    fn remove(&mut self, number: u64) -> Option<Arc<Activity>> {
+        let (client, activity) = self.all.remove(&number)?;
+        if let Some(own) = self.by.get_mut(&client) {
+            *own -= 1;
+            if *own == 0 {
+                self.by.remove(&client);
+            }
+        }
+        Some(activity)
     }
 }
 
@@ -86,14 +154,7 @@ impl<K> Pool<K> {
 
 impl<K: Ord> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut taken = self.pool.taken();
-        taken.all -= 1;
-        if let Some(own) = taken.by.get_mut(&self.client) {
-            *own -= 1;
-            if *own == 0 {
-                taken.by.remove(&self.client);
-            }
-        }
+        self.pool.taken().remove(self.number);
     }
 }
 
@@ -104,7 +165,7 @@ mod tests {
     #[test]
     fn no_client_takes_the_share_of_others_or_the_reserve() {
         let pool = Pool::new(Bounds { all: 10, reserve: 2, each: 3 });
-        let take = |client, rank| pool.take(client, rank);
+        let take = |client, rank| pool.take(client, rank, &Arc::default());
         let first: Vec<_> = (0..3).map(|_| take(1, Rank::Other).unwrap()).collect();
         assert_eq!(take(1, Rank::Other).err(), Some(Full::Quota(3)));
         let others: Vec<_> = [2, 2, 2, 3, 3].map(|n| take(n, Rank::Other).unwrap()).into();
@@ -116,9 +177,56 @@ mod tests {
         drop((others, root));
         let taken = pool.taken();
         assert_eq!(
-            (taken.all, taken.by.len()),
+            (taken.all.len(), taken.by.len()),
             (0, 0),
             "nothing is kept of clients that have left"
         );
+    }
+    #[test]
+    fn a_new_connection_displaces_the_one_that_has_waited_longest() {
+        let pool = Pool::new(Bounds { all: 5, reserve: 1, each: 2 });
+        let activities: Vec<Arc<Activity>> = (0..4).map(|_| Arc::default()).collect();
+        // The second and the third one were never idle, or were so last.
+        activities[1].set_handling(true, false);
+        let clients = [1, 1, 2, 3];
+        let places = clients
+            .iter()
+            .zip(&activities)
+            .map(|(&client, activity)| pool.displace(client, Rank::Other, activity).unwrap());
+        let places: Vec<_> = places.collect();
+        activities[2].set_handling(true, false);
+        activities[2].set_handling(false, false);
+        let numbers = || pool.taken().all.keys().copied().collect::<Vec<_>>();
+        let come = |client, rank| pool.displace(client, rank, &Arc::default());
+
+        // The client has its maximum, so it loses one of its own, and not the oldest of all.
+        activities[0].set_handling(true, false);
+        activities[1].set_handling(false, false);
+        let own = come(1, Rank::Other).unwrap();
+        assert_eq!(numbers(), [0, 2, 3, 4]);
+        // Any other one loses its place to another client: the third has waited since it came.
+        let other = come(4, Rank::Other).unwrap();
+        assert_eq!(numbers(), [0, 2, 4, 5]);
+        // A displaced connection that ends later frees no place twice.
+        drop(places);
+        assert_eq!(numbers(), [4, 5]);
+        let root: Vec<_> = (0..3).map(|_| come(0, Rank::Privileged).unwrap()).collect();
+        assert_eq!(numbers().len(), 5);
+        drop((own, other, root));
+        let taken = pool.taken();
+        assert_eq!((taken.all.len(), taken.by.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_connection_with_a_request_keeps_its_place() {
+        let pool = Pool::new(Bounds { all: 2, reserve: 0, each: 2 });
+        let busy = || {
+            let activity = Arc::<Activity>::default();
+            activity.set_handling(true, false);
+            pool.displace(1, Rank::Privileged, &activity).unwrap()
+        };
+        let held = [busy(), busy()];
+        assert_eq!(pool.displace(2, Rank::Privileged, &Arc::default()).err(), Some(Full::All(2)));
+        drop(held);
     }
 }

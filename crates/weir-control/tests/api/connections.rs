@@ -1,7 +1,7 @@
 //! Clients that hold connections open: they cost other clients nothing, and the end of the daemon
 //! does not wait for them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,6 +30,22 @@ fn half_sent_heads_on_tcp_leave_the_unix_socket_free() {
         })
         .collect();
     assert_healthy(&lab);
+    // Nor do they keep out others on TCP, with or without the token.
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(HEALTH).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 401"), "{answer:?}");
+    }
+    // The last ones wait on; the first ones were displaced.
+    let is_open = |stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        let error = stream.peek(&mut [0]).err();
+        error.is_some_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    assert!(!is_open(&held[0]) && is_open(&held[MANY - 1]));
     drop(held);
 }
 
