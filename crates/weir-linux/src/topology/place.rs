@@ -171,7 +171,7 @@ fn silence_kernel(interface: &str) {
 
 /// Waits for the packets that the kernels send after the start of an interface, and discards them.
 /// The wait ends when all expected reports were sent or, once each interface has begun to report,
-/// when there is silence.
+/// when there is a long silence.
 pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
@@ -230,10 +230,10 @@ const NEAR_INDEX: u32 = 1 << 30;
 /// interval.
 const SOON_MS: &str = "1";
 /// Where the kernel's reports are not those that were expected, the ports are settled after this
-/// many polls without a frame. The kernel repeats a report once, and its timers have steps of up to
-/// ten milliseconds. Polls are counted and not time, because a busy machine delays both the polls
-/// and the kernel's work.
-const SILENCE: u32 = 50;
+/// many polls without a frame. The kernel's timers have steps of up to ten milliseconds, but its
+/// workers are late on a busy machine, even if it runs this program in time. Kernels that send the
+/// expected reports, which all known ones do, never make a session wait this long.
+const SILENCE: u32 = 300;
 /// The longest wait. A busy machine can begin to report this late, because a lock of the whole
 /// kernel orders the changes of all its interfaces.
 const SETTLE: Duration = Duration::from_secs(1);
