@@ -85,7 +85,7 @@ fn commands_and_options_in_the_documentation_exist() {
                     .unwrap_or_else(|| panic!("{place}: there is no command 'weir {name}'"))
             })
             .clone();
-        // A command of a command has options of its own.
+        // A subcommand has further options.
         if let Some(inner) = words.get(2).filter(|inner| allowed.contains(&format!("\n  {inner} ")))
         {
             allowed += help_of

@@ -42,7 +42,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Two hosts; a stream at nine tenths of the link's rate, and a ping.
+/// Two hosts; a stream at nine tenths of the link's rate, and a ping. After a pause of the machine
+/// the sender makes up for it, which fills the queue. CoDel with its usual target then drops some
+/// packets, as it should, and the simulator has no such pause.
 const PAIR: &str = r#"
 name = "pair"
 duration = "6s"
@@ -54,8 +56,8 @@ name = "b"
 [[link]]
 between = ["a", "b"]
 spec = "bw 20Mbit/s delay 20ms"
-scheduler = "fq_codel"
-scheduler_back = "fq_codel"
+scheduler = "fq_codel target 100ms interval 1s"
+scheduler_back = "fq_codel target 100ms interval 1s"
 [[traffic]]
 name = "stream"
 kind = "cbr"
@@ -439,5 +441,5 @@ const AGREEMENT: [&str; 5] = [
     "throughput_bps=1%/10000",
     "delay_p50_ns=0.2ms",
     "completion_p50_ns=0.4ms",
-    "loss=0.001",
+    "loss=0",
 ];
