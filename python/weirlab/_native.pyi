@@ -164,7 +164,8 @@ class Flow:
     def number(self) -> int:
         """Packets have it in `Packet.flow`."""
     @property
-    def weight(self) -> int: ...
+    def weight(self) -> int:
+        """The share among flows that wait."""
     @property
     def priority(self) -> int:
         """0 is served first."""
@@ -173,16 +174,16 @@ class Flow:
         """Bytes of the largest packet (`lmax`)."""
     @property
     def rate_bps(self) -> int | None:
-        """The guaranteed rate."""
+        """The guaranteed rate, bit/s; None without one."""
     @property
     def ceil_bps(self) -> int | None:
-        """The rate that the flow may not exceed."""
+        """The rate that the flow may not exceed, bit/s; None without one."""
     @property
     def deadline_ns(self) -> int:
-        """The time from a packet's arrival to its deadline; 0 for none."""
+        """The time from a packet's arrival to its deadline, ns; 0 for none."""
     @property
     def limit(self) -> int | None:
-        """Packets that the queue holds."""
+        """Packets that the queue holds; None without a limit."""
 
 class Queue:
     """The state of the queue of an AQM in Python, without the packet in question."""
@@ -203,24 +204,26 @@ class Ack:
     """
 
     @property
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Simulated time, ns."""
     @property
     def mss(self) -> int:
         """Bytes of a full segment."""
     @property
     def srtt_ns(self) -> int | None:
-        """Smoothed round-trip time; None before the first sample."""
+        """Smoothed round-trip time, ns; None before the first sample."""
     @property
     def min_rtt_ns(self) -> int | None:
-        """Smallest round-trip time until now."""
+        """Smallest round-trip time until now, ns; None before the first sample."""
     @property
     def rtt_ns(self) -> int | None:
-        """Round-trip time of this acknowledgement; None without a sample."""
+        """Round-trip time of this acknowledgement, ns; None without a sample."""
     @property
     def one_way_ns(self) -> int | None:
-        """One-way delay of the data, by the timestamps."""
+        """One-way delay of the data by the timestamps, ns; None without a sample."""
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Bytes that were sent and are neither acknowledged nor lost."""
     @property
     def delivered(self) -> int:
         """Bytes that have arrived since the start."""
@@ -235,7 +238,7 @@ class Ack:
         """Bytes that are newly reported as marked."""
     @property
     def rate_bps(self) -> int | None:
-        """Delivery rate; None without a sample."""
+        """Delivery rate, bit/s; None without a sample."""
     @property
     def app_limited(self) -> bool:
         """Whether the application limited the transmission during the sample."""

@@ -15,7 +15,7 @@ pub(crate) fn body(text: &str, name: &str) -> Result<String, toml::de::Error> {
     for key in ["seed", "runs", "sweep"] {
         table.remove(key);
     }
-    if !table.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty()) {
+    if table.get("name").and_then(Value::as_str).is_none_or(str::is_empty) {
         table.insert("name".to_owned(), Value::String(name.to_owned()));
     }
     let (mut head, mut sections) = (String::new(), String::new());

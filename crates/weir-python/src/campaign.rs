@@ -320,8 +320,11 @@ pub(crate) fn work(
     Ok(reports.into_iter().map(plain).collect())
 }
 
-/// Looks for damaged runs. Returns the number of runs, how many were carried out again, and the key
-/// and the damage of each damaged run.
+/// The number of runs, how many were carried out again, and the key and the damage of each damaged
+/// run.
+type Verified = (u64, u64, Vec<(String, String)>);
+
+/// Looks for damaged runs.
 #[pyfunction]
 pub(crate) fn verify(
     py: Python<'_>,
@@ -329,7 +332,7 @@ pub(crate) fn verify(
     sample: u64,
     seed: u64,
     remove: bool,
-) -> PyResult<(u64, u64, Vec<(String, String)>)> {
+) -> PyResult<Verified> {
     let found = py.detach(|| {
         let store = Store::open(Path::new(store))?;
         let found = check::verify(&store, sample, seed)?;

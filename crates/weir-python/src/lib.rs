@@ -5,6 +5,8 @@
 //! raise the exceptions and contain the documentation. A function that computes releases the
 //! interpreter's lock meanwhile.
 
+#![expect(clippy::needless_pass_by_value, reason = "PyO3 gives functions their arguments by value")]
+
 mod agent;
 mod campaign;
 mod case;

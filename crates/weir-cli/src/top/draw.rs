@@ -44,6 +44,9 @@ struct Pen<'a> {
     look: Look,
 }
 
+/// A plot: its name, the words for a value, and the values.
+type Curve<'a> = (&'a str, fn(f64) -> String, &'a History);
+
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const PLAIN: Style = Style::new();
@@ -344,7 +347,7 @@ impl Pen<'_> {
         let each = (plots / 3).min(MOST_PLOT);
         if each >= 2 {
             let packets = |value: f64| format!("{} packets", short(value));
-            let in_words: [(&str, fn(f64) -> String, &History); 3] = [
+            let in_words: [Curve<'_>; 3] = [
                 ("offered", rate, &row.offered),
                 ("carried", rate, &row.carried),
                 ("inside", packets, &row.inside),

@@ -59,8 +59,8 @@ fn node<'a>(summary: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no host {name} in {summary}"))
 }
 
-fn read(path: PathBuf) -> String {
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn order(lab: &Lab) {
@@ -86,10 +86,10 @@ fn order(lab: &Lab) {
     assert!(number(client, "started_ns") >= number(web, "up_ns"), "{client} {web}");
     // The run ends with the client, long before the scenario's duration.
     assert!(summary["simulated_s"].as_f64().is_some_and(|s| s < 20.0), "{summary}");
-    let log = read(out.join("client.log"));
+    let log = read(&out.join("client.log"));
     assert!(log.contains("3 received") && log.contains("to say"), "{log}");
     assert!(log.contains("time=4") && !log.contains("time=0"), "pings take 40 ms: {log}");
-    assert_eq!(read(out.join("web.log")), "up\n");
+    assert_eq!(read(&out.join("web.log")), "up\n");
     let links = summary["links"].as_array().expect("links");
     assert!(links.iter().all(|link| number(link, "packets_in") >= 3), "{summary}");
 }
@@ -134,7 +134,7 @@ fn roots(lab: &Lab) {
         let words = words.concat();
         let done = lab.launch(Command::new(words[0]).args(&words[1..])).finish();
         assert_eq!(done.code, 0, "{done:?}");
-        let log = read(Path::new(&out).join("web.log"));
+        let log = read(&Path::new(&out).join("web.log"));
         for part in [
             "of the root",
             "10.0.0.2\tclient",
@@ -147,7 +147,7 @@ fn roots(lab: &Lab) {
         ] {
             assert!(log.contains(part), "{part}: {log}");
         }
-        assert!(read(Path::new(&out).join("client.log")).contains("refused"));
+        assert!(read(&Path::new(&out).join("client.log")).contains("refused"));
         assert!(lab.path("data/y").exists() && !lab.path("data/x").exists());
         fs::remove_file(lab.path("data/y")).expect("it was written");
         assert_eq!(files(&root), before, "the directory is never written to");
@@ -342,7 +342,7 @@ fn ends(lab: &Lab) {
     let done = running.finish();
     assert_eq!(done.code, 128 + 2, "{done:?}");
     // The terminal's signal did not reach the program: Weir asked it to end.
-    assert_eq!(read(out.join("web.log")), "asked\n");
+    assert_eq!(read(&out.join("web.log")), "asked\n");
     let summary = lab.document("out/summary.json");
     let (web, client) = (node(&summary, "web"), node(&summary, "client"));
     assert_eq!((&web["exit_code"], &web["stopped"]), (&0.into(), &true.into()), "{web}");
@@ -383,7 +383,7 @@ fn containers(lab: &Lab) {
     let run = |words: &[&str]| docker.weir(&[&["live", file.as_str()], &CALM[..], words].concat());
     let done = run(&["--out", &out]).finish();
     assert_eq!(done.code, 4, "{done:?}");
-    assert!(read(lab.path("out/client.log")).contains("hello"), "{done:?}");
+    assert!(read(&lab.path("out/client.log")).contains("hello"), "{done:?}");
     let summary = lab.document("out/summary.json");
     assert_eq!(node(&summary, "client")["exit_code"], 4);
     // The beginning and end of a connection, its request and its answer cross the link.

@@ -370,7 +370,7 @@ impl Builder {
     pub fn take(&mut self, count: Count) -> Option<Point> {
         self.glance(&count);
         let parts = self.parts.take()?;
-        let Some(before) = self.last.replace(count) else { return None };
+        let before = self.last.replace(count)?;
         let now = self.last.as_ref()?;
         // The counters begin again when an object is deleted and created, and at the end of a
         // scenario's warm-up.

@@ -157,9 +157,9 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
         signal_process(pid, libc::SIGCONT);
     }
     let done = if is_orderly {
-        duties
-            .iter()
-            .fold(true, |done, duty| (execute(&duty.undo, duty.within, true) || undo(duty)) && done)
+        // Each duty is done, also after one that failed.
+        let undone = |duty: &Duty| execute(&duty.undo, duty.within, true) || undo(duty);
+        duties.iter().filter(|duty| !undone(duty)).count() == 0
     } else {
         undo_repeatedly(&duties)
     };

@@ -120,7 +120,7 @@ impl Source for DaemonDashboard {
     }
 
     fn objects(&self, most: usize) -> Objects {
-        let lane = |lane: &LaneName| lane_view(lane, Object::Lane(lane.name.as_str().into()));
+        let lane = |lane: &LaneName| lane_view(lane, &Object::Lane(lane.name.as_str().into()));
         let mut objects: Vec<ObjectView> = self.lanes().iter().map(lane).collect();
         objects.truncate(most);
         let current = self.owner.current();

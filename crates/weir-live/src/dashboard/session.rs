@@ -45,7 +45,7 @@ impl SessionDashboard {
 }
 
 /// A lane as an object.
-pub(super) fn lane_view(lane: &LaneName, object: Object) -> ObjectView {
+pub(super) fn lane_view(lane: &LaneName, object: &Object) -> ObjectView {
     ObjectView {
         object: object.to_string(),
         kind: object.kind(),
@@ -71,7 +71,7 @@ impl Source for SessionDashboard {
         match self.shape {
             Shape::Rules => {
                 let lane =
-                    |lane: &LaneName| lane_view(lane, Object::Lane(lane.name.as_str().into()));
+                    |lane: &LaneName| lane_view(lane, &Object::Lane(lane.name.as_str().into()));
                 objects.extend(self.lanes().iter().map(lane));
                 if let Some(rules) = self.changes.control().rules() {
                     let (ruled, total) = ruled_objects(&rules, most.saturating_sub(objects.len()));
@@ -109,7 +109,7 @@ impl Source for SessionDashboard {
                 }
                 if self.shape == Shape::Scenario {
                     let path =
-                        |lane: &LaneName| lane_view(lane, Object::Path(lane.name.as_str().into()));
+                        |lane: &LaneName| lane_view(lane, &Object::Path(lane.name.as_str().into()));
                     objects.extend(self.lanes().iter().map(path));
                 }
             }

@@ -131,9 +131,9 @@ fn call_with(engine: EngineName, words: &[&str], input: &[u8]) -> Result<String,
 
 /// The line of an engine's messages that says what is wrong.
 pub(super) fn reason(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let telling = lines.clone().find(|line| line.to_lowercase().contains("error"));
-    let line = telling.or_else(|| lines.last()).unwrap_or("no message was printed");
+    let line = telling.or_else(|| lines.next_back()).unwrap_or("no message was printed");
     line.chars().take(LONGEST_REASON).collect()
 }
 

@@ -11,20 +11,35 @@ use super::instance::{Instance, Kind, Method};
 #[pyclass(frozen, get_all, module = "weirlab")]
 #[derive(Debug)]
 pub(crate) struct Ack {
+    /// Simulated time, ns.
     now_ns: u64,
+    /// Bytes of a full segment.
     mss: u32,
+    /// Smoothed round-trip time, ns; None before the first sample.
     srtt_ns: Option<u64>,
+    /// Smallest round-trip time until now, ns; None before the first sample.
     min_rtt_ns: Option<u64>,
+    /// Round-trip time of this acknowledgement, ns; None without a sample.
     rtt_ns: Option<u64>,
+    /// One-way delay of the data by the timestamps, ns; None without a sample.
     one_way_ns: Option<u64>,
+    /// Bytes that were sent and are neither acknowledged nor lost.
     in_flight: u64,
+    /// Bytes that have arrived since the start.
     delivered: u64,
+    /// Bytes that the acknowledgement newly reports as arrived.
     acked: u64,
+    /// Bytes that were found lost with it.
     lost: u64,
+    /// Bytes that are newly reported as marked.
     marked: u64,
+    /// Delivery rate, bit/s; None without a sample.
     rate_bps: Option<u64>,
+    /// Whether the application limited the transmission during the sample.
     app_limited: bool,
+    /// Whether the window was fully used, so that it may grow.
     window_limited: bool,
+    /// Whether the window is being reduced, so that it should not grow.
     reducing: bool,
 }
 

@@ -118,13 +118,21 @@ impl Packet {
 #[pyclass(frozen, get_all, module = "weirlab")]
 #[derive(Debug)]
 pub(crate) struct Flow {
+    /// Packets have it in `Packet.flow`.
     number: u32,
+    /// The share among flows that wait.
     weight: u32,
+    /// 0 is served first.
     priority: u32,
+    /// Bytes of the largest packet (`lmax`).
     max_packet: u32,
+    /// The guaranteed rate, bit/s; None without one.
     rate_bps: Option<u64>,
+    /// The rate that the flow may not exceed, bit/s; None without one.
     ceil_bps: Option<u64>,
+    /// The time from a packet's arrival to its deadline, ns; 0 for none.
     deadline_ns: u64,
+    /// Packets that the queue holds; None without a limit.
     limit: Option<u32>,
 }
 

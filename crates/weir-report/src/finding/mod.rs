@@ -122,7 +122,7 @@ impl Matrix {
         let value = (*values.get(column)?)?;
         let pick = if self.more_is_better { f64::max } else { f64::min };
         // Values that are shown as 0 are equally good.
-        let least = 10f64.powi(-i32::from(self.decimals));
+        let least = (0..self.decimals).fold(1.0, |least, _| least / 10.0);
         let best = values.iter().flatten().copied().reduce(pick)?.max(least);
         let value = value.max(0.0);
         let part = if self.more_is_better {

@@ -193,7 +193,7 @@ fn figures(id: &str, plots: &[Plot], data: &mut Vec<Data>) -> Markup {
         div.plots {
             @for (n, plot) in plots.iter().enumerate() {
                 figure.whole[plots.len() == 1] {
-                    (figure_title(&plot.title, Markup::default()))
+                    (figure_title(&plot.title, &Markup::default()))
                     div class="plot v0" data-plot=(first + n) {
                         (pictures(plot, &format!("{id}{n}"), SIZES))
                     }

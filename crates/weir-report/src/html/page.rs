@@ -120,7 +120,7 @@ pub(super) fn figure_in(
     let title = &variants[0].plot.title;
     let figure = html! {
         figure class=(class) {
-            (figure_title(title, html! {
+            (figure_title(title, &html! {
                 @if variants.len() > 1 {
                     span.switch role="radiogroup" aria-label={ (title) ": show" } {
                         @for (k, variant) in variants.iter().enumerate() {
@@ -146,7 +146,7 @@ pub(super) fn figure_in(
 
 /// The title of a figure with its switch. The script adds buttons that save the picture and its
 /// values.
-pub(super) fn figure_title(title: &str, switch: Markup) -> Markup {
+pub(super) fn figure_title(title: &str, switch: &Markup) -> Markup {
     html! { figcaption { h3 { (title) } (switch) } }
 }
 

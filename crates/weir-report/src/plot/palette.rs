@@ -37,7 +37,7 @@ mod tests {
     fn linear(colour: Colour) -> [f64; 3] {
         colour.map(|value| {
             let part = f64::from(value) / 255.0;
-            if part <= 0.04045 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) }
+            if part <= 0.04045 { part / 12.92 } else { libm::pow((part + 0.055) / 1.055, 2.4) }
         })
     }
 

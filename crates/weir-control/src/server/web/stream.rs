@@ -262,7 +262,7 @@ impl Tab {
             }
             Ok(Request::Subscribe(wish)) => {
                 let id = wish.id;
-                match self.subscribe(wish) {
+                match self.subscribe(&wish) {
                     Ok(answer) => Some(answer),
                     Err(message) => refused(Some(id), message),
                 }
@@ -276,7 +276,7 @@ impl Tab {
         self.subscriptions.remove(&id);
     }
 
-    fn subscribe(&mut self, wish: Wish) -> Result<String, String> {
+    fn subscribe(&mut self, wish: &Wish) -> Result<String, String> {
         self.unsubscribe(wish.id);
         if self.subscriptions.len() >= MOST_SUBSCRIPTIONS {
             return Err(format!("a tab has at most {MOST_SUBSCRIPTIONS} subscriptions"));
@@ -407,7 +407,7 @@ impl Subscription {
                 None => out.push_str("\"rows\":[]"),
             },
             Shown::Rules { last, at_ns } => {
-                write_rules(rules.unwrap_or_default(), last, at_ns, out)
+                write_rules(rules.unwrap_or_default(), last, at_ns, out);
             }
         }
         true
