@@ -478,7 +478,10 @@ pub(crate) fn collect(
         match answer.payload {
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => {
-                return error.code.map_or(Ok(true), |_| Err(error.to_io()));
+                // `to_io` of the crate overflows for the least number.
+                return error.code.map_or(Ok(true), |code| {
+                    Err(io::Error::from_raw_os_error(code.get().saturating_neg()))
+                });
             }
             NetlinkPayload::InnerMessage(inner) => answers.push(inner),
             _ => {}
