@@ -3,33 +3,37 @@
 //! rates, traffic mixes and asymmetric links, and how it marks instead of dropping.
 //!
 //! # Model
-//! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of at most one second,
-//! unless the section says otherwise. Each scenario runs with several seeds, which shift the start
-//! times of its flows. The results are those that section 2 requires: goodput against queueing
-//! delay and a table of loss, marks, fairness and queueing delay for each scenario. Three matrices
-//! compare the algorithms in all scenarios.
+//! Each section is a scenario ([`text`]), which `experiments/rfc7928` has as a file: a link of
+//! 10 Mbit/s with a round trip of 100 ms and a queue of at most one second, unless the section says
+//! otherwise. Each scenario runs with several seeds, which shift the start times of its flows. The
+//! results are those that section 2 requires: goodput against queueing delay and a table of loss,
+//! marks, fairness and queueing delay for each section. Three matrices compare the algorithms in
+//! all sections.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
-//! Management (AQM)", RFC 7928, 2016. Where the RFC leaves a choice, the comment of the scenario
-//! states the choice.
+//! Management (AQM)", RFC 7928, 2016.
 
 mod scenarios;
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_core::Nanos;
-use weir_core::rng::{Purpose, Stream};
+use weir_measure::scenario::FlowOutcome;
 use weir_report::finding::{Axis, Cell, Finding, Matrix, Plot, Series, Style, Table, Unit};
+use weir_rules::Files;
 use weir_rules::manager::Manager;
-use weir_sim::dumbbell::{Dumbbell, jain};
+use weir_sim::dumbbell::jain;
+use weir_sim::measure::Plan;
+use weir_sim::scenario::{Scenario, parse};
 
 use super::experiment::Options;
 use super::parallel::parallel;
-use scenarios::{Bench, ONE_SECOND, PROBES};
-pub use scenarios::{SCENARIOS, Scenario};
+use scenarios::{BACK, LINK, RATES, SCHEDULE};
+pub use scenarios::{SECTIONS, Section, text};
 
-/// Runs every scenario with every manager. Calls `progress` after every run with the number of
+/// Runs every section with every manager. Calls `progress` after every run with the number of
 /// finished runs and the number of all runs.
 pub fn run(
     managers: &[Manager],
@@ -37,18 +41,15 @@ pub fn run(
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Finding {
     let seeds = if options.quick { 2 } else { 5 };
-    let jobs: Vec<(usize, usize, u64)> = (0..SCENARIOS.len())
-        .flat_map(|scenario| (0..managers.len()).map(move |manager| (scenario, manager)))
-        .flat_map(|(scenario, manager)| (0..seeds).map(move |seed| (scenario, manager, seed)))
+    let duration = if options.quick { QUICK } else { DURATION };
+    let jobs: Vec<(usize, usize, u64)> = (0..SECTIONS.len())
+        .flat_map(|section| (0..managers.len()).map(move |manager| (section, manager)))
+        .flat_map(|(section, manager)| (0..seeds).map(move |seed| (section, manager, seed)))
         .collect();
     let done = AtomicUsize::new(0);
-    let measured = parallel(options.threads, &jobs, |&(scenario, manager, seed)| {
-        let measured = measure(
-            &SCENARIOS[scenario],
-            &managers[manager],
-            options.seed.wrapping_add(seed),
-            options.quick,
-        );
+    let measured = parallel(options.threads, &jobs, |&(section, manager, seed)| {
+        let scenario = scenario(&SECTIONS[section], &managers[manager], duration);
+        let measured = measure(&scenario, options.seed.wrapping_add(seed));
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
         measured
     });
@@ -57,7 +58,7 @@ pub fn run(
         ..Finding::default()
     };
     let mut all: Vec<PerManager<'_>> = Vec::new();
-    for (number, scenario) in SCENARIOS.iter().enumerate() {
+    for (number, section) in SECTIONS.iter().enumerate() {
         let runs = |manager: usize| {
             jobs.iter()
                 .zip(&measured)
@@ -66,8 +67,8 @@ pub fn run(
         };
         let per_manager: Vec<(&Manager, Vec<&Measured>)> =
             managers.iter().enumerate().map(|(i, m)| (m, runs(i).collect())).collect();
-        finding.tables.push(table(scenario, &per_manager));
-        all.push((scenario, per_manager));
+        finding.tables.push(table(section, &per_manager));
+        all.push((section, per_manager));
     }
     finding.matrices = vec![
         matrix("Queueing delay, 95th percentile, ms", (false, 1), &all, |run| run.delay[2]),
@@ -78,8 +79,8 @@ pub fn run(
     finding
 }
 
-/// A scenario with the runs of each manager.
-type PerManager<'a> = (&'a Scenario, Vec<(&'a Manager, Vec<&'a Measured>)>);
+/// A section with the runs of each manager.
+type PerManager<'a> = (&'a Section, Vec<(&'a Manager, Vec<&'a Measured>)>);
 
 /// The mean of a quantity over the runs, for each scenario and manager.
 fn matrix(
@@ -98,7 +99,7 @@ fn matrix(
     Matrix {
         title: title.to_owned(),
         columns,
-        rows: all.iter().map(|(scenario, _)| named(scenario)).collect(),
+        rows: all.iter().map(|(section, _)| named(section)).collect(),
         values: all.iter().map(|(_, runs)| runs.iter().map(of).collect()).collect(),
         more_is_better,
         decimals,
@@ -129,9 +130,9 @@ fn overlay(managers: &[Manager], all: &[PerManager<'_>]) -> Plot {
     }
 }
 
-/// The section of a scenario and its name.
-fn named(scenario: &Scenario) -> String {
-    format!("{} {}", scenario.section, scenario.name)
+/// The number of a section and its name.
+fn named(section: &Section) -> String {
+    format!("{} {}", section.number, section.name)
 }
 
 /// The result of one run.
@@ -146,55 +147,48 @@ struct Measured {
     fairness: f64,
     /// Results by class: goodput in Mbit/s, loss in percent, 99th percentile of the one-way delay
     /// in ms.
-    classes: Vec<(&'static str, [f64; 3])>,
+    classes: Vec<(String, [f64; 3])>,
 }
 
-fn measure(scenario: &Scenario, manager: &Manager, seed: u64, quick: bool) -> Measured {
-    let duration = Nanos::from_secs(if quick { 30 } else { 120 });
-    let mut bench = Bench {
-        network: Dumbbell { seed, manager: *manager, queue: ONE_SECOND, ..Dumbbell::default() },
-        flows: Vec::new(),
-        classes: Vec::new(),
-        duration,
-        stream: Stream::new(seed, 0, Purpose::Generator),
-        control: None,
+/// The scenario of a section, from its text.
+fn scenario(section: &Section, manager: &Manager, duration: Nanos) -> Scenario {
+    let text = text(section, manager, duration);
+    let checked = parse(&text, section.name, &Rates);
+    checked
+        .scenario
+        .unwrap_or_else(|| panic!("{}: {:?}\n{text}", section.name, checked.diagnostics))
+}
+
+/// The files that the scenarios name.
+struct Rates;
+
+impl Files for Rates {
+    fn read(&self, path: &str) -> io::Result<String> {
+        if path == SCHEDULE { Ok(RATES.to_owned()) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+}
+
+fn measure(scenario: &Scenario, seed: u64) -> Measured {
+    let Ok(mut built) = weir_sim::build::build(scenario, seed) else { return Measured::default() };
+    let plan = Plan { seed, warmup: scenario.warmup, end: scenario.duration, ..Plan::default() };
+    let outcome = plan.run(&mut built.world, &built.names, &mut |_| {});
+    let Some(link) = outcome.links.iter().find(|link| link.name == LINK) else {
+        return Measured::default();
     };
-    (scenario.make)(&mut bench);
-    let mut built = bench.network.build(&bench.flows);
-    let warm_up = Nanos(duration.0 / 10);
-    built.world.run(warm_up);
-    built.world.network_mut().zero();
-    built.world.run(duration);
-    let seconds = (duration.0 - warm_up.0) as f64 / 1e9;
-    let network = built.world.network();
-    let Some(stats) = network.stats(built.bottleneck) else { return Measured::default() };
-    let ms = |q: f64| stats.queue_ns.quantile(q) as f64 / 1e6;
-    let classes: Vec<_> = bench
-        .classes
-        .iter()
-        .zip(network.counts())
-        .map(|(&class, count)| {
-            let goodput = count.goodput_bytes as f64 * 8.0 / seconds / 1e6;
-            let lost = percent(count.reasons.total_drops(), count.sent);
-            (class, [goodput, lost, count.delay_ns.quantile(0.99) as f64 / 1e6])
-        })
-        .collect();
-    // Flows in the other direction do not cross the bottleneck.
-    let reverse: Vec<u32> =
-        bench.flows.iter().filter(|flow| flow.reverse).map(|flow| flow.group).collect();
-    let across = |&(group, _): &(usize, &(&str, [f64; 3]))| !reverse.contains(&(group as u32));
-    let goodput = classes.iter().enumerate().filter(across).map(|(_, class)| class.1[0]).sum();
-    let shares: Vec<f64> = classes
-        .iter()
-        .enumerate()
-        .filter(across)
-        .filter(|(_, c)| c.0 != PROBES)
-        .map(|(_, c)| c.1[0])
-        .collect();
-    let counters = &stats.counters;
+    let seconds = outcome.counted_ns() as f64 / 1e9;
+    let ms = |q: f64| link.queue_ns.quantile(q) as f64 / 1e6;
+    let class = |flow: &FlowOutcome| {
+        let goodput = flow.goodput_bytes as f64 * 8.0 / seconds / 1e6;
+        let lost = percent(flow.lost, flow.sent);
+        (flow.name.clone(), [goodput, lost, flow.delay_ns.quantile(0.99) as f64 / 1e6])
+    };
+    let classes: Vec<_> = outcome.flows.iter().map(class).collect();
+    let shares: Vec<f64> =
+        classes.iter().filter(|(name, _)| name != BACK).map(|(_, values)| values[0]).collect();
+    let counters = &link.counters;
     Measured {
-        goodput,
-        delay: [stats.queue_ns.mean() / 1e6, ms(0.5), ms(0.95), ms(0.99)],
+        goodput: shares.iter().sum(),
+        delay: [link.queue_ns.mean() / 1e6, ms(0.5), ms(0.95), ms(0.99)],
         lost: percent(counters.total_drops(), counters.packets_in),
         marked: percent(counters.reasons().total_marks(), counters.packets_in),
         fairness: jain(&shares),
@@ -210,11 +204,15 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.clone().sum::<f64>() / values.count().max(1) as f64
 }
 
-fn table(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Table {
+/// The simulated time of a run.
+const DURATION: Nanos = Nanos::from_secs(120);
+const QUICK: Nanos = Nanos::from_secs(30);
+
+fn table(section: &Section, measured: &[(&Manager, Vec<&Measured>)]) -> Table {
     let classes: Vec<&str> = measured
         .first()
         .and_then(|(_, runs)| runs.first())
-        .map_or_else(Vec::new, |run| run.classes.iter().map(|c| c.0).collect());
+        .map_or_else(Vec::new, |run| run.classes.iter().map(|c| c.0.as_str()).collect());
     let mut columns = vec![
         "queue",
         "goodput Mbit/s",
@@ -228,7 +226,7 @@ fn table(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Table 
     ];
     let names: Vec<String> = classes.iter().map(|class| format!("{class} Mbit/s")).collect();
     columns.extend(names.iter().map(String::as_str));
-    let mut table = Table::new(format!("{}: {}", named(scenario), scenario.summary), &columns);
+    let mut table = Table::new(format!("{}: {}", named(section), section.summary), &columns);
     for (manager, runs) in measured {
         let average = |of: &dyn Fn(&Measured) -> f64| mean(runs.iter().map(|run| of(run)));
         let mut row = vec![Cell::from(shown(manager)), Cell::number(average(&|m| m.goodput), 2)];
@@ -256,6 +254,8 @@ pub const DEFAULT: &[&str] = &["none", "red", "codel", "pie", "fq_codel", "dualp
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -267,10 +267,10 @@ mod tests {
         };
         let finding = run(1);
         assert_eq!(finding, run(2));
-        assert_eq!(finding.tables.len(), SCENARIOS.len());
+        assert_eq!(finding.tables.len(), SECTIONS.len());
         assert_eq!((finding.plots.len(), finding.matrices.len()), (1, 3));
         for matrix in &finding.matrices {
-            assert_eq!((matrix.rows.len(), matrix.columns.len()), (SCENARIOS.len(), 2));
+            assert_eq!((matrix.rows.len(), matrix.columns.len()), (SECTIONS.len(), 2));
             assert!(matrix.values.iter().flatten().all(Option::is_some), "{}", matrix.title);
         }
         for table in &finding.tables {
@@ -279,6 +279,32 @@ mod tests {
                     panic!("no goodput in {}", table.title)
                 };
                 assert!(value > 1.0 && value < 10.0, "{}: {value} Mbit/s", table.title);
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_the_suite_are_those_that_it_runs() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/rfc7928");
+        let mut files = vec![(SCHEDULE.to_owned(), RATES.to_owned())];
+        files.extend(SECTIONS.iter().map(|section| {
+            (format!("{}.toml", section.name), text(section, &Manager::None, DURATION))
+        }));
+        for (name, text) in files {
+            let path = directory.join(name);
+            if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
+                std::fs::write(&path, &text).unwrap();
+            }
+            let found = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(found, text, "WEIR_UPDATE_DOCS=1 writes {}", path.display());
+        }
+    }
+
+    #[test]
+    fn every_manager_fits_into_every_section() {
+        for section in SECTIONS {
+            for manager in Manager::all() {
+                scenario(section, &manager, QUICK);
             }
         }
     }

@@ -1,348 +1,406 @@
-//! The scenarios of the RFC. Each is a section, with its network and its flows.
+//! The sections of the RFC as scenario files: [`text`] writes them.
+//!
+//! ```text
+//! left ── 25 ms ── router ── 10 Mbit/s, the queue under test ── exchange ── 25 ms ── right
+//! ```
+//! Only the link between the two routers has a queue that fills. The files of the suite, with tail
+//! drop, are in `experiments/rfc7928`: they are scenarios like any other, for `weir sim` and for
+//! campaigns.
 
-use weir_core::config::Capacity;
-use weir_core::link::{Schedule, Step};
-use weir_core::rng::Stream;
-use weir_core::{Nanos, Rate};
+use std::fmt::Write as _;
+
+use weir_core::Nanos;
 use weir_rules::manager::Manager;
-use weir_sim::dumbbell::{Crossing, Dumbbell, Load, mbit};
-use weir_sim::tcp::{self, Data, cc};
 
-/// A scenario: a section of the RFC.
+/// A section of the RFC with a scenario.
 #[derive(Clone, Copy, Debug)]
-pub struct Scenario {
-    /// Number of the section.
-    pub section: &'static str,
-    /// Name in results.
+pub struct Section {
+    /// Its number.
+    pub number: &'static str,
+    /// Name in results, and of the file.
     pub name: &'static str,
     /// The purpose of the scenario.
     pub summary: &'static str,
-    /// Makes the network and the flows, and assigns each flow to a class of results.
-    pub(super) make: fn(&mut Bench),
+    /// Adds its hosts and traffic.
+    make: fn(&mut Draft),
 }
 
-/// The network and the flows of a scenario.
+/// A scenario that is being written.
 #[derive(Debug)]
-pub(super) struct Bench {
-    pub(super) network: Dumbbell,
-    pub(super) flows: Vec<Crossing>,
-    /// Names of the classes of flows, by group.
-    pub(super) classes: Vec<&'static str>,
-    pub(super) duration: Nanos,
-    pub(super) stream: Stream,
-    pub(super) control: Option<cc::Choice>,
+struct Draft {
+    duration: Nanos,
+    /// Round trips of the pairs of hosts, without queues, in ms.
+    round_trips: Vec<u64>,
+    /// The words of the link under test in each direction, without its queue management.
+    forward: String,
+    back: String,
+    /// Whether the way back has the queue management under test, too.
+    both: bool,
+    /// Whether packets can be marked.
+    ecn: bool,
+    /// The tables of the traffic.
+    traffic: String,
 }
 
-/// Every scenario, in the order of the RFC.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        section: "5.1.1",
+/// Every section, in the order of the RFC.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        number: "5.1.1",
         name: "friendly",
         summary: "two NewReno transfers with the same initial window",
         make: friendly,
     },
-    Scenario {
-        section: "5.1.2",
+    Section {
+        number: "5.1.2",
         name: "initial-window",
         summary: "a NewReno transfer, and short ones that begin with 3 and with 10 segments",
         make: initial_window,
     },
-    Scenario {
-        section: "5.2",
+    Section {
+        number: "5.2",
         name: "aggressive",
         summary: "a CUBIC transfer beside a NewReno one",
         make: aggressive,
     },
-    Scenario {
-        section: "5.3",
+    Section {
+        number: "5.3",
         name: "unresponsive",
         summary: "a NewReno transfer; from a third of the time on, UDP at 12 Mbit/s for another \
                   third",
         make: unresponsive,
     },
-    Scenario {
-        section: "5.4",
+    Section {
+        number: "5.4",
         name: "less-than-best-effort",
         summary: "a LEDBAT transfer beside a NewReno one",
         make: scavenger,
     },
-    Scenario {
-        section: "6",
+    Section {
+        number: "6",
         name: "round-trips",
         summary: "transfers with round trips of 20, 100, 200 and 400 ms",
         make: round_trips,
     },
-    Scenario {
-        section: "7.2",
+    Section {
+        number: "7.2",
         name: "bursts",
-        summary: "a transfer, UDP at 1 Mbit/s, and a burst of ten 30-packet responses every 2 s",
+        summary: "a transfer, UDP at 1 Mbit/s, and bursts of ten 30-packet responses, every 2 s or when \
+                  the last one is complete",
         make: bursts,
     },
-    Scenario {
-        section: "8.2.2",
+    Section {
+        number: "8.2.2",
         name: "mild",
         summary: "so many transfers that about 0.1 % is lost",
         make: mild,
     },
-    Scenario {
-        section: "8.2.3",
+    Section {
+        number: "8.2.3",
         name: "medium",
         summary: "so many transfers that about 0.5 % is lost",
         make: medium,
     },
-    Scenario {
-        section: "8.2.4",
+    Section {
+        number: "8.2.4",
         name: "heavy",
         summary: "so many transfers that about 1 % is lost",
         make: heavy,
     },
-    Scenario {
-        section: "8.2.5",
+    Section {
+        number: "8.2.5",
         name: "varying-load",
         summary: "mild, medium, heavy and mild load in turn",
         make: varying_load,
     },
-    Scenario {
-        section: "8.2.6",
+    Section {
+        number: "8.2.6",
         name: "varying-rate",
-        summary: "the link's rate alternates between 10 and 1 Mbit/s",
+        summary: "the link's rate alternates between 10 and 1 Mbit/s every 10 s",
         make: varying_rate,
     },
-    Scenario {
-        section: "9",
+    Section {
+        number: "9",
         name: "mix",
         summary: "two VoIP calls, a CBR video, web responses and two transfers",
         make: mix,
     },
-    Scenario {
-        section: "10",
+    Section {
+        number: "10",
         name: "asymmetric",
-        summary: "a way back of a tenth of the rate, with a transfer on it",
+        summary: "a path back of a tenth of the rate, with a transfer on it",
         make: asymmetric,
     },
-    Scenario { section: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },
+    Section { number: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },
 ];
 
-impl Bench {
-    /// Adds a class of flows with its name in results, and returns its group.
-    fn class(&mut self, name: &'static str) -> u32 {
-        self.classes.push(name);
-        self.classes.len() as u32 - 1
-    }
-
-    fn tcp(&mut self, group: u32, control: &str, round_trip: Nanos, config: tcp::Config) {
-        let kind = cc::Kind::from_name(control).unwrap_or(cc::Kind::ALL[0]);
-        let control = self.control.unwrap_or_else(|| cc::Choice::new(kind));
-        // Start times differ from seed to seed by up to a second.
-        let start = Nanos(config.start.0 + u64::from(self.stream.below(1_000_000_000)));
-        self.flows.push(Crossing {
-            access_delay: Nanos(round_trip.0 / 4),
-            reverse: false,
-            group,
-            load: Load::Tcp(tcp::Config { control, start, ..config }),
-        });
-    }
-
-    fn bulk(&mut self, name: &'static str, control: &str, round_trip: Nanos) {
-        let group = self.class(name);
-        self.tcp(group, control, round_trip, tcp::Config::default());
-    }
-
-    fn udp(&mut self, name: &'static str, len: u32, bps: u64, start: Nanos, stop: Nanos) {
-        let group = self.class(name);
-        let load = Load::Udp {
-            len,
-            header: 28,
-            bps,
-            start: Nanos(start.0 + u64::from(self.stream.below(10_000_000))),
-            stop,
-        };
-        self.flows.push(Crossing {
-            access_delay: Nanos(ROUND_TRIP.0 / 4),
-            reverse: false,
-            group,
-            load,
-        });
-    }
-
-    /// Adds `count` transfers that start within the first second.
-    fn transfers(&mut self, name: &'static str, count: u32, start: Nanos, stop: Nanos) {
-        let group = self.class(name);
-        for _ in 0..count {
-            self.tcp(
-                group,
-                "newreno",
-                ROUND_TRIP,
-                tcp::Config { start, stop, ..tcp::Config::default() },
-            );
-        }
-    }
-
-    /// The number of transfers that together fill the link if each loses a fraction `loss` of its
-    /// packets. With this loss, a transfer sends sqrt(3/2) / sqrt(loss) segments per round trip
-    /// (Mathis et al. 1997).
-    fn load(&self, loss: f64) -> u32 {
-        let window = libm::sqrt(1.5 / loss);
-        let full = self.network.rate.bps() as f64 * (ROUND_TRIP.0 as f64 / 1e9) / (8.0 * 1500.0);
-        (libm::round(full / window) as u32).max(1)
-    }
-}
-
-fn friendly(bench: &mut Bench) {
-    bench.bulk("first", "newreno", ROUND_TRIP);
-    bench.bulk("second", "newreno", ROUND_TRIP);
-}
-
-fn initial_window(bench: &mut Bench) {
-    bench.bulk("transfer", "newreno", ROUND_TRIP);
-    for (name, window) in [("short, 3 segments", 3), ("short, 10 segments", 10)] {
-        let group = bench.class(name);
-        for second in (2..bench.duration.0 / 1_000_000_000).step_by(2) {
-            let data = Data::Bytes(30 * 1448);
-            let config = tcp::Config {
-                data,
-                initial_window: window,
-                start: Nanos::from_secs(second),
-                ..tcp::Config::default()
-            };
-            bench.tcp(group, "newreno", ROUND_TRIP, config);
-        }
-    }
-}
-
-fn aggressive(bench: &mut Bench) {
-    bench.bulk("newreno", "newreno", ROUND_TRIP);
-    bench.bulk("cubic", "cubic", ROUND_TRIP);
-}
-
-fn unresponsive(bench: &mut Bench) {
-    bench.bulk("newreno", "newreno", ROUND_TRIP);
-    let third = bench.duration.0 / 3;
-    bench.udp("udp", 1000, 12_000_000, Nanos(third), Nanos(2 * third));
-}
-
-fn scavenger(bench: &mut Bench) {
-    bench.bulk("newreno", "newreno", ROUND_TRIP);
-    bench.bulk("ledbat", "ledbat", ROUND_TRIP);
-}
-
-fn round_trips(bench: &mut Bench) {
-    for (name, ms) in [("20 ms", 20), ("100 ms", 100), ("200 ms", 200), ("400 ms", 400)] {
-        bench.bulk(name, "newreno", Nanos::from_millis(ms));
-    }
-}
-
-fn bursts(bench: &mut Bench) {
-    bench.bulk("transfer", "newreno", ROUND_TRIP);
-    bench.udp("udp", 1000, 1_000_000, Nanos::ZERO, Nanos::MAX);
-    let group = bench.class("bursts");
-    for second in (2..bench.duration.0 / 1_000_000_000).step_by(2) {
-        for _ in 0..10 {
-            let config = tcp::Config {
-                data: Data::Bytes(30 * 1448),
-                start: Nanos::from_secs(second),
-                ..tcp::Config::default()
-            };
-            // All start at the same time, like responses to one event.
-            bench.flows.push(Crossing {
-                access_delay: Nanos(ROUND_TRIP.0 / 4),
-                reverse: false,
-                group,
-                load: Load::Tcp(config),
-            });
-        }
-    }
-}
-
-fn mild(bench: &mut Bench) {
-    bench.transfers("transfers", bench.load(0.001), Nanos::ZERO, Nanos::MAX);
-}
-
-fn medium(bench: &mut Bench) {
-    bench.transfers("transfers", bench.load(0.005), Nanos::ZERO, Nanos::MAX);
-}
-
-fn heavy(bench: &mut Bench) {
-    bench.transfers("transfers", bench.load(0.01), Nanos::ZERO, Nanos::MAX);
-}
-
-fn varying_load(bench: &mut Bench) {
-    let quarter = bench.duration.0 / 4;
-    let [mild, medium, heavy] = [0.001, 0.005, 0.01].map(|loss| bench.load(loss));
-    bench.transfers("all the time", mild, Nanos::ZERO, Nanos::MAX);
-    bench.transfers(
-        "from medium on",
-        medium.saturating_sub(mild).max(1),
-        Nanos(quarter),
-        Nanos(3 * quarter),
-    );
-    bench.transfers(
-        "heavy",
-        heavy.saturating_sub(medium).max(1),
-        Nanos(2 * quarter),
-        Nanos(3 * quarter),
-    );
-}
-
-fn varying_rate(bench: &mut Bench) {
-    let step = |rate: Rate| Step { capacity: Some(Capacity::Constant(rate)), ..Step::default() };
-    let steps = vec![(Nanos::ZERO, step(mbit(10))), (Nanos::from_secs(10), step(mbit(1)))];
-    bench.network.schedule = Schedule::new(steps, Some(Nanos::from_secs(20))).ok();
-    bench.bulk("first", "newreno", ROUND_TRIP);
-    bench.bulk("second", "newreno", ROUND_TRIP);
-}
-
-fn mix(bench: &mut Bench) {
-    // G.711: 160 bytes every 20 ms.
-    bench.udp("voip 1", 200, 80_000, Nanos::ZERO, Nanos::MAX);
-    bench.udp("voip 2", 200, 80_000, Nanos::ZERO, Nanos::MAX);
-    bench.udp("video", 1400, 2_000_000, Nanos::ZERO, Nanos::MAX);
-    let group = bench.class("web");
-    for second in 1..bench.duration.0 / 1_000_000_000 {
-        for _ in 0..2 {
-            let config = tcp::Config {
-                data: Data::Bytes(40_000),
-                start: Nanos::from_secs(second),
-                ..tcp::Config::default()
-            };
-            bench.tcp(group, "cubic", ROUND_TRIP, config);
-        }
-    }
-    bench.bulk("transfer 1", "cubic", ROUND_TRIP);
-    bench.bulk("transfer 2", "newreno", ROUND_TRIP);
-}
-
-fn asymmetric(bench: &mut Bench) {
-    bench.network.return_rate = Some(mbit(1));
-    bench.network.return_manager = bench.network.manager;
-    bench.bulk("down", "cubic", ROUND_TRIP);
-    bench.bulk("up", "cubic", ROUND_TRIP);
-    if let Some(up) = bench.flows.last_mut() {
-        up.reverse = true;
-    }
-}
-
-fn ecn(bench: &mut Bench) {
-    // Enables marking where it is not the default. Algorithms that cannot mark packets drop them.
-    let _ = match &mut bench.network.manager {
-        Manager::Aqm(policy) => policy.set("ecn", "on"),
-        Manager::Scheduler(discipline) => discipline.set("ecn", "on"),
-        Manager::None => Ok(()),
+/// The scenario of a section with `manager` at the link under test.
+pub fn text(section: &Section, manager: &Manager, duration: Nanos) -> String {
+    let mut draft = Draft {
+        duration,
+        round_trips: vec![ROUND_TRIP_MS],
+        forward: format!("bw 10Mbit/s queue {ONE_SECOND}"),
+        back: format!("bw 10Mbit/s queue {ONE_SECOND}"),
+        both: false,
+        ecn: false,
+        traffic: String::new(),
     };
-    for control in ["newreno", "cubic"] {
-        let group = bench.class(control);
-        bench.tcp(
-            group,
-            control,
-            ROUND_TRIP,
-            tcp::Config { ecn: Some(true), ..tcp::Config::default() },
+    (section.make)(&mut draft);
+    draft.finish(section, manager)
+}
+
+impl Draft {
+    fn finish(self, section: &Section, manager: &Manager) -> String {
+        let Section { number, name, summary, .. } = section;
+        let seconds = self.duration.0 / 1_000_000_000;
+        let managed = managed(*manager, self.ecn);
+        let back = if self.both { managed.as_str() } else { "" };
+        let mut hosts = String::new();
+        let mut links = String::new();
+        for &ms in &self.round_trips {
+            for (side, router) in [("left", "router"), ("right", "exchange")] {
+                let host = host(side, ms);
+                let quarter = ms / 4;
+                let _ = write!(hosts, "[[node]]\nname = \"{host}\"\n");
+                let _ = write!(
+                    links,
+                    "[[link]]\nbetween = [\"{host}\", \"{router}\"]\n\
+                     spec = \"bw 1Gbit/s delay {quarter}ms queue 10000\"\n"
+                );
+            }
+        }
+        format!(
+            "# RFC 7928, section {number}: {summary}.\n\
+             name = \"{name}\"\n\
+             duration = \"{seconds}s\"\n\
+             warmup = \"{}s\"\n\n\
+             {hosts}[[node]]\nname = \"router\"\nkind = \"router\"\n\
+             [[node]]\nname = \"exchange\"\nkind = \"router\"\n\n\
+             # The link under test.\n\
+             [[link]]\nname = \"{LINK}\"\nbetween = [\"router\", \"exchange\"]\n\
+             forward = \"{}{managed}\"\nback = \"{}{back}\"\n\n\
+             {links}\n{}",
+            seconds / 10,
+            self.forward,
+            self.back,
+            self.traffic.trim_end().to_owned() + "\n",
+        )
+    }
+
+    /// Adds traffic of a kind between the hosts with the usual round trip. `settings` are lines of
+    /// the table.
+    fn traffic(&mut self, group: &str, kind: &str, settings: &[String]) {
+        self.between(group, kind, ROUND_TRIP_MS, settings);
+    }
+
+    fn between(&mut self, group: &str, kind: &str, ms: u64, settings: &[String]) {
+        let (from, to) = (host("left", ms), host("right", ms));
+        let _ = write!(
+            self.traffic,
+            "[[traffic]]\nname = \"{group}\"\ngroup = \"{group}\"\nfrom = \"{from}\"\n\
+             to = \"{to}\"\nkind = \"{kind}\"\n"
+        );
+        for line in settings {
+            self.traffic += line;
+            self.traffic.push('\n');
+        }
+        self.traffic.push('\n');
+    }
+
+    /// Adds a transfer that starts within the first second and does not end.
+    fn bulk(&mut self, group: &str, control: &str) {
+        self.traffic(group, "tcp", &[cc(control), JITTER.to_owned()]);
+    }
+
+    fn udp(&mut self, group: &str, bytes: u32, rate: &str, more: &[String]) {
+        let mut settings = vec![format!("rate = \"{rate}\""), format!("size = \"{bytes}B\"")];
+        settings.extend_from_slice(more);
+        self.traffic(group, "cbr", &settings);
+    }
+
+    /// Adds `count` transfers that start within a second of `start`, if given, and end at `stop`.
+    fn transfers(&mut self, group: &str, count: u32, times: Option<[Nanos; 2]>) {
+        let mut settings = vec![cc("newreno"), JITTER.to_owned(), format!("count = {count}")];
+        settings.extend(times.into_iter().flat_map(between));
+        self.traffic(group, "tcp", &settings);
+    }
+}
+
+fn host(side: &str, ms: u64) -> String {
+    if ms == ROUND_TRIP_MS { side.to_owned() } else { format!("{side}-{ms}ms") }
+}
+
+fn cc(control: &str) -> String {
+    format!("cc = \"{control}\"")
+}
+
+/// The settings of traffic between two times.
+fn between([start, stop]: [Nanos; 2]) -> [String; 2] {
+    let ms = |at: Nanos| at.0 / 1_000_000;
+    [format!("start = \"{}ms\"", ms(start)), format!("stop = \"{}ms\"", ms(stop))]
+}
+
+/// The words of the queue management, after those of the link.
+fn managed(mut manager: Manager, ecn: bool) -> String {
+    if ecn {
+        // Enables marking where it is not the default. Algorithms that cannot mark packets drop
+        // them.
+        let _ = match &mut manager {
+            Manager::Aqm(policy) => policy.set("ecn", "on"),
+            Manager::Scheduler(discipline) => discipline.set("ecn", "on"),
+            Manager::None => Ok(()),
+        };
+    }
+    match manager {
+        Manager::None => String::new(),
+        Manager::Aqm(_) => format!(" aqm {manager}"),
+        Manager::Scheduler(_) => format!(" sched {manager}"),
+    }
+}
+
+/// The number of transfers that together fill the link if each loses a fraction `loss` of its
+/// packets. With this loss, a transfer sends sqrt(3/2) / sqrt(loss) segments per round trip
+/// (Mathis et al. 1997).
+fn load(loss: f64) -> u32 {
+    let window = libm::sqrt(1.5 / loss);
+    let full = RATE_BPS * (ROUND_TRIP_MS as f64 / 1e3) / (8.0 * 1500.0);
+    (libm::round(full / window) as u32).max(1)
+}
+
+fn friendly(draft: &mut Draft) {
+    draft.bulk("first", "newreno");
+    draft.bulk("second", "newreno");
+}
+
+fn initial_window(draft: &mut Draft) {
+    draft.bulk("transfer", "newreno");
+    for window in [3, 10] {
+        // 30 segments, every 2 s in the mean.
+        draft.traffic(
+            &format!("short-iw{window}"),
+            "flows",
+            &[
+                cc("newreno"),
+                format!("initial_window = {window}"),
+                format!("sizes = \"{}B\"", 30 * 1448),
+                "per_second = 0.5".to_owned(),
+            ],
         );
     }
 }
 
+fn aggressive(draft: &mut Draft) {
+    draft.bulk("newreno", "newreno");
+    draft.bulk("cubic", "cubic");
+}
+
+fn unresponsive(draft: &mut Draft) {
+    draft.bulk("newreno", "newreno");
+    let third = draft.duration.0 / 3;
+    draft.udp("udp", 1000, "12Mbit/s", &between([Nanos(third), Nanos(2 * third)]));
+}
+
+fn scavenger(draft: &mut Draft) {
+    draft.bulk("newreno", "newreno");
+    draft.bulk("ledbat", "ledbat");
+}
+
+fn round_trips(draft: &mut Draft) {
+    draft.round_trips = vec![20, ROUND_TRIP_MS, 200, 400];
+    for ms in draft.round_trips.clone() {
+        let settings = [cc("newreno"), JITTER.to_owned()];
+        draft.between(&format!("rtt-{ms}ms"), "tcp", ms, &settings);
+    }
+}
+
+fn bursts(draft: &mut Draft) {
+    draft.bulk("transfer", "newreno");
+    draft.udp("udp", 1000, "1Mbit/s", &["start_jitter = \"10ms\"".to_owned()]);
+    // All start at the same time, like responses to one event.
+    draft.traffic(
+        "bursts",
+        "incast",
+        &[
+            "count = 10".to_owned(),
+            format!("size = \"{}B\"", 30 * 1448),
+            "interval = \"2s\"".to_owned(),
+            "persistent = false".to_owned(),
+            "start = \"2s\"".to_owned(),
+        ],
+    );
+}
+
+fn mild(draft: &mut Draft) {
+    draft.transfers("transfers", load(0.001), None);
+}
+
+fn medium(draft: &mut Draft) {
+    draft.transfers("transfers", load(0.005), None);
+}
+
+fn heavy(draft: &mut Draft) {
+    draft.transfers("transfers", load(0.01), None);
+}
+
+fn varying_load(draft: &mut Draft) {
+    let quarter = draft.duration.0 / 4;
+    let [mild, medium, heavy] = [0.001, 0.005, 0.01].map(load);
+    draft.transfers("all-the-time", mild, None);
+    let above = medium.saturating_sub(mild).max(1);
+    draft.transfers("medium", above, Some([Nanos(quarter), Nanos(3 * quarter)]));
+    let above = heavy.saturating_sub(medium).max(1);
+    draft.transfers("heavy", above, Some([Nanos(2 * quarter), Nanos(3 * quarter)]));
+}
+
+fn varying_rate(draft: &mut Draft) {
+    let _ = write!(draft.forward, " schedule {SCHEDULE} loop");
+    draft.bulk("first", "newreno");
+    draft.bulk("second", "newreno");
+}
+
+fn mix(draft: &mut Draft) {
+    // G.711: 160 bytes every 20 ms.
+    let jitter = ["start_jitter = \"10ms\"".to_owned()];
+    draft.udp("voip-1", 200, "80kbit/s", &jitter);
+    draft.udp("voip-2", 200, "80kbit/s", &jitter);
+    draft.udp("video", 1400, "2Mbit/s", &jitter);
+    draft.traffic("web", "flows", &["sizes = \"40kB\"".to_owned(), "per_second = 2".to_owned()]);
+    draft.bulk("transfer-1", "cubic");
+    draft.bulk("transfer-2", "newreno");
+}
+
+fn asymmetric(draft: &mut Draft) {
+    draft.back = format!("bw 1Mbit/s queue {ONE_SECOND}");
+    draft.both = true;
+    draft.bulk("down", "cubic");
+    let (from, to) = ("left", "right");
+    let _ = write!(
+        draft.traffic,
+        "[[traffic]]\nname = \"{BACK}\"\ngroup = \"{BACK}\"\nfrom = \"{to}\"\nto = \"{from}\"\n\
+         kind = \"tcp\"\n{}\n{JITTER}\n",
+        cc("cubic"),
+    );
+}
+
+fn ecn(draft: &mut Draft) {
+    draft.ecn = true;
+    for control in ["newreno", "cubic"] {
+        let settings = [cc(control), JITTER.to_owned(), "ecn = \"ect0\"".to_owned()];
+        draft.traffic(control, "tcp", &settings);
+    }
+}
+
+/// The name of the link under test. Its direction to the right is the port of this name.
+pub(super) const LINK: &str = "bottleneck";
+/// The group of traffic that does not cross the link under test in its forward direction.
+pub(super) const BACK: &str = "up";
+/// The name of the file with the rates of `varying-rate`, and its text.
+pub(super) const SCHEDULE: &str = "varying-rate.csv";
+pub(super) const RATES: &str = "time,rate\n0s,10Mbit/s\n10s,1Mbit/s\n20s\n";
+
 /// The default round-trip time.
-pub(super) const ROUND_TRIP: Nanos = Nanos::from_millis(100);
+const ROUND_TRIP_MS: u64 = 100;
 /// Number of packets of 1500 bytes per second at 10 Mbit/s.
-pub(super) const ONE_SECOND: u32 = 833;
-/// The class of probes, which the fairness index ignores.
-pub(super) const PROBES: &str = "probes";
+const ONE_SECOND: u32 = 833;
+const RATE_BPS: f64 = 10e6;
+/// Start times differ from seed to seed by up to a second.
+const JITTER: &str = "start_jitter = \"1s\"";
