@@ -493,10 +493,11 @@ def test_the_example_of_rfc_7928_runs_all_aqms(tmp_path: Path) -> None:
     pytest.importorskip("polars")
     program = str(ROOT / "examples/python/rfc7928.py")
     example = [sys.executable, "-P", program, str(tmp_path / "s")]
-    short = ["--section", "5.2 aggressive", "--seeds", "1", "--duration", "1500ms"]
+    short = ["--seeds", "1", "--duration", "1500ms"]
     done = subprocess.run([*example, *short], stdout=subprocess.PIPE, text=True, check=True)
     first, *table = done.stdout.splitlines()
-    assert first == "22 runs carried out, 0 were there"
+    # 17 AQMs and 5 schedulers with an AQM inside, in 15 sections.
+    assert first == "330 runs carried out, 0 were there"
     assert any("fq_codel" in line for line in table)
 
 

@@ -352,7 +352,7 @@ fn varying_load(draft: &mut Draft) {
 }
 
 fn varying_rate(draft: &mut Draft) {
-    let _ = write!(draft.forward, " schedule {SCHEDULE} loop");
+    draft.forward = format!("queue {ONE_SECOND} schedule {SCHEDULE} loop");
     draft.bulk("first", "newreno");
     draft.bulk("second", "newreno");
 }
