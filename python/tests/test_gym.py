@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +142,40 @@ def test_a_scenario_needs_an_agent() -> None:
     for interval in ("0ms", -1, "soon", float("nan")):
         with pytest.raises(ValueError):
             make("Aqm", interval=interval)
+
+
+def interrupted(work: Callable[[], object]) -> None:
+    """Checks that a signal ends `work`, which would take hours."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    timer.join()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interruption_ends_a_step_and_a_warm_up() -> None:
+    endless = (
+        wl.Scenario("endless", duration=10_000_000)
+        .host("a", "b")
+        .link("a", "b", "bw 1Gbit/s delay 1ms", aqm="gym.agent")
+        .traffic("cbr", "a", "b", rate="900Mbit/s", size="100B")
+        .measure(interval=100)
+    )
+    env = make("Aqm", scenario=endless, interval=1_000_000).unwrapped
+    env.reset(seed=1)
+    interrupted(lambda: env.step([0.0]))
+    # The step has taken the simulation some way, and the next one continues there.
+    begun = env._simulation.now_ns
+    assert 0 < begun < 10**15
+    interrupted(lambda: env.step([0.0]))
+    assert env._simulation.now_ns > begun
+
+    env = make("Aqm", scenario=endless, set={"warmup": "1000000s"}).unwrapped
+    interrupted(lambda: env.reset(seed=1))
+    with pytest.raises(RuntimeError, match="before its first step"):
+        env.step([0.0])
 
 
 def test_environments_run_in_threads() -> None:

@@ -28,7 +28,9 @@ from ._stats import Stats, link_stats
 _NUMBERS = itertools.count(1)
 _START_S = 30.0
 _END_S = 15.0
+# The time between two looks at a start grows, so that many sessions at once do not slow each other.
 _POLL_S = 0.02
+_LONGEST_POLL_S = 0.2
 
 
 class Session:
@@ -186,12 +188,13 @@ class Session:
         if self._known is not None:
             return
         try:
-            end = time.monotonic() + _START_S
+            end, pause = time.monotonic() + _START_S, _POLL_S
             while True:
                 self._check_start(end)
                 if self._is_started(run_weir(["ps", "--json"])):
                     return
-                time.sleep(_POLL_S)
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_POLL_S)
         except BaseException:
             self.stop()
             raise
@@ -289,11 +292,12 @@ class AsyncSession:
 
         session = self._session
         try:
-            end = time.monotonic() + _START_S
+            end, pause = time.monotonic() + _START_S, _POLL_S
             while session._known is None:
                 session._check_start(end)
                 if not session._is_started(await _run_weir(["ps", "--json"])):
-                    await asyncio.sleep(_POLL_S)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_POLL_S)
         except BaseException:
             await self.stop()
             raise

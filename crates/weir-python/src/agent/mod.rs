@@ -12,6 +12,7 @@ mod scheduler;
 mod state;
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -84,37 +85,41 @@ impl Environment {
         self.state().now.0
     }
 
-    /// Begins an episode and simulates the warm-up of the scenario. Returns what happened.
+    /// Begins an episode and simulates the warm-up of the scenario. Returns what happened. If a
+    /// signal interrupts it, no episode has begun.
     fn reset(&self, py: Python<'_>, seed: u64, action: Vec<f64>) -> PyResult<Vec<f64>> {
         let made = py.detach(|| {
-            let mut state = self.state();
             let agent = Shared::default();
             lock(&agent).action = action;
             let built = during(&agent, || build(&self.scenario, seed));
             let Built { world, .. } = built.map_err(|error| error.to_string())?;
-            *state = State { world: Some(world), agent, now: Nanos::ZERO };
-            state.run(self.scenario.warmup);
-            if !lock(&state.agent).present {
-                return Err("no link or flow of the scenario uses `gym.agent`".to_owned());
-            }
-            Ok(state.take())
+            *self.state() = State { world: Some(world), agent, now: Nanos::ZERO };
+            Ok(())
         });
-        made.map_err(PyValueError::new_err)
+        made.map_err(PyValueError::new_err::<String>)?;
+        self.run(py, self.scenario.warmup).inspect_err(|_| self.state().world = None)?;
+        let state = self.state();
+        if !lock(&state.agent).present {
+            return Err(PyValueError::new_err("no link or flow of the scenario uses `gym.agent`"));
+        }
+        Ok(state.take())
     }
 
-    /// Simulates `ns` with an action. Returns what happened, and whether the episode is over.
+    /// Simulates `ns` with an action. Returns what happened, and whether the episode is over. If a
+    /// signal interrupts it, the next step continues from there.
     fn step(&self, py: Python<'_>, action: Vec<f64>, ns: u64) -> PyResult<(Vec<f64>, bool)> {
-        py.detach(|| {
-            let mut state = self.state();
+        let end = {
+            let state = self.state();
             if state.world.is_none() {
-                return Err("an environment is reset before its first step");
+                let message = "an environment is reset before its first step";
+                return Err(PyRuntimeError::new_err(message));
             }
             lock(&state.agent).action = action;
-            let end = state.now.saturating_add(Nanos(ns)).min(self.scenario.duration);
-            state.run(end);
-            Ok((state.take(), state.now >= self.scenario.duration))
-        })
-        .map_err(PyRuntimeError::new_err)
+            state.now.saturating_add(Nanos(ns)).min(self.scenario.duration)
+        };
+        self.run(py, end)?;
+        let state = self.state();
+        Ok((state.take(), state.now >= self.scenario.duration))
     }
 
     /// Ends the episode and frees its memory.
@@ -124,6 +129,31 @@ impl Environment {
 }
 
 impl Environment {
+    /// Simulates until `end`, in slices between which Python handles signals. The slices change
+    /// nothing in the simulation.
+    fn run(&self, py: Python<'_>, end: Nanos) -> PyResult<()> {
+        let mut slice = FIRST_SLICE;
+        loop {
+            let (now, took) = py.detach(|| {
+                let began = Instant::now();
+                let mut state = self.state();
+                let until = state.now.saturating_add(slice).min(end);
+                state.run(until);
+                (state.now, began.elapsed())
+            });
+            if now >= end {
+                return Ok(());
+            }
+            py.check_signals()?;
+            // As long as a person hardly notices, however fast the simulation is.
+            slice = match took {
+                took if took < SHORT => Nanos(slice.0.saturating_mul(2)),
+                took if took > LONG => Nanos((slice.0 / 2).max(1)),
+                _ => slice,
+            };
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,8 +163,9 @@ impl State {
     fn run(&mut self, end: Nanos) {
         if let Some(world) = &mut self.world {
             during(&self.agent, || world.run(end));
-            self.now = end;
         }
+        // Another thread may have ended the episode: nothing is left to do then.
+        self.now = end.max(self.now);
     }
 
     /// What has happened since the last call.
@@ -146,3 +177,10 @@ impl State {
         all
     }
 }
+
+/// The simulated time after which Python handles signals for the first time: longer than a usual
+/// step, which then is one slice.
+const FIRST_SLICE: Nanos = Nanos(1_000_000_000);
+/// The bounds of a slice's real time.
+const SHORT: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_millis(80);
