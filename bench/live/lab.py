@@ -282,13 +282,11 @@ class WeirPair(Arm):
             stop(process)
 
 
-class Mahimahi(Arm):
-    """Mahimahi's shells: the left end is outside, the right end inside.
+class Shell(Arm):
+    """An emulator whose link surrounds a shell: the left end is outside, the right end inside."""
 
-    `scripts/mahimahi` makes them work.
-    """
-
-    name = "Mahimahi"
+    # The variable inside with the address of the left end.
+    base = ""
 
     def __init__(self, shell: str) -> None:
         super().__init__()
@@ -296,24 +294,60 @@ class Mahimahi(Arm):
         self.command = shell
 
     def build(self) -> None:
-        tool = self.shell.split()[0]
-        if not shutil.which(tool):
-            raise Unavailable(f"{tool} is not installed: scripts/setup --bench")
         self.left = self.space("l")
         os.chmod(self.tmp, 0o777)
 
+    def inside(self) -> list[str]:
+        """The words before the command inside."""
+        raise NotImplementedError
+
     def run(self, left: str, right: str) -> dict:
-        fill = {"left": "$MAHIMAHI_BASE", "load": str(LOAD), "out": str(self.tmp)}
+        fill = {"left": self.base, "load": str(LOAD), "out": str(self.tmp)}
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
-        words = self.shell.split()
-        # mm-link parses options after its two traces too, and would take the command's options.
-        end = ["--"] if words[0] == "mm-link" else []
-        inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end, "sh", "-c", right.format(**fill)]
-        client = self.start(["ip", "netns", "exec", self.left, *inside])
+        words = [*self.inside(), "sh", "-c", right.format(**fill)]
+        client = self.start(["ip", "netns", "exec", self.left, *words])
         try:
             client.wait(LIMIT)
             return self.results()
         finally:
             stop(client)
             stop(server)
+
+
+class Mahimahi(Shell):
+    """Mahimahi's shells, which `scripts/mahimahi` makes work."""
+
+    name = "Mahimahi"
+    base = "$MAHIMAHI_BASE"
+
+    def build(self) -> None:
+        tool = self.shell.split()[0]
+        if not shutil.which(tool):
+            raise Unavailable(f"{tool} is not installed: scripts/setup --bench")
+        super().build()
+
+    def inside(self) -> list[str]:
+        words = self.shell.split()
+        # mm-link parses options after its two traces too, and would take the command's options.
+        end = ["--"] if words[0] == "mm-link" else []
+        return [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end]
+
+
+class Rattan(Shell):
+    """`rattan link`: the program that RATTAN names, or that is in PATH. Debian has no package."""
+
+    name = "Rattan"
+    base = "$RATTAN_BASE"
+
+    def __init__(self, options: str = "") -> None:
+        super().__init__(f"rattan link {options}".strip())
+
+    def build(self) -> None:
+        self.program = os.environ.get("RATTAN") or shutil.which("rattan") or ""
+        if not self.program:
+            raise Unavailable("rattan is not installed: build github.com/stack-rs/rattan, and set RATTAN")
+        super().build()
+
+    def inside(self) -> list[str]:
+        return [self.program, *self.shell.split()[1:], "--"]

@@ -22,6 +22,7 @@ from lab import (
     Bridge,
     Ifb,
     Mahimahi,
+    Rattan,
     Tbf,
     Unavailable,
     WeirBridge,
@@ -100,9 +101,10 @@ def delay(quick: bool) -> Iterator[Row]:
 
         return work
 
-    for arm in (WeirPair("delay 20ms"), WeirBridge("delay 20ms"), Mahimahi("mm-delay 20")):
+    both = "--uplink-delay 20ms --downlink-delay 20ms"
+    for arm in (WeirPair("delay 20ms"), WeirBridge("delay 20ms"), Mahimahi("mm-delay 20"), Rattan(both)):
         yield from measured(arm, against(40_000))
-    for arm in (Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0")):
+    for arm in (Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan()):
         yield from measured(arm, against(0))
 
 
@@ -148,6 +150,8 @@ def rates(quick: bool) -> Iterator[Row]:
         # are never received.
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
+        same = f"--uplink-bandwidth {rate // 1_000_000}Mbps --uplink-queue droptail"
+        yield from measured(Rattan(f"{same} --uplink-queue-args {{\"packet_limit\":100}}"), work)
 
 
 def mahimahi_trace(rate: int) -> Path:
@@ -194,9 +198,9 @@ def ceiling(quick: bool) -> Iterator[Row]:
 
     fast = mahimahi_trace(10_000_000_000)
     for work, arms in (
-        (small, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"))),
-        (trains, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"))),
-        (tcp, (Arm(), Bridge(), WeirPair("gso split"), WeirPair("gso whole"), WeirBridge("gso split"), WeirBridge("gso whole"), Mahimahi("mm-delay 0"), Mahimahi(f"mm-link {fast} {fast}"))),
+        (small, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan())),
+        (trains, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan())),
+        (tcp, (Arm(), Bridge(), WeirPair("gso split"), WeirPair("gso whole"), WeirBridge("gso split"), WeirBridge("gso whole"), Mahimahi("mm-delay 0"), Mahimahi(f"mm-link {fast} {fast}"), Rattan())),
     ):
         for arm in arms:
             yield from measured(arm, work)
