@@ -45,6 +45,8 @@ export class App {
   private readonly listeners = new Map<Topic, Set<() => void>>();
   private readonly watched = new Map<string, Watched>();
   private loading = false;
+  /** Settles when the objects were read for the first time, or could not be. */
+  readonly known: Promise<void>;
 
   constructor(public page: Page, denied: () => void) {
     this.stream = new Stream({
@@ -59,7 +61,7 @@ export class App {
     const oldest = () => Math.min(...[...this.watched.values()].map((w) => w.samples.series.first()));
     this.timeline = new Timeline(() => this.stream.now(), oldest);
     this.stream.connect();
-    void this.load();
+    this.known = this.load();
   }
 
   can(feature: string): boolean {

@@ -123,7 +123,6 @@ function open(root: HTMLElement, page: Page): void {
     shown = undefined;
     show();
   };
-  tabs();
   addEventListener("hashchange", () => {
     show();
     main.focus({ preventScroll: true });
@@ -132,7 +131,11 @@ function open(root: HTMLElement, page: Page): void {
   app.on("stale", () => banner(app, banners));
   setInterval(() => banner(app, banners), 1000);
   keys(app);
-  loop(app, () => view);
+  // A view looks for its object when it opens, also after the page was loaded again.
+  void app.known.finally(() => {
+    tabs();
+    loop(app, () => view);
+  });
 }
 
 /**
