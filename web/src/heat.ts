@@ -94,7 +94,8 @@ export class HeatMap {
 
   /** The width of a column: wide while there are few, so that the map soon fills. */
   private side(width: number): number {
-    return CELLS.find((side) => this.columns.length * side <= width - LEFT) ?? LEAST_CELL;
+    const fits = Math.floor((width - LEFT) / Math.max(1, this.columns.length));
+    return Math.min(MOST_CELL, Math.max(LEAST_CELL, fits));
   }
 
   frame(): void {
@@ -221,7 +222,7 @@ function parts(hex: string): number[] {
 /** Columns that are kept, and their widths in px, from few columns to many. */
 const KEEP = 600;
 const LEAST_CELL = 6;
-const CELLS = [24, 12, LEAST_CELL];
+const MOST_CELL = 24;
 /** The margins of the map, px. */
 const LEFT = 78;
 const BOTTOM = 18;

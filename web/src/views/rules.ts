@@ -27,10 +27,10 @@ export function rulesView(app: App): View {
     put(body);
     for (const rule of app.rules.slice(0, MOST)) {
       const line: Line = {
-        packets: h("td"),
+        packets: h("td", { "data-name": words.packetsTitle }),
         rate: new Figure("bps"),
         packetRate: new Figure("pps"),
-        last: h("td"),
+        last: h("td", { "data-name": words.lastMatch }),
         canvas: h("canvas", { class: "spark", "aria-hidden": "true" }),
         values: before.get(rule.id)?.values ?? [],
         row: h("tr"),
