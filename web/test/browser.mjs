@@ -19,7 +19,9 @@ export async function withBrowser(test) {
   const executablePath = find();
   if (!executablePath) return "chromium is missing; install it with scripts/setup browser";
   // Chromium refuses to sandbox itself for root.
-  const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+  const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+  // Pictures must not depend on the settings of the system for fonts and colours.
+  const args = [...sandbox, "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb"];
   const browser = await chromium.launch({ executablePath, args });
   try {
     return await test(browser);

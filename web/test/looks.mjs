@@ -1,8 +1,8 @@
 // Tests of the page in Chromium with a stand-in for the server: accessibility, names with markup,
-// lost connections, wrong clocks, old pages, wrong tokens, and pictures of every view.
+// lost connections, wrong clocks, old pages, wrong tokens. Pictures of the views are in pictures.mjs.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,16 +13,16 @@ const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-/** The views, each with what is on it when it is complete. */
-const VIEWS = {
+/** The views, each with what is on it when it is complete, and what before its first values. */
+export const VIEWS = {
   overview: ["#/", ".thing"],
   object: ["#/o/pipe%3A1", ".uplot"],
-  instances: ["#/instances", ".row .key"],
-  rules: ["#/rules", ".rules tbody tr"],
+  instances: ["#/instances", ".row .key", ".scroller"],
+  rules: ["#/rules", ".rules tbody tr", ".rules"],
   change: ["#/change", "textarea"],
 };
 
-async function standIn(options, test) {
+export async function standIn(options, test) {
   const stand = new StandIn({ folder, ...options });
   const address = await stand.listen();
   try {
@@ -32,7 +32,7 @@ async function standIn(options, test) {
   }
 }
 
-async function enter(page, address, hash = "#/", ready = ".thing") {
+export async function enter(page, address, hash = "#/", ready = ".thing") {
   await page.goto(`${address}/#token=${TOKEN}`);
   await page.waitForSelector("main .view");
   if (hash !== "#/") await page.evaluate((to) => (location.hash = to), hash);
@@ -248,26 +248,4 @@ export const tests = {
         await page.done();
       }),
     ),
-
-  // With --shots DIR the pictures stay for people to look at; without it the views are only drawn.
-  "every view can be drawn at every width, light and dark": ({ shots }) =>
-    withBrowser(async (browser) => {
-      if (shots) mkdirSync(shots, { recursive: true });
-      const widths = shots ? [390, 1280, 1920] : [1280];
-      await standIn({}, (_s, serve) =>
-        standIn({ kind: "run" }, async (_r, run) => {
-          for (const width of widths) {
-            for (const colorScheme of ["light", "dark"]) {
-              const page = await open(browser, { colorScheme, viewport: { width, height: width < 500 ? 844 : 900 } });
-              for (const [name, [hash, ready]] of [...Object.entries(VIEWS), ["run", VIEWS.overview]]) {
-                await enter(page, name === "run" ? run : serve, hash, ready);
-                await page.waitForTimeout(shots ? 4000 : 300);
-                if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-              }
-              await page.done();
-            }
-          }
-        }),
-      );
-    }),
 };

@@ -3,14 +3,15 @@
 import { parseArgs } from "node:util";
 import { tests as units } from "./units.mjs";
 import { tests as looks } from "./looks.mjs";
+import { tests as pictures } from "./pictures.mjs";
 import { tests as reports } from "./reports.mjs";
 import { tests as live } from "./live.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { weir: { type: "string" }, shots: { type: "string" } },
+  options: { weir: { type: "string" }, shots: { type: "string" }, accept: { type: "boolean" } },
 });
-const all = { ...units, ...looks, ...reports, ...live };
+const all = { ...units, ...looks, ...pictures, ...reports, ...live };
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
 for (const [name, test] of Object.entries(all)) {

@@ -25,15 +25,20 @@ export class StandIn {
   skew = 0;
   pageVersion = "1";
   access = "full";
+  /** The subscriptions that wait for tell(), each with its socket. */
+  asked = new Map();
   sockets = new Set();
   pipes = 10_000;
-  changes = [
-    { number: 1, t_ms: Date.now() - 70_000, what: "pipe 2 became bw 20Mbit/s delay 15ms queue 100", undoes: null, by: "command" },
-    { number: 2, t_ms: Date.now() - 24_000, what: "pipe 1 became bw 8Mbit/s delay 20ms queue 60", undoes: null, by: "page" },
-  ];
 
-  constructor({ kind = "serve", folder, markup = false } = {}) {
+  /** `still` stops the clock at a time, ms: subscriptions get nothing until tell() tells them all. */
+  constructor({ kind = "serve", folder, markup = false, still } = {}) {
     this.kind = kind;
+    this.still = still;
+    const change = (number, ago, what, by) => ({ number, t_ms: this.now() - ago, what, undoes: null, by });
+    this.changes = [
+      change(1, 70_000, "pipe 2 became bw 20Mbit/s delay 15ms queue 100", "command"),
+      change(2, 24_000, "pipe 1 became bw 8Mbit/s delay 20ms queue 60", "page"),
+    ];
     this.folder = folder;
     this.evil = markup ? `<img src=x onerror="document.title='broken'"><b>bold</b>` : "";
     this.server = createServer((request, response) => this.answer(request, response));
@@ -41,7 +46,7 @@ export class StandIn {
   }
 
   now() {
-    return Date.now() + this.skew;
+    return (this.still ?? Date.now()) + this.skew;
   }
 
   async listen(port = 0) {
@@ -97,11 +102,18 @@ export class StandIn {
     ];
   }
 
-  /** What an object does at a time: rates, queue, drops. */
+  /** What an object does at a time: rates, queue, drops. A direction and a scheduler carry sums. */
   state(object, t) {
+    const all = { "lane:eth1-eth2": ["pipe:1", "pipe:7", "queue:1"], "lane:eth2-eth1": ["pipe:2", "pipe:3", "queue:2"], "sched:5": ["queue:1", "queue:2"] }[object];
+    if (all) {
+      const parts = all.map((part) => this.state(part, t));
+      const sum = (name) => parts.reduce((total, part) => total + part[name], 0);
+      const lane = object.startsWith("lane");
+      return { offered: sum("offered"), carried: sum("carried"), queue: sum("queue"), drops: sum("drops"), limit: lane ? 60e6 : 40e6, wait: lane ? 0 : Math.max(...parts.map((part) => part.wait)) };
+    }
     const things = this.objects();
     const i = Math.max(0, things.findIndex((o) => o.object === object));
-    const limit = things[i]?.rate_bps ?? 60e6;
+    const limit = { "queue:1": 36e6, "queue:2": 4e6 }[object] ?? things[i]?.rate_bps ?? 60e6;
     const s = t / 1000;
     const load = 0.78 + 0.33 * Math.sin(s / (7 + i) + i * 2) + 0.12 * (noise(Math.floor(s * 10), i) - 0.5);
     const offered = Math.max(0, load) * limit;
@@ -212,6 +224,7 @@ export class StandIn {
       for (const text of frames(data)) {
         const message = JSON.parse(text);
         clearInterval(timers.get(message.id));
+        this.asked.delete(`${socket.remotePort} ${message.id}`);
         if (message.op === "subscribe") this.subscribe(socket, message, timers);
       }
     });
@@ -233,19 +246,55 @@ export class StandIn {
       part = () => this.overview();
     } else if (what === "rules") {
       fields = ["id", "number", "packets", "bytes", "pps", "bps", "last_match_s"];
-      part = () => ({ total: 7, rows: this.rules().map((r, i) => [r.id, r.number, Math.round(this.now() / 1000) * r.id, 0, 300 * i, this.state(`pipe:${[1, 2, 3, 7, 1, 2, 3][i]}`, this.now()).offered, Math.floor(this.now() / 1000)]) });
+      part = () => ({ total: 7, rows: this.rules().map((r, i) => this.rule(r, ["pipe:1", "pipe:2", "pipe:3", "pipe:7", "queue:1", "queue:2"][i])) });
     } else {
       fields = ["key", "object", "in_bps", "out_bps", "queue_packets", "queue_bytes", "wait_ns", "drops", "spark"];
       part = () => this.top(message);
     }
     send(socket, { type: "subscribed", id, period_ms: period, fields });
-    if (what === "object" && message.history_s) {
+    const history = () => {
       const points = [];
       for (let t = this.now() - Math.min(180, message.history_s) * 1000; t < this.now(); t += period) points.push(this.point(object, t, period));
-      frame({ history: true, points });
+      return { history: true, points };
+    };
+    const past = what === "object" && message.history_s ? history : undefined;
+    if (this.still !== undefined) {
+      this.asked.set(`${socket.remotePort} ${id}`, { socket, id, what, period, part, past });
+      return;
     }
+    if (past) frame(past());
     frame(part());
     timers.set(id, setInterval(() => frame(part()), period));
+  }
+
+  /**
+   * Tells all subscriptions the last minute, in an order that depends on nothing but the time. The
+   * overview comes last in each message, since it draws what the others told. Returns the number of
+   * messages.
+   */
+  tell() {
+    const present = this.still;
+    const all = [...this.asked.values()].sort((a, b) => (a.what === "overview") - (b.what === "overview") || a.id - b.id);
+    const told = (socket, parts) => parts.length && send(socket, { type: "frame", now_ms: this.now(), revision: 12, parts });
+    let messages = 0;
+    for (const socket of this.sockets) {
+      const own = all.filter((one) => one.socket === socket);
+      if (told(socket, own.filter((one) => one.past).map(({ id, past }) => ({ id, ...past() })))) messages++;
+      for (let ago = PAST; ago >= 0; ago -= 500) {
+        this.still = present - ago;
+        // A plot of an object has its past already.
+        const due = own.filter((one) => (one.what === "object" ? ago === 0 : ago % one.period === 0));
+        if (told(socket, due.map(({ id, part }) => ({ id, ...part() })))) messages++;
+      }
+    }
+    return messages;
+  }
+
+  /** The counters of a rule that gives its packets to an object. */
+  rule({ id, number }, object) {
+    const rate = object ? this.state(object, this.now()).offered : 0;
+    const packets = Math.round(((object ? 2e5 * (8 - id) : 900) * (this.now() % 1e8)) / 1e8);
+    return [id, number, packets, 0, rate / 9600, rate, Math.floor(this.now() / 1000) - (object ? 0 : 44)];
   }
 
   overview() {
@@ -253,7 +302,8 @@ export class StandIn {
       const v = this.state(o.object, this.now());
       return [o.object, v.offered, v.carried, Math.round(v.queue), Math.round(v.drops / 2), o.kind === "lane" ? null : v.wait, o.kind === "pipe" ? null : 31_000];
     });
-    const sum = (i) => rows.reduce((total, row) => total + row[i], 0);
+    // What leaves a pipe leaves through a direction, too, so only directions and links are added up.
+    const sum = (i) => rows.reduce((total, row) => total + (/^(lane|link)/.test(row[0]) ? row[i] : 0), 0);
     return {
       health: { status: this.kind === "serve" ? "ok" : "ok", problems: [], late_p99_ns: 31_000 + 9000 * noise(this.now(), 1), late_max_ns: 52_000, realtime: true, workers: 1 },
       fields: ["object", "in_bps", "out_bps", "queue_packets", "drops", "wait_p99_ns", "late_p99_ns"],
@@ -262,13 +312,25 @@ export class StandIn {
     };
   }
 
-  top({ n, offset = 0, search, sort }) {
+  top(message) {
+    if (this.still === undefined) return this.sorted(message);
+    // Many pictures show the same moments, and ten thousand take long to sort.
+    const { n, offset, search, sort } = message;
+    const key = JSON.stringify([this.now(), n, offset, search, sort]);
+    if (!MOMENTS.has(key)) MOMENTS.set(key, this.sorted(message));
+    return MOMENTS.get(key);
+  }
+
+  sorted({ n, offset = 0, search, sort }) {
     const s = this.now() / 1000;
     const all = [];
     for (let i = 0; i < this.pipes; i++) {
       const key = `* → 10.0.${i >> 8}.${i & 255}`;
       if (search && !key.includes(search)) continue;
-      all.push([i, 20e6 * noise(i, 3) ** 4 * (0.7 + 0.3 * Math.sin(s / 9 + i)), key]);
+      // Most have about 1 Mbit/s, a few much more or less, one of nine nothing; all follow the day.
+      const spread = noise(i, 3) + noise(i, 4) + noise(i, 7) + noise(i, 8) - 2;
+      const wanted = i % 9 === 4 ? 0 : 1.2e6 * Math.exp(2.4 * spread + 0.8 * Math.sin(s / 11) + 0.3 * Math.sin(s / 3 + i));
+      all.push([i, 20e6 * (1 - Math.exp(-wanted / 20e6)), key]);
     }
     const queue = ([i]) => Math.floor(20 * noise(i, 5));
     all.sort((a, b) => (sort === "queue" && queue(b) - queue(a)) || b[1] - a[1]);
@@ -282,12 +344,18 @@ export class StandIn {
   }
 }
 
-/** Sends a message as one text frame. */
+/** What was sorted for clocks that stand still. */
+const MOMENTS = new Map();
+/** The time that tell() tells of, ms. */
+const PAST = 66_000;
+
+/** Sends a message as one text frame; tells whether the socket is open. */
 function send(socket, message) {
   const payload = Buffer.from(JSON.stringify(message));
   const n = payload.length;
   const head = n < 126 ? Buffer.from([0x81, n]) : n < 65536 ? Buffer.from([0x81, 126, n >> 8, n & 255]) : Buffer.concat([Buffer.from([0x81, 127, 0, 0, 0, 0]), Buffer.from([(n >>> 24) & 255, (n >> 16) & 255, (n >> 8) & 255, n & 255])]);
   if (!socket.destroyed) socket.write(Buffer.concat([head, payload]));
+  return !socket.destroyed;
 }
 
 /** The texts of the masked frames in a packet; each message of the page fits into one. */

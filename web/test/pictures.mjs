@@ -1,0 +1,231 @@
+// Compares every view, at three widths, light and dark, with accepted pictures in accepted/.
+//
+// The stand-in and the page stop their clocks at one time, and the font is fixed. The page draws
+// only when the test says so: once it has asked for everything, and once it was told everything. So
+// no picture depends on the speed of the machine. Two runs differ only where the graphics process
+// rounds an edge, by a few pixels; another version
+// of Chromium rounds curves and letters differently, too. So the test compares the mean colours
+// of tiles. `scripts/web accept` writes new pictures, at half the size, to be looked at before they
+// are committed; `--shots DIR` writes them at full size, too.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { open, withBrowser } from "./browser.mjs";
+import { VIEWS, enter, standIn } from "./looks.mjs";
+
+const ACCEPTED = join(dirname(fileURLToPath(import.meta.url)), "accepted");
+/** Pictures that differ are kept here, beside what is installed, for people to look at. */
+const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_modules/.different");
+/** The time at which all clocks stand. */
+const STILL = Date.UTC(2026, 0, 15, 10, 30, 0);
+const FONT = "DejaVu Sans";
+const STYLE = `*{font-family:"${FONT}"!important}code,code *,pre,textarea,.change input{font-family:"${FONT} Mono"!important}.scroller{height:760px!important}`;
+const WIDTHS = [390, 1280, 1920];
+/** A tile is TILE × TILE pixels of the half-size picture. Its mean colour may differ by COLOUR of 255. */
+const TILE = 8;
+const COLOUR = 14;
+/** The share of the tiles that may differ. A button that is missing is more than that. */
+const SHARE = 0.0005;
+
+/**
+ * Stops the clocks and fixes the font of a page, before its scripts run. Frames wait for `frames()`,
+ * and `busy()` counts what the page still waits for: answers, timers, and the socket. No timer is long, so that idle pages are soon idle.
+ */
+function freeze([still, style]) {
+  let clock = 100_000;
+  Date.now = () => still;
+  performance.now = () => clock;
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(style);
+  document.adoptedStyleSheets = [sheet];
+
+  let waiting = 0;
+  const { fetch, setTimeout, clearTimeout, WebSocket, requestAnimationFrame } = globalThis;
+  const counted = (promise) => (waiting++, promise.finally(() => waiting--));
+  globalThis.fetch = (...request) => counted(fetch(...request));
+  for (const name of ["text", "json"]) {
+    const read = Response.prototype[name];
+    Response.prototype[name] = function () { return counted(read.call(this)); };
+  }
+  const timers = new Set();
+  globalThis.setTimeout = (act, time, ...more) => {
+    const timer = setTimeout(() => {
+      timers.delete(timer);
+      act(...more);
+    }, Math.min(time, 20));
+    timers.add(timer);
+    return timer;
+  };
+  globalThis.clearTimeout = (timer) => {
+    timers.delete(timer);
+    clearTimeout(timer);
+  };
+  let [asked, answered, told] = [0, 0, 0];
+  let greeted = false;
+  globalThis.WebSocket = class extends WebSocket {
+    constructor(...where) {
+      super(...where);
+      this.addEventListener("message", ({ data }) => {
+        if (data.includes('"type":"hello"')) greeted = true;
+        else if (data.includes('"type":"subscribed"')) answered++;
+        else told++;
+      });
+    }
+    send(text) {
+      if (text.includes('"subscribe"')) asked++;
+      super.send(text);
+    }
+  };
+  let frames = [];
+  let turn = 0;
+  globalThis.requestAnimationFrame = (act) => frames.push(act);
+  globalThis.drawing = {
+    busy: async () => {
+      // Sizes are observed when the browser lays the page out, so two of its own frames pass first.
+      for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(done));
+      return waiting + timers.size + (greeted ? 0 : 1) + (asked - answered);
+    },
+    told: () => told,
+    /** A view is not drawn twice at the same time. */
+    later: () => (clock += 1000),
+    frame: () => {
+      const due = frames;
+      frames = [];
+      turn += 1000;
+      for (const act of due) act(turn);
+    },
+  };
+}
+
+/** Whether the system has the font; another one has other widths. */
+function hasFont() {
+  try {
+    return execFileSync("fc-list", [FONT, "family"], { encoding: "utf8" }).trim() !== "";
+  } catch {
+    return false;
+  }
+}
+
+/** Half a screenshot, as WebP in base64, and the share of its tiles that differ from another one. */
+async function compare(tool, shot, accepted) {
+  return tool.evaluate(
+    async ([now, before, TILE, COLOUR]) => {
+      const load = async (type, base64) => createImageBitmap(await (await fetch(`data:image/${type};base64,${base64}`)).blob());
+      const canvas = (image, width, height) => {
+        const made = Object.assign(document.createElement("canvas"), { width, height });
+        const pen = made.getContext("2d", { willReadFrequently: true });
+        pen.imageSmoothingQuality = "high";
+        pen.drawImage(image, 0, 0, width, height);
+        return made;
+      };
+      const tiles = ({ width, height }, pixels) => {
+        const columns = Math.ceil(width / TILE);
+        const sums = new Float64Array(columns * Math.ceil(height / TILE) * 4);
+        for (let y = 0; y < height; y++) {
+          for (let x = 0; x < width; x++) {
+            const tile = (Math.floor(y / TILE) * columns + Math.floor(x / TILE)) * 4;
+            for (let c = 0; c < 3; c++) sums[tile + c] += pixels[(y * width + x) * 4 + c];
+            sums[tile + 3]++;
+          }
+        }
+        return sums;
+      };
+      const means = (made) => tiles(made, made.getContext("2d").getImageData(0, 0, made.width, made.height).data);
+      const image = await load("png", now);
+      const half = canvas(image, image.width >> 1, image.height >> 1);
+      const webp = half.toDataURL("image/webp", 0.85).split(",")[1];
+      if (!before) return { webp };
+      const old = await load("webp", before);
+      const size = `${half.width}x${half.height}`;
+      if (`${old.width}x${old.height}` !== size) return { webp, reason: `is ${size} in size, was ${old.width}x${old.height}` };
+      const [a, b] = [means(half), means(canvas(old, old.width, old.height))];
+      let different = 0;
+      for (let i = 0; i < a.length; i += 4) {
+        if ([0, 1, 2].some((c) => Math.abs(a[i + c] - b[i + c]) > COLOUR * a[i + 3])) different++;
+      }
+      return { webp, share: different / (a.length / 4) };
+    },
+    [shot.toString("base64"), accepted?.toString("base64"), TILE, COLOUR],
+  );
+}
+
+/** Waits until a function of the page is true. */
+async function until(page, what, test, argument) {
+  for (let attempt = 0; attempt < 3000; attempt++) {
+    if (await page.evaluate(test, argument)) return;
+    await page.waitForTimeout(20);
+  }
+  throw new Error(`the page never ${what}`);
+}
+
+/** A screenshot of a view, once nothing on it changes any more. */
+async function picture(browser, stand, address, width, colorScheme, [hash, ready, complete]) {
+  // The window is as high as the longest view: plots out of sight are not drawn.
+  const viewport = { width, height: width < 500 ? 4200 : 2000 };
+  const page = await open(browser, { viewport, colorScheme, bypassCSP: true, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-US" });
+  await page.addInitScript(freeze, [STILL, STYLE]);
+  const idle = () => until(page, "is idle", async () => (await globalThis.drawing.busy()) === 0);
+  const draw = async () => {
+    for (let frame = 0; frame < 3; frame++) {
+      await page.evaluate(() => globalThis.drawing.frame());
+      await idle();
+    }
+  };
+  await enter(page, address, hash, complete ?? ready);
+  await idle();
+  await draw();
+  await page.evaluate(() => globalThis.drawing.later());
+  const messages = stand.tell();
+  await until(page, "was told everything", (n) => globalThis.drawing.told() === n, messages);
+  await idle();
+  await draw();
+  await page.waitForSelector(ready);
+  const height = await page.evaluate(() => Math.ceil(document.querySelector("main .view").getBoundingClientRect().bottom));
+  let last;
+  for (let attempt = 0; attempt < 20; attempt++) {
+    const shot = await page.screenshot({ clip: { x: 0, y: 0, width, height } });
+    if (last?.equals(shot)) break;
+    last = shot;
+  }
+  await page.done();
+  return last;
+}
+
+export const tests = {
+  "every view looks like its accepted picture": ({ accept, shots }) => {
+    if (!hasFont()) return `the font ${FONT} is missing; install it with scripts/setup browser`;
+    return withBrowser(async (browser) => {
+      if (accept) rmSync(ACCEPTED, { recursive: true, force: true });
+      if (accept) mkdirSync(ACCEPTED);
+      if (shots) mkdirSync(shots, { recursive: true });
+      rmSync(DIFFERENT, { recursive: true, force: true });
+      const tool = await open(browser);
+      const bad = [];
+      const one = async (name, view, width, colorScheme) => {
+        const title = `${name}-${width}-${colorScheme}`;
+        const path = join(ACCEPTED, `${title}.webp`);
+        if (!accept && !existsSync(path)) return bad.push(`${title} has no accepted picture`);
+        const stand = { kind: name === "run" ? "run" : "serve", still: STILL };
+        const shot = await standIn(stand, (stand, address) => picture(browser, stand, address, width, colorScheme, view));
+        if (shots) writeFileSync(join(shots, `${title}.png`), shot);
+        const { webp, share, reason } = await compare(tool, shot, accept ? undefined : readFileSync(path));
+        if (accept) return writeFileSync(path, Buffer.from(webp, "base64"));
+        if (!reason && share <= SHARE) return undefined;
+        mkdirSync(DIFFERENT, { recursive: true });
+        writeFileSync(join(DIFFERENT, `${title}.webp`), Buffer.from(webp, "base64"));
+        return bad.push(`${title} ${reason ?? `differs in ${(100 * share).toFixed(2)} % of its tiles`}`);
+      };
+      const all = [...Object.entries(VIEWS), ["run", VIEWS.overview]].flatMap(([name, view]) => WIDTHS.flatMap((width) => ["light", "dark"].map((scheme) => [name, view, width, scheme])));
+      // Most of the time is waiting, so that some are taken side by side.
+      const some = async () => {
+        for (let next = all.shift(); next; next = all.shift()) await one(...next);
+      };
+      await Promise.all([some(), some(), some()]);
+      await tool.done();
+      assert.deepEqual(bad, [], `look at web/node_modules/.different, then run scripts/web accept`);
+    });
+  },
+};
