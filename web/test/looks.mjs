@@ -183,6 +183,28 @@ export const tests = {
       }),
     ),
 
+  "a page that is loaded again shows the same view": () =>
+    withBrowser((browser) =>
+      standIn({}, async (_stand, address) => {
+        const page = await open(browser);
+        // Objects that come late must not be missed.
+        await page.route("**/v1/objects", async (route) => {
+          await page.waitForTimeout(300);
+          await route.continue();
+        });
+        await enter(page, address, "#/o/pipe%3A1", ".change textarea");
+        await page.reload();
+        await page.waitForSelector(".change textarea");
+        assert.equal(await page.textContent("h1"), "pipe 1");
+        await page.evaluate(() => (location.hash = "#/instances"));
+        await page.waitForSelector(".row .key");
+        await page.reload();
+        await page.waitForSelector(".row .key");
+        assert.equal(await page.inputValue("#of"), "pipe:7");
+        await page.done();
+      }),
+    ),
+
   "every plot has keys, a table and files": () =>
     withBrowser((browser) =>
       standIn({}, async (_stand, address) => {

@@ -3,10 +3,10 @@
 // The stand-in and the page stop their clocks at one time, and the font is fixed. The page draws
 // only when the test says so: once it has asked for everything, and once it was told everything. So
 // no picture depends on the speed of the machine. Two runs differ only where the graphics process
-// rounds an edge, by a few pixels; another version
-// of Chromium rounds curves and letters differently, too. So the test compares the mean colours
-// of tiles. `scripts/web accept` writes new pictures, at half the size, to be looked at before they
-// are committed; `--shots DIR` writes them at full size, too.
+// rounds an edge, by a few pixels; another version of Chromium rounds curves and letters
+// differently, too. So the test compares the mean colours of tiles. `scripts/web accept` writes new
+// pictures, at half the size, to be looked at before they are committed; `--shots DIR` writes them
+// at full size, too.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
