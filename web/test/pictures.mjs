@@ -17,6 +17,8 @@ import { open, withBrowser } from "./browser.mjs";
 import { VIEWS, enter, standIn } from "./looks.mjs";
 
 const ACCEPTED = join(dirname(fileURLToPath(import.meta.url)), "accepted");
+/** The major version of the Chromium that made the pictures. */
+const MAKER = join(ACCEPTED, "chromium");
 /** Pictures that differ are kept here, beside what is installed, for people to look at. */
 const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_modules/.different");
 /** The time at which all clocks stand. */
@@ -198,8 +200,14 @@ export const tests = {
   "every view looks like its accepted picture": ({ accept, shots }) => {
     if (!hasFont()) return `the font ${FONT} is missing; install it with scripts/setup browser`;
     return withBrowser(async (browser) => {
-      if (accept) rmSync(ACCEPTED, { recursive: true, force: true });
-      if (accept) mkdirSync(ACCEPTED);
+      const [version] = browser.version().split(".");
+      if (accept) {
+        rmSync(ACCEPTED, { recursive: true, force: true });
+        mkdirSync(ACCEPTED);
+        writeFileSync(MAKER, `${version}\n`);
+      }
+      const maker = readFileSync(MAKER, "utf8").trim();
+      if (version !== maker) return `the pictures are of Chromium ${maker}, and this is ${version}; look at them and run scripts/web accept`;
       if (shots) mkdirSync(shots, { recursive: true });
       rmSync(DIFFERENT, { recursive: true, force: true });
       const tool = await open(browser);
@@ -226,6 +234,7 @@ export const tests = {
       await Promise.all([some(), some(), some()]);
       await tool.done();
       assert.deepEqual(bad, [], `look at web/node_modules/.different, then run scripts/web accept`);
+      return undefined;
     });
   },
 };

@@ -23,7 +23,8 @@ export function objectView(app: App, object: string): View {
   const file = () => name;
   const markers = () => app.markers();
   const view = (from: number, to: number, px: number) => samples.series.view(from, to, px);
-  const level = () => samples.newest["rate_bps"] ?? found()?.rate_bps ?? undefined;
+  // The rate of a masked pipe is that of each instance, and its plot shows the sum of all.
+  const level = () => (found()?.masked ? undefined : (samples.newest["rate_bps"] ?? found()?.rate_bps ?? undefined));
   const base = { view, markers, file };
   const kind = object.split(":")[0] as Thing["kind"];
   const late = kind === "lane" || kind === "link" || kind === "path";

@@ -371,10 +371,13 @@ class Card {
   private readonly canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
   private readonly tail = new Tail(TAIL);
   private readonly late: boolean;
+  private readonly whole: number | undefined;
   private fresh = false;
 
   constructor(app: App, readonly thing: Thing | undefined) {
     const t = thing!;
+    // The rate of a masked pipe is that of each instance, so the sum of all is no share of it.
+    this.whole = t.masked ? undefined : (t.rate_bps ?? undefined);
     this.late = t.kind === "lane";
     this.dropPlace = h("span", { class: "drops" }, this.drops.node, ` ${words.dropped}`);
     const spec = t.kind === "lane" ? "" : t.kind === "pipe" || t.kind === "link" ? (inWords(t) || words.perfect) : (t.spec ?? "").replace(/^\w+ \d+ config /, "");
@@ -389,7 +392,7 @@ class Card {
       ),
       spec && h("p", { class: "spec" }, spec),
       this.canvas,
-      t.rate_bps ? h("div", { class: "load", "aria-hidden": "true" }, this.fill) : null,
+      this.whole ? h("div", { class: "load", "aria-hidden": "true" }, this.fill) : null,
       h(
         "p",
         { class: "small numbers" },
@@ -411,8 +414,8 @@ class Card {
     const drops = (row?.drops ?? 0) / (PERIOD / 1000);
     this.drops.set(drops);
     flag(this.dropPlace, "bad", drops > 0);
-    if (this.thing!.rate_bps) {
-      const load = Math.min(1, (row?.out_bps ?? 0) / this.thing!.rate_bps);
+    if (this.whole) {
+      const load = Math.min(1, (row?.out_bps ?? 0) / this.whole);
       this.fill.style.transform = `scaleX(${load.toFixed(3)})`;
       flag(this.fill, "full", load > 0.97);
     }
