@@ -43,5 +43,5 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
 
 /// The crates that decide what a run's files contain.
 const CRATES: [&str; 5] = ["weir-core", "weir-measure", "weir-report", "weir-rules", "weir-sim"];
-/// The files of this crate that do.
+/// The files of this crate that decide it too.
 const OWN: [&str; 3] = ["canonical.rs", "key.rs", "work.rs"];

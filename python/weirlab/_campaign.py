@@ -1,4 +1,5 @@
-"""Campaigns: many runs, whose results are kept by what made them and never made twice."""
+"""Campaigns of many runs. A store keeps the result of each run under a hash of the run's inputs, so
+that no run is carried out twice."""
 
 from __future__ import annotations
 
@@ -191,8 +192,8 @@ class Campaign:
     ) -> SweepResult:
         """Carries out the runs that the store does not have.
 
-        The results do not depend on the executor. What is done is kept, whatever ends this
-        function: Ctrl-C, a full disk, the end of the machine. Calling it again continues.
+        The results do not depend on the executor. Finished runs are kept, whatever ends this
+        function: Ctrl-C, a full disk, a crash of the machine. Another call continues.
 
         Args:
             executor: ``"threads"`` (the default) and ``"processes"`` of this machine, or any
@@ -200,10 +201,10 @@ class Campaign:
                 or ``mpi4py.futures.MPIPoolExecutor``. Its workers need this package in the same
                 version, and the directory of the store.
             jobs: Number of runs at a time; by default as many as there are workers.
-            retries: How often to try again what failed for a reason that may pass.
+            retries: How often to repeat a run that failed for a temporary reason.
             timeout: The longest time of a run, in seconds.
             memory: The most memory of a run, in bytes. Each batch then runs in a process of its
-                own, of which this is the limit of address space.
+                own with this limit on its address space.
             batch_s: About how many seconds of work a task of the executor has.
             progress: A function that is called with a :class:`SweepProgress`, or True for a line
                 on standard error.
@@ -274,8 +275,8 @@ class Campaign:
 
         Args:
             figure: The number of each run.
-            relative: The half width may be this part of the mean,
-            absolute: or this, if that is more.
+            relative: The half width may be at most this part of the mean.
+            absolute: The half width may be at most this. With both, the larger bound applies.
             budget: The most runs of this call. The points with the widest intervals come first.
             executor: As for :meth:`run`.
 
@@ -532,8 +533,8 @@ class Campaign:
             directory: The directory of the pages, which is made if it is missing.
             figure: The number of each run.
             x: The axis of the plots' abscissa; by default the one with the most values.
-            panels: The axis of which each value has a plot.
-            lines: The axis of which each value has a line.
+            panels: The axis that has one plot for each of its values.
+            lines: The axis that has one line in each plot for each of its values.
             best: Whether a point is better with less or with more of the figure.
             sensitivity: The result of :meth:`sensitivity`, to be shown on the page.
             reports: Number of best points whose own reports are written.
@@ -657,8 +658,8 @@ def _axes(axes: Mapping[str, Sequence[Value]] | None) -> list[tuple[str, list[st
         return []
     if not isinstance(axes, Mapping):
         raise TypeError(
-            f"axes: expected a dictionary of lists, not {type(axes).__name__}; points one by one "
-            "are points="
+            f"axes: expected a dictionary of lists, not {type(axes).__name__}; for a list of "
+            "points, use points="
         )
     found: list[tuple[str, list[str]]] = []
     for key, values in axes.items():

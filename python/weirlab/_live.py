@@ -1,7 +1,7 @@
 """The functions that make live links: each writes a command line of `weir` and starts it.
 
-`pair` and `live` run `weir live`, whose hosts are entered; `attach` and `run` have commands of
-their own.
+`pair` and `live` run `weir live`, and programs then enter its hosts; `attach` and `run` run the
+commands of the same names.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def attach(
     capture: str | os.PathLike[str] | None = None,
     name: str | None = None,
 ) -> Session:
-    """Puts what runs already behind a live link: a container, process, service or user.
+    """Puts a running container, process or service, or a user, behind a live link.
 
     Args:
         target: ``"docker:NAME"``, ``"podman:NAME"``, ``"pid:N"``, ``"netns:NAME"``,

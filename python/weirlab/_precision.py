@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import _native
 
-# The error of a comparison, whenever it stops.
+# The probability that a comparison is wrong, regardless of when it stops.
 _ERROR = 0.05
 # The number of pairs at which the bounds of a comparison are tightest.
 _TUNED = 30
@@ -81,7 +81,7 @@ def estimate(point: int, values: Sequence[float | None]) -> Estimated:
 
 
 def judge(differences: Sequence[float], tolerance: float | None) -> Compared:
-    """Judges pairs so far.
+    """Judges the pairs so far.
 
     The bounds hold for all numbers of pairs together: an asymptotic confidence sequence, a mixture
     of normal distributions (Robbins 1970; Waudby-Smith and others 2024). An ordinary interval that

@@ -1,7 +1,8 @@
 """The stores of campaigns: a directory, or a place that fsspec reaches, such as ``s3://``.
 
 An object store has no rename. A run is complete when it has ``meta.json``, which is uploaded last.
-The bytes are those of a directory: workers write a run into one, and upload it.
+The files are the same as in a directory: a worker writes a run into a local directory and uploads
+its files.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Store(Protocol):
     work: Callable[..., list[_worker.Report]]
 
     def missing(self, native: _native.Campaign, start: int, most: int) -> Missing:
-        """Tasks from a point on, the next point, and how many runs the store has."""
+        """The missing runs of points from `start` on, as tasks: at least `most` runs, if there are
+        so many. Also returns the next point to look at, and how many runs the store has."""
         ...
 
     def has(self, keys: list[str]) -> list[bool]:
@@ -91,7 +93,8 @@ class Remote:
             if left:
                 tasks.append((point, body, inputs, left))
                 if inputs:
-                    # The mirror gets the contents of the files, and the place those it lacks.
+                    # The first call stores the input files in the mirror; the second uploads those
+                    # that the place lacks.
                     native.missing(self._mirror.name, point, 1)
                     self._upload_inputs(inputs)
         return tasks, start, there

@@ -51,7 +51,7 @@ pub enum End {
     Made,
     /// It was in the store already.
     There,
-    /// It failed, and would fail again, or another run's time or disk may allow it.
+    /// It failed. The fields say whether another attempt, or another run, may succeed.
     Failed {
         /// The reason.
         reason: String,
@@ -303,7 +303,8 @@ struct Trace {
     bytes: Shared,
 }
 
-/// Bytes that are read when the writer of a table, which owns its output, has ended.
+/// An output in memory. The writer of a table owns a clone of it; the bytes are read after the
+/// writer has ended.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

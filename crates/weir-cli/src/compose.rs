@@ -155,7 +155,8 @@ fn refused(error: ComposeError) -> Failure {
     }
 }
 
-/// How long `compose up` has to stop its containers. Each of them has ten seconds by default.
+/// The time that `compose up` is given to stop its containers. By default each container is given
+/// ten seconds.
 const GRACE: Duration = Duration::from_secs(30);
 /// The usual names of Compose files.
 const USUAL: [&str; 2] = ["docker-compose", "compose"];

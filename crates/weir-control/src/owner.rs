@@ -385,7 +385,8 @@ impl Work {
             let directory = self.store.directory().display();
             notices.push(format!(
                 "in force, but {directory} did not confirm that it is on disk: {error}. After a \
-                 crash, revision {revision} or {} is found; the next change asks again",
+                 crash, revision {revision} or {} is found; the next change asks for the \
+                 confirmation again",
                 before.revision
             ));
         }

@@ -20,7 +20,7 @@ pub enum NoAnswer {
     /// The code did not answer in time.
     #[error(
         "the loop that forwards packets did not answer within {} s; /v1/health says whether it is \
-         still stalled, and a restart of the daemon ends a lasting stall",
+         still stalled; if this lasts, restart the daemon",
         .within.as_secs()
     )]
     Late {

@@ -355,7 +355,7 @@ mod tests {
             operations in operations(),
         ) {
             let (mut queue, mut model, mut now) = (EventQueue::default(), BTreeMap::new(), 0u64);
-            // Enough links with events that the wheel is in use, or not.
+            // The number of these links decides whether the wheel is in use.
             for link in 60..60 + others {
                 let time = Nanos(u64::from(link.wrapping_mul(2_654_435_761)) << spread >> 20);
                 queue.set(link, time);

@@ -76,7 +76,7 @@ pub(crate) fn may_make(test: &str) -> bool {
     if rustix::process::geteuid().is_root() {
         return true;
     }
-    let line = format!("SKIPPED: {test}: namespaces take root");
+    let line = format!("SKIPPED: {test}: namespaces need root");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG")
         && let Ok(mut log) = std::fs::OpenOptions::new().append(true).create(true).open(log)

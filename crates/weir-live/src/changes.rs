@@ -149,8 +149,8 @@ impl Changes {
         (self.began() + at).saturating_duration_since(Instant::now())
     }
 
-    /// Changes a link, or all links if `link` is `None`: what the words name changes, and the rest
-    /// stays. `link` may be several names with commas between them. With rules, `words` are
+    /// Changes a link, or all links if `link` is `None`: the words replace what they name, and the
+    /// rest stays. `link` may be several names with commas between them. With rules, `words` are
     /// commands, and `link` must be `None`.
     ///
     /// # Errors
@@ -402,7 +402,7 @@ fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
 }
 
 /// Changes the specification of a link, or of all links if `link` is `None`, without putting it in
-/// force: what the words name changes, and the rest stays.
+/// force: the words replace what they name, and the rest stays.
 ///
 /// # Errors
 /// The words are wrong, there is no such link, or it cannot change so while it runs.

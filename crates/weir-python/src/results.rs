@@ -195,7 +195,7 @@ impl Results {
         self.points.get(number).ok_or_else(|| PyIndexError::new_err("there is no such point"))
     }
 
-    /// The rows of a table, of all points. In a sweep, the first columns say which point it is.
+    /// The rows of a table, of all points. In a sweep, the first column is the number of the point.
     fn rows(&self, name: &str) -> PyResult<sim::Table> {
         let mut all: Option<sim::Table> = None;
         for (number, ran) in self.points.iter().enumerate() {

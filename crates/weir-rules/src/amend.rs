@@ -1,4 +1,5 @@
-//! Changes a link in the words of its language: what the words name changes, and the rest stays.
+//! Changes a link in the words of its language: the words replace what they name, and the rest
+//! stays.
 //!
 //! The words are read over the link in force, so each keyword replaces its own value. Some keywords
 //! share a value, and the last one wins: `bw`, `trace` and a table with rates are the rate; a trace

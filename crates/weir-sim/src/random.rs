@@ -206,7 +206,8 @@ pub enum CdfError {
     Line(usize),
     /// A value or probability is below that of the line before, or out of range.
     #[error(
-        "line {0}: values and probabilities must not fall, and lie between 0 and 1e15, and 0 and 1"
+        "line {0}: a value must be between 0 and 1e15, a probability between 0 and 1, and neither \
+         may be below that of the line before"
     )]
     Order(usize),
     /// The last probability is not 1.

@@ -157,7 +157,7 @@ fn hunted(
     })?;
     if found.evaluations < hunt.evaluations && !args.quiet {
         say(format_args!(
-            "{algorithm}: {} of {} tries; the same command goes on\n",
+            "{algorithm}: {} of {} tries; the same command continues the search\n",
             count(found.evaluations),
             count(hunt.evaluations)
         ));

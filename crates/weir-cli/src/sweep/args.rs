@@ -23,10 +23,10 @@ pub(crate) struct SweepArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The campaign, a TOML file.
-    // Both are required, except beside the name of a task.
+    // Both are required unless a task is named.
     #[arg(value_name = "CAMPAIGN", required = true)]
     pub(crate) campaign: Option<PathBuf>,
-    /// The directory of the runs. Several processes, hosts and campaigns may use one at a time.
+    /// The directory of the runs. Several processes, hosts and campaigns may share it.
     #[arg(long, value_name = "DIR", required = true)]
     pub(crate) store: Option<PathBuf>,
     /// Number of threads [default: as many as there are processors]; results do not depend on it.
@@ -35,7 +35,7 @@ pub(crate) struct RunArgs {
     /// The longest time of a run, such as `10min`.
     #[arg(long, value_name = "TIME", value_parser = crate::args::parse_time)]
     pub(crate) timeout: Option<Duration>,
-    /// How often to try again what failed for a reason that may pass.
+    /// How often to repeat a run that failed for a temporary reason.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
     /// Show neither progress nor the result.
@@ -49,7 +49,7 @@ pub(crate) struct CampaignArgs {
     /// The campaign, a TOML file.
     #[arg(value_name = "CAMPAIGN")]
     pub(crate) campaign: PathBuf,
-    /// The directory of the runs. Several processes, hosts and campaigns may use one at a time.
+    /// The directory of the runs. Several processes, hosts and campaigns may share it.
     #[arg(long, value_name = "DIR")]
     pub(crate) store: PathBuf,
 }
@@ -70,7 +70,7 @@ pub(crate) enum SweepTask {
         #[command(flatten)]
         which: CampaignArgs,
     },
-    /// Remove what interrupted writers left, and on request what no campaign needs.
+    /// Remove what interrupted writers left and, with `--keep`, what no kept campaign needs.
     Gc(GcArgs),
     /// Compare all files with their hashes, and carry out some runs again to compare their bytes.
     Verify(VerifyArgs),
@@ -102,7 +102,7 @@ pub(crate) struct VerifyArgs {
     /// Number of runs to carry out again; the store's keys decide which.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) sample: u64,
-    /// Take another sample.
+    /// Seed of the sample: another seed selects other runs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Remove damaged runs, so that the campaign carries them out again.

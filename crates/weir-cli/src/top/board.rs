@@ -57,7 +57,7 @@ pub(super) struct Detail {
     pub(super) delay: Option<Latency>,
     /// Drops since the start, by reason in words.
     pub(super) reasons: Vec<(&'static str, u64)>,
-    /// Instances of a mask: their key, and packets and bytes that wait.
+    /// Instances of a mask: key, packets that wait, bytes that arrived, drops.
     pub(super) instances: Vec<(String, u64, u64, u64)>,
     /// The number of all instances.
     pub(super) total: u64,

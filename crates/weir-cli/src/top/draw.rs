@@ -1,4 +1,5 @@
-//! Draws the view into a frame. It reads the board and the state, and only the rows that fit.
+//! Draws the view into a frame. It reads the board and the view's state, and of the rows only those
+//! that fit on the screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -44,7 +45,7 @@ struct Pen<'a> {
     look: Look,
 }
 
-/// A plot: its name, the words for a value, and the values.
+/// A plot: its name, the function that formats a value, and the values.
 type Curve<'a> = (&'a str, fn(f64) -> String, &'a History);
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -139,7 +140,7 @@ impl Pen<'_> {
             Mode::Filter(line) => {
                 keys(
                     self,
-                    "Enter keep   Esc clear   words must all occur in name, program or words",
+                    "Enter keep  Esc clear  all words must occur in name, program or specification",
                 );
                 let cursor = self.line(area, last - 1, "filter: ", line);
                 (last - 1, Some(cursor))
@@ -157,7 +158,7 @@ impl Pen<'_> {
                 (y, Some(cursor))
             }
             Mode::Confirm { key, .. } => {
-                let words = format!("put {} back to the start of its session? y/n", key.name);
+                let words = format!("reset {} to its initial configuration? y/n", key.name);
                 self.text(area.x, last, area.width, &words, BOLD);
                 (last, None)
             }
@@ -341,7 +342,7 @@ impl Pen<'_> {
         }
         let below = drops_and_instances(row, detail.map(|(_, detail)| detail));
         let room = area.bottom().saturating_sub(y);
-        // The plots get what the lines below leave, and at least half.
+        // The plots get the rows that the lines below do not need, and at least half of all.
         let lines = (below.len() as u16).min(room / 2);
         let plots = room - lines;
         let each = (plots / 3).min(MOST_PLOT);
@@ -426,7 +427,7 @@ fn facts(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
             time(queue.p99 as f64)
         )),
         Delay::Estimated(ns) => {
-            lines.push(format!("the queue takes {} at this rate", time(ns)));
+            lines.push(format!("the queue needs {} to empty at this rate", time(ns)));
         }
         Delay::Unknown => {}
     }
@@ -466,7 +467,7 @@ fn drops_and_instances(row: &Row, detail: Option<&super::board::Detail>) -> Vec<
         lines.push(format!("{} instances of the mask", number(detail.total)));
         for (key, waiting, bytes, drops) in &detail.instances {
             lines.push(format!(
-                "  {key}: {} packets wait, {}B came, {} dropped",
+                "  {key}: {} packets wait, {}B arrived, {} dropped",
                 number(*waiting),
                 short(*bytes as f64),
                 number(*drops)
@@ -590,7 +591,7 @@ impl Columns {
 const PROBLEMS: usize = 2;
 /// The most rows of a plot, with its title.
 const MOST_PLOT: u16 = 8;
-/// From here on lateness has a colour, ns: as in the reports.
+/// The least lateness that is shown in colour, in ns: the same as in the reports.
 const LATE_NS: f64 = weir_report::LATE_NS as f64;
 const KEYS: &str = "q end  ↑↓ select  Enter more  / filter  s sort  c change  p pause  ? help";
 const HELP: &[&str] = &[
@@ -598,9 +599,9 @@ const HELP: &[&str] = &[
     "  ↑ ↓ k j, PgUp PgDn, Home End g G   select a row",
     "  Enter, Esc                         one row in detail, and back",
     "  /                                  filter by words; Esc clears",
-    "  s, S                               next order; the other way round",
+    "  s, S                               sort by the next column; reverse the order",
     "  c                                  change the row; checked while you write",
-    "  r                                  put a link back to its start",
+    "  r                                  reset a link to its initial configuration",
     "  p, space                           pause what is shown; readings go on",
     "  ^Z, q                              suspend; end",
     "Columns",
@@ -610,5 +611,5 @@ const HELP: &[&str] = &[
     "                  with ~ the queue's bytes over the rate of departures",
     "  drops/s         packets dropped, whatever the reason",
     "  late            99 % departed no later than this after they were due",
-    "Bars are relative to the greatest value, and one bar keeps the peak of its time.",
+    "Bars are relative to the greatest value; a bar shows the peak of its interval.",
 ];

@@ -22,7 +22,7 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
         let Ok(news) = feed.news.recv_timeout(left) else { break };
         match &news {
             News::Found(ids) if awaited.is_none() => {
-                // Sources that answered before the list are awaited no longer.
+                // Sources that answered before the list came are not awaited.
                 let known = |id: &&Id| {
                     !board.sources.iter().any(|source| {
                         source.id == **id && (source.silent.is_some() || !source.rows.is_empty())
@@ -71,5 +71,5 @@ pub(super) fn text(view: &mut View, board: &Board) -> String {
     table.text()
 }
 
-/// The longest wait for sources: longer than they wait for an answer.
+/// The longest wait for sources. A source that gets no answer gives up earlier and says so.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -78,7 +78,7 @@ pub(super) enum Act {
     Redraw,
     /// To change something, in words.
     Change(Target, String),
-    /// To put a link back to the start of its session.
+    /// To reset a link to its configuration at the start of its session.
     Reset(Key),
     /// To tell more about this row; none: about no row.
     Focus(Option<Key>),

@@ -62,10 +62,10 @@ fn without_root(lab: &Lab) {
     command.args(&NOBODY[1..]).args([&copies.weir, "reproduce", "queue-sampler"]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 125, "{done:?}");
-    assert!(done.stderr.contains("takes root"), "{done:?}");
+    assert!(done.stderr.contains("needs root"), "{done:?}");
     let mut command = Command::new(NOBODY[0]);
     command.args(&NOBODY[1..]).args([&copies.weir, "reproduce", "emulation-accuracy"]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 125, "{done:?}");
-    assert!(done.stderr.contains("takes root"), "{done:?}");
+    assert!(done.stderr.contains("needs root"), "{done:?}");
 }

@@ -30,8 +30,8 @@ pub struct SessionView {
     pub rules: bool,
     /// The links.
     pub links: Vec<SessionLink>,
-    /// What the session would run links for, and why it does not, a line each. Only an agent has
-    /// any.
+    /// Containers without the links that they should have, and engines that do not answer: one line
+    /// each, with the reason. Only an agent has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// The hosts of a lab; empty for other sessions.
@@ -160,7 +160,7 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// A change of links: what the words name changes, and the rest stays.
+/// A change of links: the words replace what they name, and the rest stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRequest {

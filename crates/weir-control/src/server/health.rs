@@ -3,7 +3,8 @@
 use crate::api::{BridgeView, HealthStatus, LaneView};
 use crate::plane::NoAnswer;
 
-/// The lanes as the plane reports them; `None` if the plane did not even give up in time.
+/// The lanes as the plane reports them, or the error with which the plane gave up; `None` if the
+/// plane did neither in time.
 pub(super) type Lanes = Option<Result<Vec<LaneView>, NoAnswer>>;
 
 /// Adds to each bridge its two lanes, if the plane reports them.
@@ -25,8 +26,8 @@ pub(super) fn judge(bridges: &[BridgeView], lanes: &Lanes) -> (HealthStatus, Vec
         (false, true) => HealthStatus::Ok,
     };
     if stalled {
-        let stall = "the loop that forwards packets does not answer; a restart of the daemon ends \
-                     a lasting stall";
+        let stall = "the loop that forwards packets does not answer; if this lasts, restart the \
+                     daemon";
         problems.insert(0, stall.to_owned());
     }
     (status, problems)

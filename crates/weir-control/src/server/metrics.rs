@@ -1,9 +1,9 @@
 //! The counters as text for Prometheus, generated for each scrape: OpenMetrics, or on request the
 //! classic text format.
 //!
-//! The metrics follow the conventions of Prometheus: base units, `_total` for counters, histograms
-//! for distributions of times, and every series from the start: a counter that has not counted yet
-//! is 0, so that a rate over its first increment is right.
+//! The metrics follow the conventions of Prometheus: base units, `_total` for counters, and
+//! histograms for distributions of times. Every series exists from the start, with 0 for a counter
+//! that has not counted yet, so that a rate over its first increment is right.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -128,7 +128,7 @@ pub fn of_sessions(sessions: &[(SessionView, Readings)], format: Format) -> Stri
     let late = histograms(
         &mut registry,
         "session_link_lateness",
-        "How much later than intended packets left",
+        "How much later than their due times packets left",
     );
     for (view, readings) in sessions {
         let session = vec![("session", view.name.clone()), ("kind", view.kind.to_string())];
@@ -305,7 +305,8 @@ fn lanes(registry: &mut Registry, snapshot: &Snapshot) {
         "lane_unreadable",
         "Frames that the kernel could not pass on because of their offload",
     );
-    let late = histograms(registry, "lane_lateness", "How much later than intended packets left");
+    let late =
+        histograms(registry, "lane_lateness", "How much later than their due times packets left");
     for (index, lane) in snapshot.lanes.iter().enumerate() {
         let labels =
             vec![("lane", lane.name.clone()), ("from", lane.from.clone()), ("to", lane.to.clone())];
@@ -517,9 +518,10 @@ const BOUNDS_NS: [u64; 19] = {
     bounds
 };
 
-/// Pipes and schedulers, queues, and rules that have series of their own, each: those with the
-/// least numbers. The others are summed up under the label [`OTHERS`], so that sums stay right and
-/// a configuration of thousands of pipes costs the scraper a bounded number of series.
+/// The most pipes and schedulers, the most queues, and the most rules that have series of their
+/// own: those with the lowest numbers. The others are summed up under the label [`OTHERS`], so that
+/// sums stay right and a configuration of thousands of pipes costs the scraper a bounded number of
+/// series.
 const MOST_OBJECTS: usize = 1000;
 const OTHERS: &str = "other";
 

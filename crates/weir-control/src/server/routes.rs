@@ -195,7 +195,7 @@ async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
         .map(Json)
 }
 
-/// One pipe. A client that shows one object asks for it alone.
+/// One pipe, for clients that need no other.
 #[utoipa::path(
     get,
     path = "/v1/pipes/{number}",
@@ -249,7 +249,7 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
         .map(Json)
 }
 
-/// One queue. A client that shows one object asks for it alone.
+/// One queue, for clients that need no other.
 #[utoipa::path(
     get,
     path = "/v1/queues/{number}",
@@ -309,7 +309,7 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
         .map(Json)
 }
 
-/// One scheduler. A client that shows one object asks for it alone.
+/// One scheduler, for clients that need no other.
 #[utoipa::path(
     get,
     path = "/v1/scheds/{number}",
@@ -494,6 +494,6 @@ fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Rej
 fn bad_limit() -> Reject {
     Reject::new(
         StatusCode::BAD_REQUEST,
-        "`limit` must be 1 to 10000, and where a page begins a number that a page before has told",
+        "`limit` must be 1 to 10000, and the start of a page a number from an earlier page",
     )
 }

@@ -194,7 +194,7 @@ async fn view(Shared(state): Server) -> Json<SessionView> {
     Json(state.session.view())
 }
 
-/// Changes all links: what the words name changes, and the rest stays.
+/// Changes all links: the words replace what they name, and the rest stays.
 #[utoipa::path(
     patch,
     path = "/v1/links",
@@ -209,7 +209,7 @@ async fn change_all(Shared(state): Server, request: Request) -> Result<Response,
     apply(state, None, request).await
 }
 
-/// Changes one link: what the words name changes, and the rest stays.
+/// Changes one link: the words replace what they name, and the rest stays.
 #[utoipa::path(
     patch,
     path = "/v1/links/{name}",

@@ -113,13 +113,13 @@ struct Stage {
 /// The state of a device, for views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceView {
-    /// Packets inside, without those that the wire has started.
+    /// Packets inside that the wire has not begun to transmit.
     pub packets: u32,
     /// Places in use in the ring, including unreported packets.
     pub ring_packets: u32,
     /// Bytes in use in the ring.
     pub ring_bytes: u64,
-    /// The current limit of dynamic queue limits in bytes; `None` without them.
+    /// The current limit of DQL in bytes; `None` without DQL.
     pub dql_limit: Option<u32>,
 }
 
@@ -254,7 +254,8 @@ impl Device {
         match (&mut self.dql, config.dql) {
             (Some(dql), Some(bounds)) => dql.configure(bounds),
             (dql, bounds) => {
-                // The new limit will count completions of bytes that were added before.
+                // Bytes that are inside now will be reported as completed to the new limit, so it
+                // must count them as queued.
                 let inside = u32::try_from(self.ring.used.bytes).unwrap_or(u32::MAX);
                 *dql = bounds.map(|bounds| Dql::new(now, bounds));
                 dql.iter_mut().for_each(|dql| dql.queued(inside));

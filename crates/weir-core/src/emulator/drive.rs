@@ -41,7 +41,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Whether a packet that is submitted now would be accepted without the loss of any packet for
+    /// Whether a packet that is submitted now would be accepted, and no packet would be dropped for
     /// lack of room. Packets that an AQM, random loss or a missing link would drop count as
     /// accepted, because no wait would help them. The schedulers for which this is known are those
     /// with [`crate::sched::Discipline::knows_room`]; for other schedulers the answer is no.
@@ -152,8 +152,7 @@ impl Emulator {
         self.ready = ready;
     }
 
-    /// Handles the events until `now`, in order and at most `most` of them, and appends the
-    /// departures.
+    /// Handles at most `most` of the events until `now`, in order, and appends the departures.
     #[inline]
     fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>, most: usize) {
         self.steps.begin_call(now);
@@ -163,7 +162,7 @@ impl Emulator {
             if time > now || left == 0 {
                 break;
             }
-            // The time until which no other link has an event, once it is needed.
+            // A lower bound on the times of the other links' events, computed when first needed.
             let mut others = None;
             let link = links.at_mut(number);
             let Some(template) =

@@ -60,10 +60,10 @@
 //!
 //! # Guarantees
 //! Packets of a flow leave in order. In a tin without host isolation, queues that always have
-//! packets send the same number of bytes, to within two quanta, a packet and the random rounding of
-//! each quantum, which is less than a byte and has the same mean for all. Tins that always have
-//! packets send bytes in proportion to their shares. The last packet of a queue is not dropped
-//! unless there is no room.
+//! packets send the same number of bytes, to within two quanta and a packet. In addition, each
+//! quantum is rounded at random; the error is less than a byte and has the same mean for all
+//! queues. Tins that always have packets send bytes in proportion to their shares. The last packet
+//! of a queue is not dropped unless there is no room.
 //!
 //! # Statistics
 //! `collisions`: packets of flows that share a queue with another flow. `tins`: the number of tins.
@@ -555,8 +555,8 @@ mod tests {
         assert_eq!(cake(&[("bandwidth", "200000"), ("memory_limit", "5000")]).memory, 5000);
     }
 
-    /// The packets of each flow in 10,000, while eight packets of each flow wait. A flow is a
-    /// number and its hosts.
+    /// The number of packets of each flow among 10,000 departures, while eight packets of each flow
+    /// wait. A flow is a number and its hosts.
     fn shares(isolation: &str, flows: &[(u32, [u32; 2])]) -> Vec<u32> {
         let mut rig = Rig::new(&[("isolation", isolation), ("tins", "besteffort")]);
         for &(flow, hosts) in flows {

@@ -16,8 +16,8 @@
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
 //! 2014, and the patch "QFQ Plus: fair-queueing service at DRR cost" of 2012; in Linux since 3.8 as
-//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. The abstract of
-//! the paper, and the guarantee that the patch quotes, were available.
+//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Of the
+//! paper, only the abstract was available, and the guarantee that the patch quotes.
 //!
 //! # Parameters
 //! `m` 0..16, default 0: `M`, the largest number of classes in an aggregate. With 0, `M` is
@@ -109,8 +109,9 @@ pub(super) struct Class {
     spare: u32,
     /// `lmax`.
     quantum: u32,
-    /// A packet shorter than this is only appended: `lmax` plus one byte, or 0 without packets. For
-    /// the largest `lmax`, 2^32 − 1 bytes, it is always 0.
+    /// A packet shorter than this is appended to the list without any other work: `lmax` plus one
+    /// byte, or 0 while the class has no packets. For the largest `lmax`, 2^32 − 1 bytes, this
+    /// length is always 0.
     appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,

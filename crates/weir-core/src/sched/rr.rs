@@ -76,8 +76,9 @@ pub struct RoundRobin {
     flows: Lines<Flow>,
     /// The flow in front, or [`NONE`].
     front: u32,
-    /// Whether a flow has its quantum from the time when it enters the ring, and its next quantum
-    /// when it leaves the front; otherwise it gets its quantum when it comes to the front.
+    /// Whether a flow gets its first quantum when it enters the ring, and another when it has too
+    /// little credit at the front and moves to the end. Otherwise it gets a quantum each time it
+    /// comes to the front.
     credits_ahead: bool,
     foresight: Foresight,
     len: u32,

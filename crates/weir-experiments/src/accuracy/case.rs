@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum AccuracyError {
     /// The process does not have root privileges.
-    #[error("emulation-accuracy makes namespaces and sets timers, which takes root: use sudo")]
+    #[error("emulation-accuracy makes namespaces and sets timers, which needs root: use sudo")]
     NotRoot,
     /// The network or the live session cannot be set up.
     #[error("emulation-accuracy: cannot {what}: {source}")]

@@ -39,14 +39,14 @@ fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     let mean =
         |variant: usize| -> Quantity { quantity_of(&runs[2 * variant + 1], ALL, |all| all.mean) };
     let ties = Claim::new(
-        "where waits are read exactly, FIFO+'s mean is less than half of the reference: ties have \
-         one strict queue of 15 places",
+        "where waits are read exactly, FIFO+'s mean is less than half of the reference: packets \
+         with equal waits share one strict queue of 15 places",
         Provenance::Inferred { from: "a strict queue has 15 places, a batch 47 packets" },
     )
     .expect("FIFO+'s mean, ms", mean(EXACTLY), Range::below(theirs / 2.0));
     let size = Claim::new(
-        "how much too long hardly matters: with ten and a hundred times as much FIFO+'s mean is \
-         within 20 % of the reference",
+        "the size of the reading error hardly matters: with an error ten or a hundred times as \
+         large, FIFO+'s mean is within 20 % of the reference",
         CALIBRATED,
     );
     let size = MUCH_LATER.iter().zip(["ten times", "a hundred times"]).fold(

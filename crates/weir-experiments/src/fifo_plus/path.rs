@@ -121,8 +121,8 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
             table.row(row);
         }
     }
-    let title = "FIFO+ with equal deadlines for all hosts, and with deadlines that allow for what \
-                 packets wait before the common path";
+    let title = "FIFO+ with equal deadlines for all hosts, and with deadlines that allow for the \
+                 time that packets wait before the common path";
     Finding {
         title: title.into(),
         tables: vec![table],
@@ -149,7 +149,7 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
         claims.push(
             Claim::new(
                 format!(
-                    "{name}: with equal deadlines who comes from further away is preferred on \
+                    "{name}: with equal deadlines, packets from further away are preferred on \
                          the common path"
                 ),
                 PATHS,

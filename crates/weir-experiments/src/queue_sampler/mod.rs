@@ -47,7 +47,7 @@ pub struct Settings {
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
     /// The process does not have root privileges.
-    #[error("queue-sampler makes networks in namespaces, which takes root: run it with sudo")]
+    #[error("queue-sampler makes networks in namespaces, which needs root: run it with sudo")]
     NotRoot,
     /// The network cannot be set up or entered.
     #[error("queue-sampler: cannot {what}: {source}")]

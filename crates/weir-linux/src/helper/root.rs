@@ -91,8 +91,8 @@ fn layers(order: &Order, volumes: &[Volume<'_>]) -> io::Result<PathBuf> {
     Ok(scratch.join("root"))
 }
 
-/// The options of the overlay. A link of the descriptor names the directory, so that its name may
-/// contain any character.
+/// The options of the overlay. They name the directory by the link of its descriptor in `/proc`, so
+/// that the directory's path may contain any character.
 fn options(lower: &OwnedFd, read_only: bool) -> String {
     let number = lower.as_raw_fd();
     let mut options = format!("lowerdir={SCRATCH}/above:/proc/self/fd/{number}:{SCRATCH}/below");

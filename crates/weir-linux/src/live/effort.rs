@@ -15,8 +15,8 @@ pub(super) struct Effort {
 }
 
 impl Effort {
-    /// Records the time `now` in the middle of a turn: between the frames that it received, if
-    /// `busy`, and the packets that it sends, if some are `due`.
+    /// Records the time `now` in the middle of a turn: after the worker received frames and before
+    /// it sends packets. `busy` says whether it received any, and `due` whether any are due.
     #[inline]
     pub(super) fn turn(&mut self, now: Nanos, busy: bool, due: bool) {
         let span = now.since(self.since);

@@ -100,8 +100,8 @@ pub(super) struct TapReader {
     pub(super) samples: Consumer<LaneSample>,
 }
 
-/// Creates the rings of one worker out of `workers`, for an observer of `lanes` lanes. The frame
-/// rings of all workers together hold [`FRAME_BYTES`].
+/// Creates the rings of one of `workers` workers, for an observer of `lanes` lanes. The frame rings
+/// of all workers together hold [`FRAME_BYTES`].
 pub(super) fn tap(frames: Frames, lanes: usize, workers: usize) -> (Tap, TapReader) {
     let workers = workers.max(1);
     let (records, bytes) =

@@ -60,7 +60,8 @@ pub(crate) struct ProgramSpec {
     /// Whether the init process leaves this process's group, so that the terminal's signals do not
     /// reach it.
     pub(crate) own_group: bool,
-    /// The file system and host name of namespaces that other processes enter.
+    /// Host name, root file system and mounts of the new namespaces, which other processes may
+    /// enter.
     pub(crate) hostname: Option<String>,
     pub(crate) root: Option<RootOrder>,
     pub(crate) volumes: Vec<VolumeOrder>,

@@ -123,8 +123,8 @@ impl Session {
     }
 
     /// Starts a program on one side, in its own namespaces. It is a child in this process's group,
-    /// so that the terminal's signals reach it. Of two programs only the right one reads standard
-    /// input.
+    /// so that the terminal's signals reach it. If both sides have a program, only the right-hand
+    /// program reads standard input.
     ///
     /// # Errors
     /// The command cannot be executed or its namespaces cannot be created. Nothing remains of the
@@ -152,9 +152,9 @@ impl Session {
     }
 
     /// Waits until the program ends, a signal ends the session, [`Stopper::stop`] is called, or
-    /// `timeout` has passed. Of two programs, the end of the right one counts; if the left one
-    /// fails first, the right one has a few seconds to end. Then this method ends the remaining
-    /// programs: SIGTERM, a grace period of [`GRACE`], SIGKILL.
+    /// `timeout` has passed. Of two programs, the end of the right-hand program counts; if the
+    /// left-hand program fails first, the right-hand program has a few seconds to end. Then this
+    /// method ends the remaining programs: SIGTERM, a grace period of [`GRACE`], SIGKILL.
     ///
     /// Signals that are sent to this process alone are forwarded to the programs. The terminal's
     /// signals (^C) are not forwarded, because the terminal sends them to the whole process group;
@@ -184,7 +184,7 @@ impl Session {
         let mut ends = Vec::new();
         // The forwarded signal that ends the session, and the time at which the session ends.
         let mut signalled = None;
-        // The time until which the right program may continue after the left one failed.
+        // The time until which the right-hand program may continue after the other one failed.
         let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
             let until =
@@ -318,8 +318,8 @@ impl Session {
 pub const GRACE: Duration = Duration::from_secs(3);
 /// How long a program may take to end on its own after the other one has ended.
 pub const FAREWELL: Duration = Duration::from_millis(100);
-/// How long the right program may continue after the left one has failed: enough to notice and
-/// report the failure.
+/// How long the right-hand program may continue after the left-hand one has failed: enough to
+/// notice and report the failure.
 const ABANDONED: Duration = Duration::from_secs(5);
 /// Time between SIGINT and the end of the session. A program may treat SIGINT as a request (to
 /// print statistics, to ask the user), so this only bounds a program that hangs unattended.

@@ -1,7 +1,7 @@
 //! The daemon as a session: `weir ps` lists it, `weir stats` and `weir stop` work as for others.
 //!
-//! Its links do not change here. The commands of the daemon save their changes, and a second path
-//! that does not would lose them at the next start.
+//! Its links do not change here. The commands of the daemon save their changes; changes made here
+//! would not be saved, and would be lost at the next start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

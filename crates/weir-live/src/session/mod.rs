@@ -68,9 +68,9 @@ pub struct Prepared<P: Place = Session> {
 }
 
 impl LiveSession {
-    /// Sets up the surroundings. It starts no thread, because an ordinary user's process may have
-    /// only one here. Threads inherit the blocked signals of a process, so take [`Signals`] after
-    /// this and before [`Prepared::start`].
+    /// Sets up the surroundings. It starts no thread, because the process of an ordinary user must
+    /// have a single thread for this step. Threads inherit the blocked signals of a process, so
+    /// take [`Signals`] after this and before [`Prepared::start`].
     ///
     /// # Errors
     /// The configuration or the machine does not allow it. The machine is unchanged after an error.
@@ -103,7 +103,7 @@ impl LiveSession {
     }
 
     /// Starts a program on one side, in its own namespaces, as a child in this process's group.
-    /// Of two programs only the right one reads standard input.
+    /// If both sides have a program, only the one on the right side reads standard input.
     ///
     /// # Errors
     /// The command cannot be executed, or its namespaces cannot be created. Nothing remains of the
@@ -112,10 +112,10 @@ impl LiveSession {
         self.place.spawn(side, command)
     }
 
-    /// Waits until the program ends (of two, the right one), a signal arrives, the session is
-    /// stopped, or `timeout` has passed; then ends the remaining programs. When a program has
-    /// ended, this first waits for packets inside to arrive. See [`Session::wait`] for signals and
-    /// grace periods.
+    /// Waits until the program ends (of two, the one on the right side), a signal arrives, the
+    /// session is stopped, or `timeout` has passed; then ends the remaining programs. When a
+    /// program has ended, this first waits for packets inside to arrive. See [`Session::wait`] for
+    /// signals and grace periods.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -274,8 +274,8 @@ impl<P: Place> Prepared<P> {
         self.start_from(None)
     }
 
-    /// Starts the links on a thread that `starter` starts, if given. The new thread has the
-    /// capabilities and the namespace of that thread.
+    /// Starts the links on a new thread. If `starter` is given, it starts the new thread, which
+    /// inherits the starter's capabilities and namespace.
     ///
     /// # Errors
     /// See [`StartError`]. After an error every change to the machine is undone.

@@ -113,8 +113,8 @@ impl LinkRecorder {
             periods: rest.periods,
             base_ns: rest.base_ns,
             end_ns: self.last,
-            // The last second ends in an open period. Without it, traffic at the end would be in no
-            // second.
+            // The last second ends with the open period, which `rest` has closed. The peak of
+            // `rest` therefore includes the traffic at the end.
             peak_second: self.peak_second.and(rest.peak_second),
         }
     }

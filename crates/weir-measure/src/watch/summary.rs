@@ -32,8 +32,8 @@ pub struct DeviceSummary {
     pub method: Method,
     /// Duration of the watch, s.
     pub seconds: f64,
-    /// Readings of the device, each of all its queues; for a record of events, the number of
-    /// events.
+    /// Number of readings of the device, each of which includes all its queues; for a record of
+    /// events, the number of events.
     pub samples: u64,
     /// Readings per second.
     pub samples_per_s: f64,
@@ -153,7 +153,7 @@ pub struct Above {
 pub struct TransmissionSummary {
     /// Its number.
     pub queue: u32,
-    /// The limit of dynamic queue limits, in bytes.
+    /// The limit that dynamic queue limits set, in bytes.
     pub limit_bytes: Spread,
     /// Bytes in it.
     pub inflight_bytes: Spread,

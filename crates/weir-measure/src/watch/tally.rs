@@ -29,7 +29,7 @@ pub struct Ring {
     pub netns: Option<String>,
     /// Number of the transmission queue.
     pub queue: u32,
-    /// The limit of dynamic queue limits in bytes, at each reading.
+    /// The limit that dynamic queue limits set, in bytes, at each reading.
     pub limit: Exact,
     /// Bytes in the ring, at each reading.
     pub inflight: Exact,

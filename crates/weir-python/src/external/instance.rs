@@ -10,7 +10,7 @@ use weir_core::Nanos;
 
 use super::run::Run;
 
-/// The table of an algorithm.
+/// The kind of an algorithm, which is also the table that lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Scheduler,
@@ -119,18 +119,18 @@ impl Instance {
     pub(super) fn fail(&self, py: Python<'_>, now: Nanos, method: &str, error: PyErr) {
         let seconds = now.0 as f64 / 1e9;
         let note = format!("in {}.{method}, {seconds} s after the start", self.class);
-        // A note is only an explanation.
+        // The note only explains the error, so a failure to add it is ignored.
         let _ = error.value(py).call_method1("add_note", (note,));
         self.run.fail(error);
     }
 
-    /// The error that a method breaks its contract.
+    /// The error for a method that breaks its contract.
     pub(super) fn broken(&self, py: Python<'_>, method: &str, what: &str) -> PyErr {
         error(py, "AlgorithmError", &format!("{}.{method} {what}", self.class))
     }
 }
 
-/// The error that a result has a wrong type.
+/// The error for a result of a wrong type.
 pub(super) fn wrong_type(py: Python<'_>, message: &str) -> PyErr {
     error(py, "AlgorithmTypeError", message)
 }

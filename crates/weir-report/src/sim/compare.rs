@@ -171,8 +171,8 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Judges every metric for which there is a tolerance. Returns the metrics of tolerances that
-    /// the comparison does not have.
+    /// Judges every metric for which there is a tolerance. Returns the metrics that a tolerance
+    /// names and the comparison does not have.
     pub fn judge(&mut self, tolerances: &[Tolerance]) -> Vec<String> {
         for difference in &mut self.differences {
             let tolerance = tolerances.iter().find(|t| t.metric == difference.figure);

@@ -11,7 +11,7 @@ pub struct NodeOutcome {
     pub name: String,
     /// The command, or the image with its command.
     pub program: String,
-    /// The exit code; 128 + n after signal n; `null` if the program has not ended by then.
+    /// The exit code; 128 + n after signal n; `null` if the program has not ended.
     pub exit_code: Option<u8>,
     /// Whether the program still ran at the end of the run, which ended it.
     pub stopped: bool,

@@ -212,7 +212,7 @@ impl SmallDisk {
         match mounted {
             Ok(output) if output.status.success() => Some(SmallDisk(scratch)),
             _ => {
-                println!("SKIPPED: a small disk cannot be mounted, which takes root");
+                println!("SKIPPED: a small disk cannot be mounted, which needs root");
                 None
             }
         }

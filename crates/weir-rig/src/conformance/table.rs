@@ -106,7 +106,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The members of an array. Any other value is its own only member.
+    /// The members of an array. Any other value is treated as an array of this one value.
     pub(super) fn members(&self) -> Vec<Value<'a>> {
         match self.value {
             DeValue::Array(array) => {

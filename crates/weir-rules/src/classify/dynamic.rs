@@ -403,7 +403,7 @@ mod tests {
         };
         assert!(add(&mut table, 1, 0) && add(&mut table, 2, 5000));
         assert!(!add(&mut table, 3, 5000));
-        assert!(add(&mut table, 2, 5000), "a flow that is there already is no flow more");
+        assert!(add(&mut table, 2, 5000), "a flow that has an entry does not count again");
         let other = FlowKey { src: 9, ..key(3, 17) };
         assert!(table.install(PARENT, None, limit, seen(&other, 0, 5000)));
         assert!(add(&mut table, 3, 10_000), "the first has ended");

@@ -40,8 +40,9 @@ pub(crate) static LIMIT: Keyword = Keyword {
         },
         print: |spec, _| spec.pipe.queue.limit.map(print_limit),
     },
-    default: "50 packets; more at high rates, for 100 ms or twice the delay at full rate; none in \
-              front of a scheduler with its own limit, such as `fq_codel`",
+    default: "50 packets, or more at high rates: what the link carries in 100 ms or twice its \
+              delay, whichever is longer; none in front of a scheduler with its own limit, such as \
+              `fq_codel`",
     meaning: "Limit of the queue in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, \
               `KiB` …). Packets that arrive at a full queue are dropped.",
     example: "bw 4Mbit/s queue 64KB",

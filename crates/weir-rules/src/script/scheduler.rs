@@ -123,7 +123,7 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
         let name = kind.row().name;
         return Err(Box::new(
             error
-                .label("an AQM, which a queue has")
+                .label("an AQM, which belongs to a queue")
                 .help(format!("for example `queue 1 config sched 1 aqm {name}`")),
         ));
     }
@@ -142,5 +142,6 @@ pub(super) fn write(discipline: &Discipline) -> String {
 }
 
 const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
-/// Words of a scheduler that are not keywords of the scheduler's link.
+/// Words that may follow a scheduler's type although they are neither its settings nor keywords of
+/// its link.
 const LINKS: [&str; 1] = ["parent"];

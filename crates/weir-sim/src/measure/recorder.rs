@@ -208,7 +208,7 @@ impl Observer for Recorder {
 
 impl Order {
     /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`.
-    /// All earlier arrivals were waiting at that time.
+    /// All earlier arrivals that are not yet counted as departures were waiting at that time.
     fn count_departure(&mut self, arrival: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued

@@ -301,8 +301,8 @@ fn check_links(
     links
 }
 
-/// Reports settings of a link that the switch at its start replaces, and switches with too many
-/// links.
+/// Reports switches with too many links, and links out of a switch with settings that the switch
+/// itself determines, such as the scheduler.
 fn check_switches(
     nodes: &[Node],
     links: &[Link],

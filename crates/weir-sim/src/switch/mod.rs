@@ -139,7 +139,7 @@ impl Default for SwitchConfig {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchError {
     /// There are more ports than the configuration has, or than a switch may have.
-    #[error("{0} ports are too many: the switch has {1}, and at most {MAX_PORTS}")]
+    #[error("{0} ports are not possible: this switch allows {1}, and a switch 1 to {MAX_PORTS}")]
     Ports(usize, u16),
     /// The size of a queue is zero or too large.
     #[error("`{0}` must be 1..{MAX_PACKETS} packets")]

@@ -13,7 +13,8 @@ use super::source::Sink;
 use super::spec;
 use super::transport::{Opening, Supply, Transport};
 
-/// Connections of one stack that share one configuration. They count themselves.
+/// Connections of one stack that share one configuration. A connection without an owner counts
+/// itself.
 #[derive(Debug)]
 struct Real {
     stack: Stack,
@@ -63,7 +64,7 @@ pub(super) fn check(spec: &spec::RealStack) -> Checked<(TransportTraffic, Arc<dy
         return refuse(
             setting,
             Reason::Words(
-                "a real stack decides about its packets itself; leave it away".to_owned(),
+                "a real stack decides about its packets itself; remove this setting".to_owned(),
             ),
         );
     }

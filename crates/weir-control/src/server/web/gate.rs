@@ -50,7 +50,7 @@ pub struct WebAccess {
     pub full: Token,
     /// The token to look only.
     pub read: Token,
-    /// Further names of this server, as a proxy in front of it has: with or without a port.
+    /// Further names of this server, such as that of a proxy in front of it. The port is optional.
     pub hosts: Vec<String>,
     /// Whether clients use TLS, so that cookies need it too.
     pub secure: bool,
@@ -68,7 +68,7 @@ pub(super) struct Gate {
     stopped: watch::Receiver<bool>,
 }
 
-/// The wrong tokens that are still answered at once.
+/// The number of wrong tokens that may follow before clients are told to wait. It grows with time.
 struct Bucket {
     left: f64,
     at: Instant,
@@ -161,7 +161,8 @@ impl Gate {
         {
             return true;
         }
-        // Only names can be rebound, so every address that leads here is an own name.
+        // Only a name can be rebound to another address. Every address that leads to this server
+        // is therefore accepted.
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         address.is_ok_and(|address| {
             address.is_loopback() || self.bound.ip().is_unspecified() || address == self.bound.ip()
@@ -249,7 +250,7 @@ impl Gate {
         if right == Right::Read && !looks {
             return Err(Reject::new(
                 StatusCode::FORBIDDEN,
-                "this token may look and change nothing",
+                "this token only permits reading; it cannot change anything",
             ));
         }
         request.extensions_mut().insert(right);

@@ -79,7 +79,7 @@ struct Subscription {
     shown: Shown,
 }
 
-/// What a subscription shows, and what of it the client has.
+/// What a subscription shows, and how much of it was sent to the client.
 enum Shown {
     Overview { sent: BTreeMap<Object, u64> },
     Object { object: Object, sent: u64, past_ns: Option<u64> },
@@ -414,8 +414,8 @@ impl Subscription {
     }
 }
 
-/// Merges points that are shorter than a client's period: another client watches the same object
-/// more closely.
+/// Merges points that are shorter than a client's period. Such points occur when another client
+/// watches the same object with a shorter period.
 fn in_periods(points: Vec<Point>, period: Duration) -> Vec<Point> {
     let least = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
     let mut merged: Vec<Point> = Vec::new();
@@ -437,7 +437,7 @@ fn write_overview(hub: &Hub, sent: &mut BTreeMap<Object, u64>, out: &mut String)
         total += 1;
         let newest = kept.newest();
         let after = sent.insert(object.clone(), newest);
-        // Later frames have all since the last one, and the first one has the newest point.
+        // The first frame has the newest point. Each later frame has all points since the last.
         let points = kept.after(after.unwrap_or(newest.saturating_sub(1))).0;
         let Some(point) = thinned(points, 1).pop().or_else(|| kept.last().cloned()) else { return };
         let quantile = |times: Option<crate::dashboard::Quantiles>| {

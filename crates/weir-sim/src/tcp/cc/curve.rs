@@ -7,7 +7,7 @@ use weir_core::settings::UNIT;
 /// K in ns: ∛(b / C), where b is `below` in segments. `mss` is the length of a segment in the unit
 /// of `below`.
 pub(super) fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
-    // In s³ times 2^60. A root below one second has 20 bits.
+    // In 2^-60 s³, so that the root is in 2^-20 s.
     let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
         .saturating_mul(UNIT.into())
         / u128::from(c);
