@@ -1,6 +1,7 @@
 """The suite of RFC 7928 over all AQMs and many seeds, as one campaign on any executor.
 
   python examples/python/rfc7928.py STORE                              threads of this machine
+  python examples/python/rfc7928.py STORE --dask                       Dask's processes here
   python examples/python/rfc7928.py STORE --dask scheduler.json        workers of a Dask scheduler
   mpiexec -n 3 python -m mpi4py.futures examples/python/rfc7928.py STORE --mpi
 
@@ -66,15 +67,22 @@ def main() -> None:
     parser.add_argument("--duration", help="simulated time of a run, in place of 120s")
     parser.add_argument("--section", action="append", choices=SECTIONS, help="only this one")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--dask", metavar="FILE", type=os.path.abspath, help="Dask's scheduler file")
+    where.add_argument(
+        "--dask",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        type=os.path.abspath,
+        help="the scheduler file of Dask; without FILE, processes of this machine",
+    )
     where.add_argument("--mpi", action="store_true", help="the workers of mpi4py.futures")
     options = parser.parse_args()
     sections = options.section or [*SECTIONS]
     c = campaign(options.store, sections, options.seeds, options.duration)
-    if options.dask:
+    if options.dask is not None:
         from dask.distributed import Client
 
-        with Client(scheduler_file=options.dask) as client:
+        with Client(scheduler_file=options.dask or None) as client:
             result = c.run(client.get_executor())
     elif options.mpi:
         from mpi4py.futures import MPIPoolExecutor
