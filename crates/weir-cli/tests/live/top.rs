@@ -160,7 +160,7 @@ fn changes(lab: &Lab) {
     assert_eq!(spec(&mut client), "bw 8Mbit/s delay 5ms queue 100");
     until("the transfer gets more", || rate(&mut client) > 5_000_000);
     screen.keys(&["r"]);
-    screen.shows("back to the start");
+    screen.shows("to its initial configuration? y/n");
     screen.keys(&["y"]);
     screen.shows("in force: to-left bw 2Mbit/s");
     // The client of the transfer saw it, too: kbit/s of each second.

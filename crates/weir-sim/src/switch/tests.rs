@@ -108,7 +108,7 @@ fn an_invalid_switch_is_refused_with_the_allowed_values() {
         config.check().unwrap_err().to_string()
     };
     assert!(SwitchConfig::default().check().is_ok());
-    assert!(wrong(|c| c.ports = 0).contains("at most 1024"));
+    assert!(wrong(|c| c.ports = 0).contains("a switch 1 to 1024"));
     assert_eq!(wrong(|c| c.egress = 0), "`egress` must be 1..1000000 packets");
     assert_eq!(
         wrong(|c| c.batch = 1001),
