@@ -71,7 +71,7 @@ def main() -> None:
         "--dask",
         metavar="FILE",
         nargs="?",
-        const="",
+        const=False,
         type=os.path.abspath,
         help="the scheduler file of Dask; without FILE, processes of this machine",
     )
