@@ -19,6 +19,12 @@ pub enum SpawnError {
         /// The kernel's error.
         source: io::Error,
     },
+    /// The kernel has no memory, or the host's process 1 has ended: it gives the same error.
+    #[error("{command}: cannot be started, because its host has ended or no memory is free")]
+    Ended {
+        /// The command's first word.
+        command: String,
+    },
     /// The list of words is empty.
     #[error("there is no command to run: give one after '--'")]
     Empty,
@@ -54,7 +60,8 @@ impl SpawnError {
         match self {
             SpawnError::NotFound { .. } => 127,
             SpawnError::NotExecutable { .. } => 126,
-            SpawnError::Empty
+            SpawnError::Ended { .. }
+            | SpawnError::Empty
             | SpawnError::NoPlace { .. }
             | SpawnError::Host { .. }
             | SpawnError::Namespace { .. } => 125,

@@ -82,6 +82,9 @@ impl Task {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(SpawnError::NotFound { command: name });
             }
+            Err(error) if init.is_some() && error.raw_os_error() == Some(libc::ENOMEM) => {
+                return Err(SpawnError::Ended { command: name });
+            }
             Err(source) => return Err(SpawnError::NotExecutable { command: name, source }),
         };
         let descriptor = descriptor_of(child.id()).map_err(failed)?;
