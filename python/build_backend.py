@@ -1,7 +1,8 @@
 """The build backend: builds the command `weir` for the package, then the package with maturin.
 
 The environment variable WEIRLAB_PROFILE is the cargo profile of both; `release` by default.
-WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one.
+WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one, and WEIRLAB_LIBRARY
+that of the compiled library; with it, nothing is compiled.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,6 +39,8 @@ def build_wheel(
     """Builds the wheel."""
     profile = os.environ.get("WEIRLAB_PROFILE", "release")
     add_command(profile)
+    if library := os.environ.get("WEIRLAB_LIBRARY"):
+        return pack_wheel(Path(library), Path(wheel_directory))
     settings = {"build-args": f"--profile={profile}", **(config_settings or {})}
     name: str = maturin.build_wheel(wheel_directory, settings, metadata_directory)
     return name
@@ -56,6 +61,24 @@ def prepare_metadata_for_build_wheel(
     COMMANDS.mkdir(parents=True, exist_ok=True)
     name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     return name
+
+
+def pack_wheel(library: Path, out: Path) -> str:
+    """Makes a wheel with a library that is compiled already; returns its file name."""
+    with tempfile.TemporaryDirectory(prefix="weirlab-") as scratch:
+        content = Path(scratch)
+        metadata: str = maturin.prepare_metadata_for_build_wheel(scratch)
+        data = content / metadata.replace(".dist-info", ".data/scripts")
+        shutil.copytree(COMMANDS, data)
+        shutil.copytree(
+            PACKAGE / "weirlab",
+            content / "weirlab",
+            ignore=shutil.ignore_patterns("__pycache__", "*.so"),
+        )
+        shutil.copy2(library, content / "weirlab/_native.abi3.so")
+        command = [sys.executable, "-m", "wheel", "pack", scratch, "--dest-dir", os.fspath(out)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return max(out.glob("*.whl"), key=lambda path: path.stat().st_mtime).name
 
 
 def add_command(profile: str) -> None:
