@@ -170,6 +170,25 @@ time.sleep(1000)
     assert name.encode() not in done.stdout
 
 
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_command_that_ignores_sigterm_is_killed() -> None:
+    words = [sys.executable, "-c", STUBBORN]
+    code = f"import weirlab._guard as guard; guard._END_S = 0.1; print(guard.main({words!r}))"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-P", "-c", code], stdin=pipe, stdout=pipe) as guard:
+        assert guard.stdin is not None and guard.stdout is not None
+        assert guard.stdout.readline() == b"up\n"
+        guard.stdin.close()
+        assert int(guard.stdout.read()) == 128 + signal.SIGKILL
+
+
 @pytest.fixture
 def namespace() -> Iterator[str]:
     """A network namespace with the address 10.99.7.2, connected to this one's 10.99.7.1."""

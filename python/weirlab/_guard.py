@@ -1,7 +1,8 @@
 """Runs a command that ends when the process that started it ends, for whatever reason.
 
 Standard input is a pipe from that process, so it ends with it. The command gets SIGTERM then, and
-also if this guard is killed. Started as a script, in a process without other threads.
+also if this guard is killed. A command that does not end gets SIGKILL; the kernel then ends all its
+programs. Started as a script, in a process without other threads.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
+# The results of a command that ends normally take no longer, even on a busy machine.
+_END_S = 12.0
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,6 +44,9 @@ def main(words: list[str]) -> int:
         while os.read(0, 4096):
             pass
         child.terminate()
+        # The main thread waits, too, so this thread only sleeps; the guard ends with the command.
+        time.sleep(_END_S)
+        child.kill()
 
     threading.Thread(target=watch, daemon=True).start()
     status = child.wait()
