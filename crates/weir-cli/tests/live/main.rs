@@ -87,7 +87,7 @@ struct Group {
 }
 
 static GROUPS: [Group; 4] = [
-    Group { name: "timed", at_once: 1, most_runs: 3, tests: timed },
+    Group { name: "timed", at_once: 2, most_runs: 3, tests: timed },
     Group { name: "compared", at_once: 2, most_runs: 3, tests: compared },
     Group { name: "shaped", at_once: 5, most_runs: 3, tests: shaped },
     Group { name: "waiting", at_once: 8, most_runs: 2, tests: waiting },
