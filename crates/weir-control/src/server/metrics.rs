@@ -21,7 +21,6 @@ use weir_measure::stats::{CounterKind, CounterRow, LinkCounters, Reasons};
 
 use super::state::State;
 use crate::api::{LinkSample, QueueCounters, Readings, SessionView, Snapshot, TimeCounts, Times};
-use crate::plane::NoAnswer;
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
@@ -96,19 +95,20 @@ fn classic(text: &str) -> String {
     out
 }
 
-pub(super) fn render(state: &State, format: Format) -> Result<String, NoAnswer> {
+/// The metrics of the daemon: its own, and those of these counters. Takes time in proportion to the
+/// number of series, and asks the plane for nothing that it has to wait for.
+pub(super) fn render(state: &State, snapshot: &Snapshot, format: Format) -> String {
     let mut registry = Registry::with_prefix("weir");
     daemon(&mut registry, state);
-    let snapshot = state.sample()?;
-    links(&mut registry, &snapshot);
-    queues(&mut registry, &snapshot);
-    rules(&mut registry, state, &snapshot);
-    lanes(&mut registry, &snapshot);
+    links(&mut registry, snapshot);
+    queues(&mut registry, snapshot);
+    rules(&mut registry, state, snapshot);
+    lanes(&mut registry, snapshot);
     bridges(&mut registry, state);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
-    Ok(format.of_open_metrics(text))
+    format.of_open_metrics(text)
 }
 
 /// The metrics of sessions: a series for each link and each path, with the names of the session and

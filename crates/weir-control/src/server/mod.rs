@@ -542,7 +542,7 @@ const REFUSALS: usize = 16;
 /// Time for a refused client to receive the reason.
 const REFUSAL: Duration = Duration::from_secs(1);
 /// Number of threads for work that would block other connections.
-const BLOCKING_THREADS: usize = 16;
+const BLOCKING_THREADS: usize = 18;
 /// Time limit for the head of a request, and for a connection to be idle between requests.
 const HEADERS: Duration = Duration::from_secs(10);
 /// Maximum length of the head of a request.

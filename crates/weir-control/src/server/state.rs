@@ -26,6 +26,8 @@ pub(crate) struct State {
     askers: Askers,
     /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,
+    /// Limits the number of long texts that are written at once.
+    writers: Semaphore,
     /// The memory for bodies of requests.
     pub(super) uploads: Uploads,
     pub(crate) stopped: watch::Receiver<bool>,
@@ -37,7 +39,7 @@ type Sample = Result<Arc<Snapshot>, NoAnswer>;
 
 impl State {
     pub(super) fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
-        let readers = Semaphore::new(READERS);
+        let (readers, writers) = (Semaphore::new(READERS), Semaphore::new(WRITERS));
         Self {
             owner,
             plane,
@@ -46,6 +48,7 @@ impl State {
             askers: Askers::default(),
             uploads: Uploads::default(),
             readers,
+            writers,
             stopped,
             tally: Arc::default(),
         }
@@ -100,7 +103,24 @@ impl State {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        let _permit = self.readers.acquire().await.map_err(|_| Reject::ending())?;
+        self.one_of_few(&self.readers, work).await
+    }
+
+    /// Runs work that writes a long text and waits for nothing; only a few run at once. It has no
+    /// time limit of its own: the loop is not to blame when it takes long.
+    pub(super) async fn writing<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Reject> {
+        self.one_of_few(&self.writers, work).await
+    }
+
+    async fn one_of_few<T: Send + 'static>(
+        self: &Arc<Self>,
+        places: &Semaphore,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Reject> {
+        let _place = places.acquire().await.map_err(|_| Reject::ending())?;
         let state = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || work(&state)).await;
         done.map_err(|_| Reject::ending())
@@ -113,3 +133,5 @@ pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
 const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
 /// Number of scripts that are parsed at once; each may take several times its length in memory.
 const READERS: usize = 2;
+/// Number of long texts that are written at once; each may take some megabytes.
+const WRITERS: usize = 2;
