@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::helper::{first_packet, proxy_order};
 use crate::netlink::{collect, link, route};
+use crate::nftables;
 use crate::process::{Event, Order, Request, receive, send};
 
 /// Parses a datagram of the kernel as answers to request `sequence`. Returns the number of answers.
@@ -22,6 +23,11 @@ pub fn netlink_answers(bytes: &[u8], sequence: u32) -> usize {
         }
     }
     answers.len()
+}
+
+/// Parses a datagram of the kernel as answers about nftables. Returns the number of answers.
+pub fn nftables_answers(bytes: &[u8]) -> usize {
+    nftables::read_answers(bytes)
 }
 
 /// Parses `bytes` as each kind of message between Weir's processes.

@@ -97,9 +97,7 @@ pub(super) fn answers(datagram: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)
     std::iter::from_fn(move || {
         loop {
             let length = usize::try_from(u32::from_ne_bytes(*rest.first_chunk()?)).ok()?;
-            let message = rest.get(..length).filter(|message| message.len() >= HEADER)?;
-            rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
-            let (header, body) = message.split_at(HEADER);
+            let (header, body) = record(&mut rest, length)?.split_at_checked(HEADER)?;
             let kind = u16::from_ne_bytes([header[4], header[5]]);
             let sequence = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
             let answer = match kind {
@@ -124,13 +122,19 @@ pub(super) fn answers(datagram: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)
 pub(super) fn attributes(list: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = list;
     std::iter::from_fn(move || {
-        let (length, kind) = (rest.first_chunk::<2>()?, rest.get(2..4)?);
-        let length = usize::from(u16::from_ne_bytes(*length));
-        let kind = u16::from_ne_bytes([kind[0], kind[1]]) & !NESTED;
-        let value = rest.get(ATTRIBUTE..length)?;
-        rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));
+        let (header, value) = record(&mut rest, length)?.split_at_checked(ATTRIBUTE)?;
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & !NESTED;
         Some((kind, value))
     })
+}
+
+/// Cuts a message or an attribute of `length` bytes off the front of `rest`. The next one begins at
+/// a multiple of four bytes. `None` if `rest` is shorter.
+fn record<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let record = rest.get(..length)?;
+    *rest = rest.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+    Some(record)
 }
 
 /// A value that is a number.

@@ -201,6 +201,20 @@ impl std::fmt::Debug for Nftables {
     }
 }
 
+/// Reads a datagram as the kernel's answers, for fuzzing. Returns the number of answers.
+pub(crate) fn read_answers(datagram: &[u8]) -> usize {
+    // A refusal is an answer, too.
+    let _ = refusal(datagram);
+    let mut count = 0;
+    for (_, answer) in answers(datagram) {
+        count += 1;
+        if let Answer::Object { family, attributes, .. } = answer {
+            drop(dropping_chain(family, attributes));
+        }
+    }
+    count
+}
+
 /// Reads a chain. `None` unless it drops packets of interest.
 fn dropping_chain(family: u8, list: &[u8]) -> Option<DroppingChain> {
     let (_, family, input, forward) =
