@@ -45,6 +45,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_daemon_of_another_user_works_with_few_rights", needs, other_user),
         trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
         trial("an_interface_without_carrier_is_reported", needs, carrier),
+        trial("an_interface_that_is_switched_off_is_down_and_not_gone", needs, switched_off),
         trial("sigterm_ends_a_daemon_of_which_the_loop_is_stuck", needs, stuck),
         trial("a_daemon_is_listed_shows_statistics_and_is_stopped", needs, session),
     ]
@@ -508,6 +509,26 @@ fn carrier(lab: &Lab) {
     until("the carrier is seen", || daemon.health().status == HealthStatus::Ok);
     assert!(daemon.client.metrics().expect("metrics").contains(&up(1)));
     assert_eq!(daemon.health().bridges[0].went_down, 1);
+}
+
+/// The daemon asks the kernel whether an interface is down or gone, which its filter of system calls
+/// must allow.
+fn switched_off(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    until("both interfaces are up", || daemon.health().status == HealthStatus::Ok);
+    must("ip link set sl down");
+    until("the interface is known to be down", || daemon.health().bridges[0].went_down == 1);
+    // The echo requests reach the port of the interface that is down.
+    output_of("ip netns exec wr ping -c3 -i0.2 -W1 10.77.0.1");
+    let health = daemon.health();
+    assert!(health.problems[0].contains("sl is down or has no carrier"), "{health:?}");
+    assert_eq!((health.problems.len(), health.bridges[0].vanished), (1, 0), "{health:?}");
+    must("ip link set sl up");
+    until("the interface is up", || daemon.health().status == HealthStatus::Ok);
+    wire.ping(true);
+    let log = daemon.running.stderr();
+    assert!(!log.contains("is gone"), "{log}");
 }
 
 fn stuck(lab: &Lab) {

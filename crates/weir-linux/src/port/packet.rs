@@ -240,8 +240,9 @@ impl PacketPort {
         match errno {
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
                 match rustix::net::netdevice::index_to_name(&self.socket, self.interface) {
-                    Ok(_) => Fault::Down,
-                    Err(_) => Fault::Vanished,
+                    Err(Errno::NXIO | Errno::NODEV) => Fault::Vanished,
+                    // Another error says nothing about the interface.
+                    _ => Fault::Down,
                 }
             }
             errno => Fault::System(errno),

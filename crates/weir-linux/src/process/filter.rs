@@ -88,10 +88,16 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// Requests about sockets: the interface's number, address and MTU, the socket's namespace, and
-/// non-blocking mode.
-const IOCTLS: &[u64] =
-    &[libc::SIOCGIFINDEX, libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, SIOCGSKNS, libc::FIONBIO];
+/// Requests about sockets: the interface's number, name, address and MTU, the socket's namespace,
+/// and non-blocking mode.
+const IOCTLS: &[u64] = &[
+    libc::SIOCGIFINDEX,
+    libc::SIOCGIFNAME,
+    libc::SIOCGIFHWADDR,
+    libc::SIOCGIFMTU,
+    SIOCGSKNS,
+    libc::FIONBIO,
+];
 
 /// `SIOCGSKNS` of linux/sockios.h: a descriptor of the socket's network namespace.
 const SIOCGSKNS: u64 = 0x894C;
