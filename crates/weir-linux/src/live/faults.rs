@@ -36,10 +36,9 @@ impl Faults {
         mut tap: Option<&mut Tap>,
     ) -> Option<StopReason> {
         let mut reason = None;
-        for (index, port) in ports.iter_mut().enumerate() {
-            let Some(fault) = port.new_fault() else { continue };
-            let event =
-                LiveEvent { at: now, port: index, interface: port.name().to_owned(), fault };
+        while let Some((index, fault)) = ports.next_fault() {
+            let interface = ports.port(index).name().to_owned();
+            let event = LiveEvent { at: now, port: index, interface, fault };
             if let Some(tap) = &mut tap {
                 tap.event(&event);
             }

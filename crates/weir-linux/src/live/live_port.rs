@@ -84,6 +84,21 @@ impl LivePort {
         Some(fault)
     }
 
+    /// Whether the fault has changed since the last report.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.fault != self.reported
+    }
+
+    /// Ends the use of the port because of a fault.
+    pub(super) fn fail(&mut self, fault: Fault) {
+        self.fault = Some(fault);
+    }
+
+    /// The port's descriptor, also if the port has failed.
+    pub(super) fn own_descriptor(&self) -> BorrowedFd<'_> {
+        self.port.as_fd()
+    }
+
     /// The descriptor to wait on; `None` when the port has failed permanently.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.works().then(|| self.port.as_fd())
@@ -126,6 +141,11 @@ impl LivePort {
     /// Whether the kernel accepted no frame at the last attempt.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
+    }
+
+    /// Whether items wait to be sent.
+    pub(super) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     /// Appends an item to the queue, or to the last item if it continues the same train. A queue
@@ -188,7 +208,7 @@ impl LivePort {
     }
 
     /// Whether the port works now, or will work once its interface is up.
-    fn works(&self) -> bool {
+    pub(super) fn works(&self) -> bool {
         self.fault.is_none_or(|fault| fault == Fault::Down)
     }
 

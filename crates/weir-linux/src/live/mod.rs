@@ -55,6 +55,7 @@ mod secret;
 mod shared;
 mod tap;
 mod team;
+mod watch;
 mod wire;
 mod witness;
 mod worker;

@@ -65,7 +65,8 @@ impl Live {
             Worker::new(part, number, Arc::clone(&shared), inbox, exchanges[number].take(), tap)
         });
         let Some(first) = workers.next() else { return Err(ConfigError::NoLanes.into()) };
-        let others = workers.collect();
+        let first = first?;
+        let others = workers.collect::<Result<_, _>>()?;
         let monitor = observer.map(|observer| {
             Monitor::new(observer, readers, lanes, Witness::new(Arc::clone(&shared)))
         });

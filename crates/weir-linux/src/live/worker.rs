@@ -22,13 +22,14 @@ use super::lane::Lane;
 use super::live_port::LivePort;
 use super::pace::{Pacer, REST, Wait};
 use super::packets::Packets;
-use super::ports::{Ports, Woken};
+use super::ports::Ports;
 use super::priority::Priority;
 use super::report::{Arrivals, LaneReport, LiveReport, RuleCount, StopReason, merge_rules};
 use super::rules::Rules;
 use super::secret::lookup_key;
 use super::shared::Shared;
 use super::tap::{LaneSample, Tap};
+use super::watch::Woken;
 use crate::clock;
 use crate::port::{Ingress, Losses};
 
@@ -60,6 +61,9 @@ pub(super) struct Worker {
 impl Worker {
     /// Creates worker `number` with its pipes from a configuration that has been checked. It
     /// forwards nothing before [`Worker::run`].
+    ///
+    /// # Errors
+    /// No descriptor is left.
     pub(super) fn new(
         config: LiveConfig,
         number: usize,
@@ -67,9 +71,12 @@ impl Worker {
         inbox: Inbox,
         exchange: Option<Exchange>,
         tap: Option<Tap>,
-    ) -> Self {
+    ) -> Result<Self, LiveError> {
         let now = clock::now();
-        let intake = Intake::new(config.ports.len(), &config.lanes, config.forwarding);
+        let count = config.ports.len();
+        let ports = Ports::new(config.ports)
+            .map_err(|errno| LiveError::System { what: "watching ports", errno })?;
+        let intake = Intake::new(count, &config.lanes, config.forwarding);
         let period = if tap.is_some() { config.sample_period } else { IDLE };
         let lanes = config.lanes.into_iter().map(Lane::new).collect();
         let needs_key = config.rules.as_ref().is_some_and(|rules| rules.needs_key());
@@ -87,7 +94,7 @@ impl Worker {
             number,
             shared,
             emulation,
-            ports: Ports::new(config.ports),
+            ports,
             intake,
             inbox,
             pacer: Pacer::new(config.spin),
@@ -106,7 +113,7 @@ impl Worker {
         for (id, pipe) in &config.pipes {
             worker.set_pipe(now, *id, pipe);
         }
-        worker
+        Ok(worker)
     }
 
     /// The engine, for its configuration.
@@ -154,10 +161,8 @@ impl Worker {
             }
             self.inbox.count_turn();
             let mut busy = false;
-            for port in 0..self.ports.len() {
-                if self.ports.port(port).is_ready() {
-                    busy |= self.receive(port);
-                }
+            for _ in 0..self.ports.ready_count() {
+                busy |= self.receive();
             }
             busy |= self.emulation.collect();
             let mut now = clock::now();
@@ -183,12 +188,12 @@ impl Worker {
         }
     }
 
-    /// Receives one batch from a port that is ready; returns whether there were any frames.
-    fn receive(&mut self, port: usize) -> bool {
+    /// Receives one batch from the next port that is ready; returns whether there were any frames.
+    fn receive(&mut self) -> bool {
         let mut received = std::mem::take(&mut self.received);
-        self.ports.port_mut(port).receive(self.emulation.packets_mut(), &mut received);
+        let port = self.ports.receive_next(self.emulation.packets_mut(), &mut received);
         let any = !received.is_empty();
-        if any {
+        if let (Some(port), true) = (port, any) {
             self.accept(port, &mut received);
         }
         self.received = received;
@@ -226,12 +231,12 @@ impl Worker {
             let woke = clock::now();
             self.effort.woke(woke);
             self.pacer.rested(woke);
-            return self.ports.check_readiness();
+            return self.ports.check_readiness(woke);
         }
         // After frames or parcels, more of them often follow. In this case sleeping costs more than
         // another turn.
         if busy || self.ports.any_ready() {
-            return self.ports.check_readiness();
+            return self.ports.check_readiness(now);
         }
         let idle = now.saturating_add(IDLE);
         let mut next = event.unwrap_or(idle).min(idle).min(self.next_housekeeping);
@@ -241,11 +246,11 @@ impl Worker {
         match self.pacer.plan(now, next) {
             Wait::Spin => {
                 std::hint::spin_loop();
-                self.ports.check_readiness()
+                self.ports.check_readiness(now)
             }
             // A parcel has arrived; the next turn accepts it.
             Wait::Sleep(_) if self.emulation.exchange().is_some_and(|ring| !ring.fall_asleep()) => {
-                self.ports.check_readiness()
+                self.ports.check_readiness(now)
             }
             Wait::Sleep(until) => self.sleep(now, until),
         }
@@ -301,7 +306,7 @@ impl Worker {
                 answer.send(self.shared.dynamic_rules(now));
             }
             Command::Port(port, new, answer) => {
-                self.ports.port_mut(port).replace(*new);
+                self.ports.replace(port, *new);
                 answer.send(());
             }
             Command::Engine(work) => {
