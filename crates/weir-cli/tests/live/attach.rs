@@ -1,6 +1,7 @@
 //! Tests `weir attach` and `weir host`: a running program is shaped, and its traffic is direct
 //! again after every kind of end.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("attach_shapes_a_namespace_both_ways", iperf, shapes_both_ways),
         trial("attach_shapes_only_what_is_selected", ping, shapes_the_selected),
         trial("attach_killed_at_any_moment_restores_the_traffic", ping, killed),
+        trial(
+            "attach_killed_at_each_step_restores_the_traffic",
+            &[Need::Root, Need::Program("ping"), Need::Program("strace")],
+            killed_at_each_step,
+        ),
         trial("attach_stopped_lets_the_traffic_pass", ping, stopped),
         trial("attach_counts_packets_that_it_does_not_read_in_time", ping, overflow),
         trial("attach_follows_a_namespace_that_returns", ping, returns),
@@ -71,20 +77,70 @@ fn shapes_the_selected(lab: &Lab) {
 
 fn killed(lab: &Lab) {
     let _world = World::make();
-    let rounds = std::env::var("WEIR_LIVE_KILLS").ok().and_then(|text| text.parse().ok());
-    for round in 0..rounds.unwrap_or(KILLS) {
+    for round in 0..kills() {
         let mut running = lab.start(["attach", "netns:wa", "--link", "delay 30ms", "--for", "30s"]);
         std::thread::sleep(Duration::from_millis(round * 23 % 150 + round * round % 7 * 30));
         assert!(running.alive(), "weir ended before its kill: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
-        let begin = Instant::now();
-        // Twenty echo requests within a second. Those of its second half must all be answered.
-        let text = output_of("ip netns exec wa ping -c20 -i0.05 -W1 10.97.0.2");
-        let answered = |n: u32| text.contains(&format!("icmp_seq={n} "));
-        assert!((11..=20).all(answered), "round {round}, {:?}: {text}", begin.elapsed());
+        check_restored(&format!("round {round}"));
         assert_eq!(running.finish().code, 128 + 9);
         nothing_remains();
     }
+}
+
+/// Weir is killed as it makes the system calls with which it attaches: those that enter a namespace,
+/// make a device, and load and attach programs.
+fn killed_at_each_step(lab: &Lab) {
+    let _world = World::make();
+    let attach = |options: &[&str]| {
+        let words = ["attach", "netns:wa", "--link", "delay 30ms", "--for", "30s"];
+        let mut command = Command::new("strace");
+        command.args(["-f", "--seccomp-bpf", "-o"]).arg(lab.path("calls")).args(options);
+        lab.launch(command.arg(crate::common::weir()).args(words))
+    };
+    let trace = format!("trace={}", STEPS.join(","));
+    let whole = attach(&["-e", &trace]);
+    until("the namespace is shaped", || ping("wa", "10.97.0.2").is_some_and(|ms| ms > DIRECT));
+    whole.signal_group(Signal::SIGKILL);
+    whole.finish();
+    nothing_remains();
+    let calls = std::fs::read_to_string(lab.path("calls")).expect("strace writes them");
+    // strace counts the calls of each thread.
+    let count = |call: &str| {
+        let mut of_threads = BTreeMap::<&str, u64>::new();
+        for line in calls.lines().filter(|line| line.contains(&format!(" {call}("))) {
+            *of_threads.entry(line.split(' ').next().unwrap_or_default()).or_default() += 1;
+        }
+        of_threads.into_values().max().unwrap_or_default()
+    };
+    let steps: Vec<(&str, u64)> =
+        STEPS.iter().flat_map(|call| (1..=count(call)).map(move |number| (*call, number))).collect();
+    assert!(STEPS.iter().all(|call| count(call) > 0), "an attachment makes these calls: {calls}");
+    let rounds = kills().min(steps.len() as u64);
+    for round in 0..rounds {
+        let (call, number) = steps[(round * steps.len() as u64 / rounds) as usize];
+        let step = format!("{call} {number} of {}", count(call));
+        let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+        let done = attach(&["-e", &inject]).finish();
+        assert_eq!(done.code, 128 + 9, "{step}: {done:?}");
+        check_restored(&step);
+        nothing_remains();
+    }
+}
+
+/// The number of kills of a test.
+fn kills() -> u64 {
+    let chosen = std::env::var("WEIR_LIVE_KILLS").ok().and_then(|text| text.parse().ok());
+    chosen.unwrap_or(KILLS)
+}
+
+/// Checks that half a second from now the namespace has its connectivity.
+fn check_restored(when: &str) {
+    let begin = Instant::now();
+    // Twenty echo requests within a second. Those of its second half must all be answered.
+    let text = output_of("ip netns exec wa ping -c20 -i0.05 -W1 10.97.0.2");
+    let answered = |n: u32| text.contains(&format!("icmp_seq={n} "));
+    assert!((11..=20).all(answered), "{when}, {:?}: {text}", begin.elapsed());
 }
 
 /// Waits until the namespace has no device of Weir.
@@ -291,6 +347,8 @@ fn dead_mans_switch(lab: &Lab) {
 /// The number of times that an attachment is killed, unless the environment variable
 /// `WEIR_LIVE_KILLS` sets another number.
 const KILLS: u64 = 6;
+/// The system calls by which an attachment changes something.
+const STEPS: [&str; 3] = ["setns", "ioctl", "bpf"];
 /// The number of times that a target ends during an attachment, each time 25 ms later.
 const DEATHS: u64 = 6;
 /// The number of attempts to send a flood in time, because a loaded machine may send it too late.
