@@ -7,11 +7,16 @@ that of the compiled library; with it, nothing is compiled.
 
 from __future__ import annotations
 
+import functools
+import gzip
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,6 +36,12 @@ Settings: TypeAlias = dict[str, Any] | None
 PACKAGE = Path(__file__).parent
 WORKSPACE = PACKAGE.parent
 COMMANDS = PACKAGE / "weirlab.data/scripts"
+# What a source distribution has.
+SOURCES = [".cargo", "Cargo.toml", "Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "bench/load"]
+SOURCES += ["crates", "scripts/features", "python/README.md", "python/build_backend.py"]
+SOURCES += ["python/pyproject.toml", "python/weirlab"]
+BUILT = {".so", ".pyc"}
+BUILT_IN = {"target", "__pycache__"}
 
 
 def build_wheel(
@@ -47,10 +58,63 @@ def build_wheel(
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
-    """Builds the source distribution."""
-    COMMANDS.mkdir(parents=True, exist_ok=True)
-    name: str = maturin.build_sdist(sdist_directory, config_settings)
+    """Builds the source distribution: the sources of the package and of the command, laid out as in
+    the repository, so that this backend builds a wheel from them. Equal sources give equal bytes.
+
+    maturin would leave out the command, whose crates the package's own crate does not use.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, prepare_metadata_for_build_wheel(scratch, config_settings))
+        metadata = (folder / "METADATA").read_bytes()
+    stem = folder.name.removesuffix(".dist-info")
+    name = f"{stem}.tar.gz"
+    with (
+        open(Path(sdist_directory, name), "wb") as file,
+        # Without the time and the name that gzip writes by default.
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        add = functools.partial(add_file, archive)
+        add(f"{stem}/PKG-INFO", metadata)
+        add(f"{stem}/pyproject.toml", project_of_sdist().encode())
+        for path in sorted(sources()):
+            mode = 0o755 if os.access(path, os.X_OK) else 0o644
+            add(f"{stem}/{path.relative_to(WORKSPACE)}", path.read_bytes(), mode)
     return name
+
+
+def sources() -> Iterator[Path]:
+    """The files of the repository that a build of the package and of the command reads."""
+    for name in SOURCES:
+        start = WORKSPACE / name
+        for path in [start] if start.is_file() else start.rglob("*"):
+            parts = path.relative_to(WORKSPACE).parts
+            is_built = path.suffix in BUILT or not BUILT_IN.isdisjoint(parts)
+            if path.is_file() and not is_built:
+                yield path
+
+
+def project_of_sdist() -> str:
+    """The pyproject.toml of the source distribution, in whose root it is, above `python`."""
+    text = (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
+    for old, new in (
+        ('backend-path = ["."]', 'backend-path = ["python"]'),
+        ('readme = "README.md"', 'readme = "python/README.md"'),
+        ('manifest-path = "../crates/', 'manifest-path = "crates/'),
+        ('python-source = "."', 'python-source = "python"'),
+        ('data = "weirlab.data"', 'data = "python/weirlab.data"'),
+    ):
+        if text.count(old) != 1:
+            raise RuntimeError(f"pyproject.toml: {old} is expected once")
+        text = text.replace(old, new)
+    return text
+
+
+def add_file(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    """Adds a file to an archive, without its owner and its time."""
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
 
 
 def prepare_metadata_for_build_wheel(
