@@ -24,7 +24,7 @@ impl<A: Aqm + Debug + Send> External for A {}
 pub struct AddedAqm(Box<dyn External>);
 
 impl AddedAqm {
-    /// The AQM of a policy whose kind is [`Kind::Added`].
+    /// The AQM of a policy of the kind [`Kind::Added`].
     ///
     /// # Panics
     /// The policy is one of the table.

@@ -237,8 +237,8 @@ impl Link {
         }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
-            // Only `configure` and the steps of a schedule that it has set come here, so
-            // `wire_delay` is set.
+            // Only `configure` and the steps of a schedule that it set call this, so `wire_delay`
+            // is set.
             if wire.in_line && wire.done != done {
                 let due = done.saturating_add(self.wire_delay);
                 self.last_due = self.line.retime(pool, wire.packet, due);
@@ -307,9 +307,9 @@ impl Link {
             step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }
 
-    /// Applies another configuration at `now`. No packet is lost or reordered. A schedule that
-    /// stays the same continues, and so do its values that are in force, except those of which the
-    /// configured value changes.
+    /// Applies another configuration at `now`. No packet is lost or reordered. If the schedule
+    /// stays the same, it continues, and its values stay in force, except values that the new
+    /// configuration changes.
     pub(super) fn configure(
         &mut self,
         now: Nanos,
@@ -330,7 +330,7 @@ impl Link {
             (self.schedule_origin, self.schedule_step) = (now, 0);
             self.next_step(config);
         }
-        // What the change does not name keeps the value that the schedule has given it.
+        // A value that the change does not name keeps what the schedule has given it.
         let capacity = if restarts || config.capacity != old.capacity {
             config.capacity.clone()
         } else {

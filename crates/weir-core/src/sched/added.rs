@@ -84,7 +84,7 @@ pub trait External: Debug + Send {
 pub struct AddedScheduler(Box<dyn External>);
 
 impl AddedScheduler {
-    /// The scheduler of a discipline whose kind is [`Kind::Added`].
+    /// The scheduler of a discipline of the kind [`Kind::Added`].
     ///
     /// # Panics
     /// The discipline is one of the table.

@@ -291,7 +291,7 @@ impl Order {
         Some(slot)
     }
 
-    /// The class whose turn it is.
+    /// The class that has the turn.
     fn next(&mut self) -> Option<u32> {
         let &(priority, _, first) = self.ready.first()?;
         let turn = &mut self.turns[usize::from(priority)];

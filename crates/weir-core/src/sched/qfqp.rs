@@ -199,7 +199,7 @@ impl QfqPlus {
         self.resize(number, aggregate.classes() - 1);
     }
 
-    /// Removes an aggregate whose only class is removed or moves to another aggregate.
+    /// Removes an aggregate when its only class is removed or moves to another aggregate.
     fn dissolve(&mut self, number: u32) {
         self.open.remove(&(self.aggregates.at(number).kind(), number));
         self.aggregates.release(number);
@@ -560,7 +560,7 @@ impl QfqPlus {
         packet
     }
 
-    /// Ends the service of an aggregate whose next packet exceeds the rest of the budget, and
+    /// Ends the service of an aggregate when its next packet exceeds the rest of the budget, and
     /// begins the next service.
     ///
     /// Here the slot of the aggregate stays the first slot of the first group: virtual time passes

@@ -107,7 +107,7 @@ struct Queue {
     credit: i64,
     /// The hash value of the packets.
     hash: u32,
-    /// The queue whose turn follows.
+    /// The queue with the next turn.
     next: u32,
     /// The neighbours among the queues with the same number of packets.
     newer: u32,
@@ -226,7 +226,7 @@ impl Stochastic {
         self.bytes -= u64::from(len);
     }
 
-    /// Removes the queue whose turn is next from the round, since it is empty.
+    /// Removes the queue with the current turn from the round, since it is empty.
     fn end_turn(&mut self) {
         let index = self.queues[self.tail as usize].next;
         let Queue { next, hash, .. } = self.queues[index as usize];
@@ -572,7 +572,7 @@ mod tests {
     /// Linux's rules with a search of all queues.
     struct Model {
         settings: Settings,
-        /// The round, the queue whose turn is next first.
+        /// The round; the queue with the current turn comes first.
         round: VecDeque<ModelQueue>,
         clock: u64,
     }

@@ -1,5 +1,6 @@
-//! Algorithms that are added to the tables: they keep the promises of those of the table, and an
-//! engine gives the same results with an algorithm of the table and with the same one added.
+//! Tests algorithms that are added to the tables: they keep the promises of built-in algorithms,
+//! and an engine gives the same results with a built-in algorithm and with the same algorithm
+//! added.
 
 use std::collections::VecDeque;
 use std::sync::Once;
@@ -73,7 +74,7 @@ impl External for Deque {
     }
 }
 
-/// Marks what can be marked and drops the rest, if ten packets wait.
+/// While ten or more packets wait, marks ECN-capable packets and drops the others.
 #[derive(Debug)]
 struct Ten;
 

@@ -105,7 +105,8 @@ fn aqm_page(row: &aqm::Row, source: &str) -> String {
     text + &parameters(row.aliases, &[("aqm", row.parameters)])
 }
 
-/// The number of lines of a module before its tests that are neither empty nor only a comment.
+/// The number of lines of a module before its tests, without empty lines and lines that are only a
+/// comment.
 fn lines_of_code(source: &str) -> usize {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or(source);
     code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()

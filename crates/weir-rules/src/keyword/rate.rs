@@ -38,8 +38,8 @@ pub(crate) static BW: Keyword = Keyword {
               `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says \
               otherwise.",
     example: "bw 1.5Mbit/s",
-    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. Neither accepts an interface's name as the \
-               clock.",
+    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. Neither program accepts an interface's name \
+               as the clock.",
     ..LINK
 };
 

@@ -45,7 +45,7 @@ pub(super) struct Mover {
     next_hop: u32,
     len: u32,
     segments: u8,
-    /// Whether the host gets a notice when the packet has left the host.
+    /// Whether the sending host gets a notice when the packet leaves it.
     tell: bool,
     /// Whether the next port will drop the packet.
     lost: bool,
@@ -423,7 +423,8 @@ impl Network {
         }
     }
 
-    /// Handles a packet that has left a port, for an observer or for the host that wants a notice.
+    /// Handles a packet that has left a port, for an observer or for the host that requested a
+    /// notice.
     #[cold]
     fn handle_departure(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
         let Mover { number, next_hop, tell, lost, .. } = mover;
@@ -494,7 +495,7 @@ impl Network {
     }
 }
 
-/// The value in place of a port's number if packets come from several ports or from an endpoint.
+/// A value that replaces a port's number if packets come from several ports or from an endpoint.
 const SEVERAL: u32 = u32::MAX - 1;
 /// The largest flow label. Flow labels have 20 bits.
 const FLOW_LABEL: u32 = (1 << 20) - 1;

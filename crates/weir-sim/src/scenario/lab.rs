@@ -14,7 +14,7 @@ use super::host_program::{After, Health, HostProgram, Root, Volume, Words};
 use super::raw::{HealthKeys, HostKeys};
 use super::{names, raw, read};
 
-/// A program whose references to other nodes are not resolved yet.
+/// A program with references to other nodes that are not resolved yet.
 #[derive(Debug)]
 pub(super) struct Unresolved {
     program: HostProgram,

@@ -23,7 +23,7 @@ impl<C: Control + Debug + Send> External for C {}
 pub struct AddedControl(Box<dyn External>);
 
 impl AddedControl {
-    /// The congestion control of a choice whose kind is [`Kind::Added`].
+    /// The congestion control of a choice of the kind [`Kind::Added`].
     ///
     /// # Panics
     /// The choice is one of the table.

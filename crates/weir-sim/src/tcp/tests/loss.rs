@@ -147,7 +147,7 @@ fn a_spurious_timeout_is_undone() {
 #[test]
 fn reordering_within_a_quarter_of_the_round_trip_does_not_count_as_loss() {
     // Segment 1 is 4 ms late, and the reordering window is 5 ms. Only one later segment arrives
-    // before it; after three, segment 1 would count as lost at once.
+    // before segment 1. With three of them, segment 1 would count as lost at once.
     let mut options = config(3);
     options.ack_every = 1;
     let mut wire = Wire::new(&options, once(Fate::Late(4), |p| is(p, 1)));
