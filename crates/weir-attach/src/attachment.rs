@@ -1,4 +1,4 @@
-//! One interface whose packets pass through Weir.
+//! One interface with packets that pass through Weir.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::find::Site;
 use crate::programs::{self, ALIVE_UNTIL, Devices, MISSED, Programs};
 use crate::selection::Selection;
 
-/// An interface whose selected packets are redirected to two ports. Dropping this ends the
+/// An interface with selected packets that are redirected to two ports. Dropping this ends the
 /// redirection.
 pub struct Attachment {
     // Dropped first: the redirection ends before the rest.

@@ -86,7 +86,7 @@ pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     }
 }
 
-/// The control group of a systemd unit: the first one below the root whose directory has its name.
+/// The control group of a systemd unit: the first directory below the root with the unit's name.
 pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
     let mount = mount()?;
     let mut waiting = vec![mount.point.clone()];

@@ -25,7 +25,7 @@ pub struct Site {
     anchor: Anchor,
 }
 
-/// What shows that a site still exists.
+/// Evidence that a site still exists.
 #[derive(Debug)]
 enum Anchor {
     /// The file of a namespace, and the identity of that namespace. The open directory belongs to
@@ -136,8 +136,8 @@ impl Site {
         self.on_host
     }
 
-    /// The control group that stands for a process or a container without a network of its own, and
-    /// the number of processes in it. All of them are shaped.
+    /// The control group that selects the packets of a process or a container without a network of
+    /// its own, and the number of processes in it. Packets of all of them are shaped.
     #[must_use]
     pub fn group(&self) -> Option<(&Path, usize)> {
         self.group.as_ref().map(|group| (&*group.directory, group.processes()))

@@ -39,7 +39,7 @@ pub struct Pod {
     pub network: Option<PathBuf>,
 }
 
-/// What an [`Nri`] reports.
+/// An event that an [`Nri`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodSeen {
     /// The runtime with this name and version answers, and every pod was reported.

@@ -18,7 +18,7 @@ pub struct Member {
     pub number: u32,
     /// The name of the container.
     pub container: String,
-    /// The networks that it is in, or the reason why it has none of its own.
+    /// Its networks, or the reason why it has none of its own.
     pub networks: Networks,
     /// Finds the container while it starts.
     pub starting: Starting,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * What every program for the kernel begins with: the integer types, the helpers of libbpf, and typed
- * views of kernel memory. The crates with programs, weir-probe and weir-attach, include it.
+ * Included first by every program for the kernel: the integer types, the helpers of libbpf, and
+ * typed views of kernel memory. The crates with programs, weir-probe and weir-attach, include it.
  */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H

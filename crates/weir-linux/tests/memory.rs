@@ -64,5 +64,5 @@ fn resident() -> usize {
 
 /// The budget, in bytes.
 const BUDGET: usize = 32 << 20;
-/// Of this many frames of a burst, one stays inside during the next burst.
+/// One of this many frames of a burst stays inside during the next burst.
 const SCATTERED: usize = 32;

@@ -149,7 +149,7 @@ static __always_inline bool begin_write(struct recorder *c, struct writer *w)
 		__sync_fetch_and_add(&c->elsewhere, 1);
 		return false;
 	}
-	/* What interrupts ends before what it interrupts goes on. */
+	/* A program that interrupts another ends before the other continues. */
 	before = __sync_fetch_and_add(&w->own->busy, 1);
 	if (before) {
 		w->place += c->cpus;

@@ -24,7 +24,7 @@ use super::container::{
 use super::kind::Engine;
 use crate::error::AttachError;
 
-/// What a [`Watch`] reports.
+/// An event that a [`Watch`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The engine answers, and every running container was reported.

@@ -152,12 +152,12 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
             Err(_) => break,
         }
     }
-    // A container whose first process is stopped cannot be removed.
+    // A container with a stopped first process cannot be removed.
     if let Some(pid) = held {
         signal_process(pid, libc::SIGCONT);
     }
     let done = if is_orderly {
-        // Each duty is done, also after one that failed.
+        // Each duty is done, even after one that failed.
         let undone = |duty: &Duty| execute(&duty.undo, duty.within, true) || undo(duty);
         duties.iter().filter(|duty| !undone(duty)).count() == 0
     } else {

@@ -40,7 +40,7 @@ impl<'a> Volume<'a> {
         Ok(Self { order, tree, is_directory })
     }
 
-    /// Mounts the volume at its place, which exists already.
+    /// Mounts the volume at its place, which already exists.
     pub(super) fn show(&self) -> Result<(), Failure> {
         show_tree(&self.tree, &self.order.to).map_err(|error| {
             let from = String::from_utf8_lossy(&self.order.from);

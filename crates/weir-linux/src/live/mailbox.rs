@@ -1,14 +1,14 @@
 //! Commands to a worker and its answers, without any wait of the worker.
 //!
-//! A worker with real-time priority displaces other threads from its processor at any instruction,
-//! and they do not run there before it sleeps. If it waited for such a thread, even for the end of
-//! a few instructions, it would wait in vain: a channel of the standard library makes its receiver
-//! spin while a sender is between reserving a place and filling it, until the kernel's limit for
-//! real-time threads ends the wait after up to 0.95 s. Packets that are due wait as long.
+//! A worker with real-time priority takes its processor from other threads at any instruction, and
+//! they continue there only when the worker sleeps. A worker that waited for such a thread, even
+//! for a few instructions, would block itself. A channel of the standard library has this problem:
+//! its receiver spins while a sender is between reserving a place and filling it. The kernel's
+//! limit for real-time threads ends that wait after up to 0.95 s, and due packets wait as long.
 //!
 //! The worker therefore takes a command only if no other thread holds the lock of the queue, and
-//! its answer goes to a place that the asking thread reads only after the worker has left it. A
-//! command that the worker could not take is not forgotten: its sender wakes the worker again.
+//! puts its answer into a place that the asking thread reads only after the worker has left it. A
+//! command that the worker could not take is not lost: its sender wakes the worker again.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// A queue of messages to one worker.
 pub(super) struct Mailbox<T> {
-    /// Messages that were sent, or are being sent, and that the worker has not taken.
+    /// Messages that were sent, or are being sent, and that the worker has not yet taken.
     waiting: AtomicUsize,
     queue: Mutex<Queue<T>>,
 }
@@ -102,14 +102,14 @@ pub(super) fn question<T>() -> (Answer<T>, Reply<T>) {
 /// The place of one answer.
 #[derive(Debug)]
 struct Place<T> {
-    /// Whether the answering thread has left the place. Before that, only that thread locks
+    /// Whether the answering thread is finished with the place. Until then only that thread locks
     /// `value`, so it never waits for the lock.
     done: AtomicBool,
     value: Mutex<Option<T>>,
     asker: Thread,
 }
 
-/// The sending end of a question's answer. Dropping it says that there is no answer.
+/// The sending end of an answer. Dropping it means that there is no answer.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Arc<Place<T>>);
 
@@ -127,8 +127,8 @@ impl<T> Drop for Answer<T> {
     }
 }
 
-/// The receiving end of a question's answer. It stays on the thread that asked, which is the one
-/// that the answer wakes.
+/// The receiving end of an answer. It stays on the asking thread, which is the thread that the
+/// answer wakes.
 #[derive(Debug)]
 pub(super) struct Reply<T> {
     place: Arc<Place<T>>,

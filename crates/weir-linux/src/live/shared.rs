@@ -12,8 +12,8 @@ use super::progress::Progress;
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,
-    /// The state from which the states of all workers' rules derive. All of them share its dynamic
-    /// rules.
+    /// The initial state, from which each worker derives the state of its rules. The dynamic rules
+    /// are shared.
     state: State,
     /// The progress of each worker.
     progress: Vec<Progress>,
@@ -30,7 +30,7 @@ impl Shared {
         &self.progress
     }
 
-    /// Whether some worker has ended, so that all others must end too.
+    /// Whether a worker has ended, so that all others must end too.
     pub(super) fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }

@@ -158,8 +158,8 @@ impl Nftables {
         self.receive(|sequence, _| sequence >= last)
     }
 
-    /// The chains of all tables that drop packets which no rule accepts, where packets are
-    /// forwarded or reach the machine.
+    /// The chains of all tables that drop packets unless a rule accepts them, for packets that are
+    /// forwarded or that reach the machine.
     ///
     /// # Errors
     /// The kernel's error.
@@ -242,8 +242,8 @@ fn batch(kind: u16) -> Head {
     Head { kind, resource: SUBSYSTEM >> 8, ..Head::default() }
 }
 
-/// The families whose chains may drop a session's packets: number, name, and the numbers of their
-/// hooks for packets to the machine and for forwarded ones.
+/// The families with chains that may drop a session's packets: number, name, and the numbers of
+/// their hooks for packets to the machine and for forwarded ones.
 const FAMILIES: [(u8, &str, u32, u32); 5] = [
     (1, "inet", INPUT, FORWARD),
     (2, "ip", INPUT, FORWARD),

@@ -1,4 +1,4 @@
-//! Commands that enter namespaces which exist already: those of a host of a lab.
+//! Commands that enter namespaces that already exist: those of a host of a lab.
 //!
 //! A process of the host, its process 1, holds the namespaces. When it ends, the kernel ends every
 //! process that has entered its PID namespace.
@@ -31,8 +31,8 @@ pub(crate) struct TaskSpec {
     pub(crate) errors: Option<OwnedFd>,
 }
 
-/// A running command. Dropping this value kills the command and, if it leads one, its process
-/// group.
+/// A running command. Dropping this value kills the command and the process group that it leads, if
+/// any.
 #[derive(Debug)]
 pub(crate) struct Task {
     child: Child,
@@ -69,7 +69,8 @@ impl Task {
         }
         unblock_signals(&mut command);
         let failed = |source| SpawnError::Namespace { command: name.clone(), source };
-        // The two kinds of errors are kept apart, because both may be `NotFound`.
+        // The inner result is that of the command, the outer one that of entering the namespaces:
+        // both errors may be `NotFound`, and only the inner one is about the command.
         let spawned = on_a_thread(|| {
             if let Some(init) = init {
                 unshare(UnshareFlags::FS)?;
@@ -114,7 +115,7 @@ impl Task {
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // Both fail only if the command was reaped already.
+        // Both fail only if the command was already reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

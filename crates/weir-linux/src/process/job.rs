@@ -20,7 +20,7 @@ pub struct Job {
     grace: Duration,
 }
 
-/// What ended a wait for a job.
+/// The reason why a wait for a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEvent {
     /// The command has ended with this exit code; 128 + n when signal n ended it.

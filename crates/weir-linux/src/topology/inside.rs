@@ -31,8 +31,8 @@ pub enum EnterError {
 }
 
 /// Runs a command in the namespaces of process `init`, with the terminal and the signals of this
-/// process, and returns its exit code. Where `init` is in a user namespace of its own, this process
-/// enters that one permanently, for which it may have only one thread.
+/// process, and returns its exit code. If `init` is in a user namespace of its own, this process
+/// enters that namespace for good, which requires that it has only one thread.
 ///
 /// # Errors
 /// See [`EnterError`].

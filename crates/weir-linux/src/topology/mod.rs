@@ -50,7 +50,7 @@ pub enum Backend {
     /// Packet sockets. They have timestamps of the kernel, so delays are exact.
     #[default]
     Auto,
-    /// A TAP device that this process holds: one copy less.
+    /// A TAP device that this process holds. Each frame is copied once less than with a veth pair.
     Tap,
     /// A veth pair with an `AF_PACKET` socket on the far end.
     Packet,

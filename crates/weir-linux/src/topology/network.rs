@@ -43,7 +43,7 @@ pub struct NetworkSetup {
     pub neighbours: Neighbours,
     /// Largest IP packet of the hosts' interfaces, in bytes (576–65521).
     pub mtu: u32,
-    /// Namespaces that exist already, by the numbers of their hosts. They get an interface.
+    /// Namespaces that already exist, by the numbers of their hosts. They get an interface.
     pub namespaces: BTreeMap<usize, Arc<NetNs>>,
 }
 

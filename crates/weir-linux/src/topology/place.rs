@@ -34,7 +34,7 @@ pub(super) struct Attachment<'a> {
     pub(super) neighbours: &'a [(IpAddr, Mac)],
 }
 
-/// A port whose interface has just been started.
+/// A port with an interface that was just started.
 #[derive(Debug)]
 pub(super) struct FreshPort {
     pub(super) port: AnyPort,

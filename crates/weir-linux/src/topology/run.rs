@@ -80,13 +80,13 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this process is in a user namespace: one that an earlier session entered, one in which
-/// an ordinary user is called root (`unshare --map-root-user`), or that of a container.
+/// Whether this process is in a user namespace, as after an earlier session, under `unshare
+/// --map-root-user`, or in a container.
 fn is_in_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps_every_user(&map))
 }
 
-/// Whether this is the user map of the machine itself, in which each user is the same user.
+/// Whether this is the initial user map, which maps each user to itself.
 fn maps_every_user(map: &str) -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
