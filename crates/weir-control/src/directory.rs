@@ -2,7 +2,7 @@
 //!
 //! A session `curl` listens on `curl.sock`. The directory belongs to the user, and no other user
 //! may enter it; a directory for which this does not hold is never used. A session that is killed
-//! leaves its socket, on which nobody listens any more: whoever lists the sessions removes it.
+//! leaves its socket without a listener; the next command that lists the sessions removes it.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -219,8 +219,8 @@ impl Directory {
         }
     }
 
-    /// The sessions that listen, by name; at most [`MOST_LISTED`]. Removes sockets on which nobody
-    /// listens.
+    /// The sessions that listen, by name; at most [`MOST_LISTED`]. Removes sockets without a
+    /// listener.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -246,8 +246,8 @@ impl Directory {
         self.path.join(format!("{name}{SUFFIX}"))
     }
 
-    /// Removes a socket on which nobody listens. Under the lock of [`ControlSocket::bind`], so that
-    /// a session that has just replaced the socket keeps it.
+    /// Removes a socket without a listener. Holds the lock of [`ControlSocket::bind`], so that a
+    /// session that has just replaced the socket keeps it.
     fn remove_stale(&self, path: &Path) -> io::Result<()> {
         let directory = File::open(&self.path)?;
         flock(&directory, FlockOperation::LockExclusive)?;

@@ -7,7 +7,7 @@
 
 use crate::api::{ChangeReply, ChangeRequest, Readings, SessionView};
 
-/// Why a session does not do what a client asks for.
+/// Why a session does not carry out a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
     /// There is no link with this name.
@@ -15,7 +15,7 @@ pub enum SessionError {
     NoSuchLink {
         /// The requested name.
         name: String,
-        /// The links that there are, as words.
+        /// The existing links, as words.
         known: String,
     },
     /// The links cannot do that.

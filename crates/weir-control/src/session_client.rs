@@ -15,7 +15,7 @@ use crate::client::{Client, ClientError, Connection, decode, escape, refusal};
 pub struct SessionClient {
     path: PathBuf,
     connection: Connection,
-    /// What precedes each resource.
+    /// The path that precedes each resource.
     prefix: &'static str,
 }
 
@@ -135,7 +135,7 @@ impl SessionClient {
     }
 }
 
-/// What precedes the resources of a session in the API of the daemon.
+/// The path that precedes the resources of a session in the API of the daemon.
 pub(crate) const DAEMON_PREFIX: &str = "/session";
 
 fn accepted(status: StatusCode, bytes: &Bytes) -> Result<(), ClientError> {

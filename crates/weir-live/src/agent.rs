@@ -29,7 +29,7 @@ use crate::remote::{About, Reserved, Served};
 use crate::session::held::{HeldSite, HoldEnd};
 use crate::session::{LiveSession, Observation, SessionConfig, Tuning};
 
-/// What an agent follows, and how its links run.
+/// The engines that an agent follows, and how its links run.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// The engines, each with its socket if it does not use the usual socket.
@@ -140,7 +140,7 @@ struct Held {
     keeper: JoinHandle<()>,
 }
 
-/// What the other threads report.
+/// A report of another thread to the agent.
 enum Message {
     Seen(Engine, Seen),
     /// The sender is dropped when the agent has looked at the pod.
@@ -418,7 +418,7 @@ impl Agent {
         }
     }
 
-    /// Tries again to attach to a container whose next attempt is due.
+    /// Makes another attempt to attach to a container, if one is due.
     fn retry(&mut self, report: &mut dyn FnMut(&AgentEvent)) {
         let now = Instant::now();
         let is_due = |(_, entry): &(&Key, &Entry)| entry.retry.is_some_and(|at| at <= now);

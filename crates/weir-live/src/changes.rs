@@ -1,8 +1,8 @@
 //! Changes of a running session in words, from its control socket or a timed plan.
 //!
-//! Changes are made one after another: two clients that change different words of a link at the
-//! same time both get their way. Every change is noted, because results without the changes that
-//! led to them mislead.
+//! Changes are made one after another, so two clients that change different words of a link at the
+//! same time both succeed. Every change is noted, because results without the changes that led to
+//! them mislead.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ pub enum Refusal {
     NoSuchLink {
         /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The names of the existing links.
         known: Vec<String>,
     },
     /// The session cannot do that while it runs.

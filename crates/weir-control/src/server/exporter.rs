@@ -1,5 +1,5 @@
-//! A server of one resource, `GET /metrics`, on TCP: the metrics of many sessions, whose own
-//! sockets are files that Prometheus cannot reach.
+//! A server of one resource, `GET /metrics`, on TCP: the metrics of many sessions. Prometheus
+//! cannot read the sessions' own sockets, which are files.
 //!
 //! Connections and the time of each are bounded; a text is made for each request.
 

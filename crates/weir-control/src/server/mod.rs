@@ -210,11 +210,11 @@ impl Drop for Server {
 
 /// The resources of a server.
 struct Routes {
-    /// Those of all clients.
+    /// The resources for all clients.
     all: Router,
-    /// Those behind the page, if they differ.
+    /// The resources of the web page, if they differ.
     page: Option<Router>,
-    /// Further ones of root and the server's user, below [`DAEMON_PREFIX`].
+    /// More resources for root and the server's user, below [`DAEMON_PREFIX`].
     session: Option<Router>,
 }
 
@@ -364,8 +364,9 @@ impl Serving {
                 continue;
             };
             let rank = if address.ip().is_loopback() { Rank::Privileged } else { Rank::Other };
-            // Small messages leave at once. What the kernel keeps for a slow client is old when it
-            // arrives, so it keeps little. A socket that refuses this only is less quick.
+            // Small messages leave at once. Data that the kernel buffers for a slow client is old
+            // when it arrives, so the buffer is small. A socket that refuses these settings is only
+            // slower.
             let _ = stream.set_nodelay(true);
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
             let activity = Arc::<Activity>::default();

@@ -38,7 +38,7 @@ pub(super) struct Pool<K> {
 
 #[derive(Debug)]
 struct Taken<K> {
-    /// The connections by their numbers, in the order in which they came.
+    /// The connections by their numbers, in the order of their arrival.
     all: BTreeMap<u64, (K, Arc<Activity>)>,
     by: BTreeMap<K, usize>,
     next: u64,
@@ -80,8 +80,9 @@ impl<K: Ord + Clone> Pool<K> {
         Ok(Place { pool: Arc::clone(self), number })
     }
 
-    /// Takes a connection for a client, if need be that of the client that has waited longest for a
-    /// complete head. A client that has its own maximum only loses one of its own connections.
+    /// Takes a connection for a client. In a full pool, displaces the client that has waited
+    /// longest for a complete head. A client that has reached its own maximum displaces only one of
+    /// its own connections.
     pub(super) fn displace(
         self: &Arc<Self>,
         client: K,
@@ -199,12 +200,14 @@ mod tests {
         let numbers = || pool.taken().all.keys().copied().collect::<Vec<_>>();
         let come = |client, rank| pool.displace(client, rank, &Arc::default());
 
-        // The client has its maximum, so it loses one of its own, and not the oldest of all.
+        // The client has reached its maximum, so it loses one of its own connections, and not the
+        // oldest of all.
         activities[0].set_handling(true, false);
         activities[1].set_handling(false, false);
         let own = come(1, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 3, 4]);
-        // Any other one loses its place to another client: the third has waited since it came.
+        // Any other waiting connection loses its place to another client: the third has waited
+        // since its arrival.
         let other = come(4, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 4, 5]);
         // A displaced connection that ends later frees no place twice.

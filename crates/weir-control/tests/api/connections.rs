@@ -30,7 +30,7 @@ fn half_sent_heads_on_tcp_leave_the_unix_socket_free() {
         })
         .collect();
     assert_healthy(&lab);
-    // Nor do they keep out others on TCP, with or without the token.
+    // Clients on TCP are not kept out either, with or without the token.
     for _ in 0..3 {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -39,7 +39,7 @@ fn half_sent_heads_on_tcp_leave_the_unix_socket_free() {
         let _ = stream.read_to_string(&mut answer);
         assert!(answer.starts_with("HTTP/1.1 401"), "{answer:?}");
     }
-    // The last ones wait on; the first ones were displaced.
+    // The last connections still wait; the first ones were displaced.
     let is_open = |stream: &TcpStream| {
         stream.set_nonblocking(true).unwrap();
         let error = stream.peek(&mut [0]).err();
@@ -153,13 +153,13 @@ fn the_end_does_not_wait_for_half_sent_bodies() {
     });
 }
 
-/// Checks that a server with these connections ends without waiting for them: in less than the time
-/// that requests in progress have.
+/// Checks that a server with these connections ends without waiting for them: sooner than the time
+/// that it grants to requests in progress.
 fn ends_promptly(hold: impl FnOnce(&Lab) -> Vec<UnixStream>) {
     let _alone = alone();
     let mut lab = Lab::new();
     let held = hold(&lab);
-    // By then the server has read what was sent.
+    // By then the server has read the request.
     std::thread::sleep(Duration::from_millis(300));
     let server = lab.server.take().unwrap();
     let (ended, end) = channel();

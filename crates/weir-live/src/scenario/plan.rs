@@ -199,7 +199,7 @@ fn between(from: usize, to: usize) -> Pass {
     Pass { out: true, bridged: false, recv: Some(from as u16), xmit: Some(to as u16) }
 }
 
-/// The place at which rules see from which host to which a frame goes, whatever is in it.
+/// The place at which rules see the two hosts of a frame, whatever the frame contains.
 fn between_all(lanes: &[LaneConfig], hosts: usize) -> Place {
     let interface = |number: u16| PlaceInterface {
         number,

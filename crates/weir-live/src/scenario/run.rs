@@ -515,7 +515,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What concerns every wait of a run.
+/// State that all waits of a run use.
 struct Waiting<'a> {
     signals: &'a Signals,
     agents: &'a [ProgramId],

@@ -1,4 +1,4 @@
-//! Sessions that shape programs which run already: they redirect packets of interfaces of existing
+//! Sessions that shape running programs: they redirect packets of interfaces of existing
 //! namespaces while the session lasts.
 
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ struct Slot {
     failure: Option<String>,
     /// Finds the container while it starts, if the session began before the container.
     awaited: Option<Starting>,
-    /// The number of starts whose first packets may have passed unshaped.
+    /// The number of starts in which the first packets may have passed unshaped.
     late: u32,
 }
 

@@ -15,7 +15,7 @@ use super::attached::{ALIVE, Attached, Beats};
 use super::control::Control;
 use super::site;
 
-/// What ended [`LiveSession::follow`].
+/// The reason why [`LiveSession::follow`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowEnd {
     /// This process received this signal.

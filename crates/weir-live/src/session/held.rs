@@ -30,7 +30,7 @@ pub struct HeldSite {
     stopper: Stopper,
 }
 
-/// What ended [`LiveSession::hold`].
+/// The reason why [`LiveSession::hold`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
     /// The caller asked for the end.
@@ -97,7 +97,7 @@ impl HeldSite {
         self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().stop());
     }
 
-    /// Why the session has to end, if it has. Only with `closely`, this notices new interfaces.
+    /// Why the session has to end, if it has. New interfaces are noticed only with `closely`.
     fn look(&mut self, closely: bool) -> Option<HoldEnd> {
         if !self.site.exists() {
             return Some(HoldEnd::Gone);
@@ -124,8 +124,8 @@ impl HeldSite {
 }
 
 impl LiveSession<HeldSite> {
-    /// Lets the redirection be in force, if the loop answers. It lapses after 0.6 s unless
-    /// [`Self::hold`] goes on with it: packets then pass unshaped.
+    /// Puts the redirection in force, if the loop answers. It lapses after 0.6 s, and packets then
+    /// pass unshaped, unless [`Self::hold`] continues it.
     pub fn shape(&self) {
         if self.control.counters().is_ok() {
             self.place.beat();

@@ -40,7 +40,7 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
 
 /// An interface with the target to which it belongs, if that has another name.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
-    // Two ports of an attachment share the interface of the target, whose port is the first.
+    // Both ports of an attachment have the interface of the target, which is named by the first.
     let end = ends.get(port).map(|end| match (&*end.name, ends.get(port ^ 1)) {
         (NETWORK, Some(other)) if other.interface == end.interface => other,
         _ => end,
