@@ -10,7 +10,7 @@ use crate::key::{Key, Made};
 use crate::store::{FORMAT, META, Meta, Store, StoreError, to_text};
 use crate::work::{Task, WorkError};
 
-/// What is wrong with a run.
+/// The damage of a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     /// `meta.json` cannot be read.
@@ -19,13 +19,13 @@ pub enum Damage {
     /// A file is missing.
     #[error("{0} is missing")]
     Missing(String),
-    /// A file has other bytes than `meta.json` says.
+    /// The length or hash of a file differs from `meta.json`.
     #[error("{0} has other bytes than {META} says")]
     Bytes(String),
     /// The run has a file that `meta.json` does not name.
     #[error("{0} does not belong to the run")]
     Stray(String),
-    /// The scenario, the seed or the inputs have another key than the run.
+    /// The key that follows from the scenario, the inputs and the version is not the run's name.
     #[error("its scenario, inputs and version have another key")]
     Key,
     /// An input is missing or damaged.
@@ -39,7 +39,7 @@ pub enum Damage {
     Again(WorkError),
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Debug, Default)]
 pub struct Verified {
     /// Number of runs in the store.
@@ -52,8 +52,8 @@ pub struct Verified {
     pub damaged: Vec<(Key, Damage)>,
 }
 
-/// Compares all files of a store with their hashes, and carries out `sample` runs again. The keys
-/// of the runs and `seed` decide which.
+/// Compares all files of a store with their hashes, and carries out `sample` runs again, which a
+/// hash of their keys and `seed` selects.
 ///
 /// # Errors
 /// The store cannot be read.

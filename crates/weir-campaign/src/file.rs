@@ -35,7 +35,7 @@ pub struct File {
     pub axes: Vec<Axis>,
     /// The points that are given one by one.
     pub points: Vec<Settings>,
-    /// The file has a table `sample`, whose points the Python package draws.
+    /// The file has a table `sample`; the Python package draws its points.
     pub is_sampled: bool,
 }
 

@@ -5,7 +5,7 @@
 //! of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
 //! processes on many hosts may write at the same time: each run appears whole, under its key, or
 //! not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in memory. To
-//! resume a campaign is to carry out the runs whose keys are not in the store.
+//! resume a campaign is to carry out the runs that the store does not have.
 //!
 //! The command `weir sweep` and the Python package use this one implementation. Equal runs give
 //! equal bytes, whichever program carries them out: no file contains a time, a host or a

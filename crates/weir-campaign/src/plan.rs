@@ -21,12 +21,12 @@ pub type Settings = Vec<(String, String)>;
 /// The seeds of each point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Seeds {
-    /// Those of the scenario.
+    /// The seeds of the scenario.
     #[default]
     OfScenario,
-    /// This number, from the scenario's seed on.
+    /// This number of seeds, from the scenario's seed on.
     Count(u64),
-    /// These.
+    /// These seeds.
     List(Vec<u64>),
 }
 

@@ -29,7 +29,7 @@ pub struct Task {
     pub seeds: Vec<u64>,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The number of the point.
@@ -101,7 +101,7 @@ pub struct Limits {
 /// The files of a run, by name, as they are stored.
 pub type Files = Vec<(String, Vec<u8>)>;
 
-/// Carries out the runs of `tasks` in order, and returns what became of each. `go_on` is called at
+/// Carries out the runs of `tasks` in order, and returns the outcome of each. `go_on` is called at
 /// least every 20 ms, and ends the work when it returns false.
 pub fn carry_out(
     store: &Store,
@@ -232,7 +232,7 @@ impl Task {
     }
 }
 
-/// A task whose scenario has been parsed.
+/// A task with its parsed scenario.
 struct Prepared {
     scenario: Scenario,
 }

@@ -241,7 +241,7 @@ impl Sending {
 /// Buffers for one system call.
 struct Batch {
     train: usize,
-    /// The size of the payloads with whose pattern `bytes` is filled.
+    /// The size of the payloads for which `bytes` holds the pattern.
     payload: usize,
     bytes: Vec<u8>,
     messages: MultiHeaders<SockaddrStorage>,

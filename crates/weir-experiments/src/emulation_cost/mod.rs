@@ -2,9 +2,9 @@
 //! emulation against the number of pipes.
 //!
 //! [`Work`](work::Work) passes packets through the classifier and the engine that carry live
-//! traffic, without ports. The virtual time of the engine advances with each packet. Cost is
-//! processor time, in runs in which the cases alternate. The caller may also count instructions in
-//! a process of its own, which calls [`drive`].
+//! traffic, without ports. The engine's virtual time advances with each packet. Cost is processor
+//! time, in runs in which the cases alternate. The caller may also count instructions in a separate
+//! process that calls [`drive`].
 
 mod finding;
 mod work;
@@ -82,6 +82,6 @@ const QUICK_RUNS: usize = 3;
 /// Packets of a run.
 const PACKETS: u64 = 400_000;
 const QUICK_PACKETS: u64 = 100_000;
-/// Packets whose instructions are counted: each frame at least once. Counting is slow and needs no
-/// repetition.
+/// Number of packets for which instructions are counted: each frame at least once. Counting is slow
+/// and needs no repetition.
 const COUNTED: u64 = 5_000;

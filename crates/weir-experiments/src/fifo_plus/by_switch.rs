@@ -1,5 +1,5 @@
-//! FIFO+ switch by switch: packets from further away go first, and where nothing can be sorted,
-//! FIFO+ is a FIFO.
+//! FIFO+ switch by switch: packets from hosts further away depart first, and where all ranks are
+//! equal, FIFO+ is a FIFO.
 //!
 //! The first experiment reads the mean wait of each host's packets at each switch of the chain. The
 //! second repeats two thought experiments, in which all links have the same rate and one host

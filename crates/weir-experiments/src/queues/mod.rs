@@ -188,7 +188,7 @@ fn simulate(options: &Options, batch: u32) -> Seen {
         samples: 0,
         seen: Arc::clone(&seen),
     }));
-    // When a packet left the traffic manager is known once it is on the wire.
+    // The time at which a packet left the traffic manager is known once the packet is on the wire.
     world.run(Nanos(step.0 * FLOWS as u64).saturating_add(BEHIND));
     let mut seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     for (n, each) in (0u64..).zip(&mut seen.steps) {

@@ -23,8 +23,9 @@ impl Passed {
             .collect()
     }
 
-    /// The numbers of other packets that packets found that entered from `from` until `until`,
-    /// ascending, without those that entered before the queue held `full` packets.
+    /// For each packet that entered from `from` until `until`: the number of other packets in the
+    /// queue, ascending. Packets that entered before the queue first held `full` packets are left
+    /// out.
     pub(super) fn found(&self, from: u64, until: u64, full: u64) -> Vec<u64> {
         let inside = self.entries.iter().copied().filter(|time| (from..until).contains(time));
         let mut found: Vec<u64> = self

@@ -34,7 +34,7 @@ struct Draft {
     /// The words of the link under test in each direction, without its queue management.
     forward: String,
     back: String,
-    /// Whether the way back has the queue management under test, too.
+    /// Whether the return path also has the queue management under test.
     both: bool,
     /// Whether packets can be marked.
     ecn: bool,

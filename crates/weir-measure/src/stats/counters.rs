@@ -22,7 +22,7 @@ pub enum CounterKind {
     /// A number of packets at one moment. Counters of several workers are added, and the addition
     /// wraps: a worker that sends packets which another worker received counts down from zero.
     Level,
-    /// The greatest value so far. Of several workers the greatest value is kept.
+    /// The greatest value so far. A merge of several workers keeps the greatest.
     Peak,
 }
 

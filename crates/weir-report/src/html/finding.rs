@@ -54,7 +54,7 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Da
         @for note in &finding.notes { p.note { (note) } }
         (claims(&finding.claims, &provenances))
         @for matrix in &finding.matrices { (coloured(matrix, id, finding)) }
-        // An overview comes before what it sums up.
+        // The overview comes before the tables that it sums up.
         @if !finding.matrices.is_empty() { section { (figures(&format!("{id}o"), &plots, data)) } }
         @for (n, table) in finding.tables.iter().enumerate() {
             section id={ (id) (n) } {
@@ -77,8 +77,9 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Da
     }
 }
 
-/// The number of plots that follow each table: one where there are as many plots as tables, several
-/// where their titles begin with that of their table; none if plots do not belong to tables.
+/// The number of plots that follow each table, if the plots belong to the tables: there is one plot
+/// for each table, or each table has the same number of plots, with titles that begin with its
+/// title.
 fn plots_of_each(plots: &[Plot], tables: &[Table]) -> Option<usize> {
     let each = plots.len().checked_div(tables.len()).filter(|&each| each > 0)?;
     let belong = || {

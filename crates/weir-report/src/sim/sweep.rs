@@ -43,13 +43,14 @@ pub fn sweep_finding(name: &str, points: &[(&Settings, Results)]) -> Finding {
     finding
 }
 
-/// What a table describes.
+/// The flow or link that a table describes.
 enum Subject {
     Flow(String),
     Link(String),
 }
 
-/// A column: the metric, its heading, what a shown unit has of the metric's, and decimals.
+/// A column: the metric, its heading, the size of the displayed unit in units of the metric, and
+/// the number of decimals.
 type Shown = (&'static str, &'static str, f64, u8);
 
 impl Subject {

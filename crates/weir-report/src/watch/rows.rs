@@ -9,11 +9,11 @@ use crate::sim::{Column, Table};
 
 /// Reads a record in CSV. Its rows become tables with the columns of the Parquet file.
 ///
-/// The text arrives in pieces of any length, such as what a pipe has at a time. Memory is bounded
-/// by the rows of a piece and by the names of all queues.
+/// The text is given in pieces of any length, such as the bytes that a pipe holds. Memory is
+/// bounded by the rows of a piece and by the names of all queues.
 #[derive(Debug, Default)]
 pub struct CsvRows {
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of a line that is not yet complete.
     partial: Vec<u8>,
     headed: bool,
     /// The names of the columns with names, in the order of [`NAMED`].
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use crate::watch::{Format, Recorder};
 
-    /// A record with a queue whose names need quotes, of readings and events.
+    /// A record of readings and events, with a queue that has names in quotes.
     fn record() -> Vec<u8> {
         let path = std::env::temp_dir().join(format!("weir-rows-{}.csv", std::process::id()));
         let mut recorder = Recorder::create(&path, Format::Csv, "1").expect("a file");
