@@ -1,4 +1,4 @@
-//! `weir attach` and `weir host`: shape programs that run already, and write the results.
+//! `weir attach` and `weir host`: shape running programs, and write the results.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};

@@ -42,7 +42,7 @@ pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(USAGE, message));
     }
-    // Before there are threads, which these signals would end.
+    // Before the first thread starts: these signals would still kill threads that already exist.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let listener = TcpListener::bind(address)
@@ -76,7 +76,7 @@ fn text(format: MetricsFormat) -> String {
         let mut client = SessionClient::new(path, WITHIN)?;
         Ok((client.view()?, client.readings()?))
     };
-    // One that does not answer delays no other.
+    // Each session has a thread, so a session that does not answer does not delay the others.
     let threads: Vec<_> = sockets()
         .into_iter()
         .map(|found| std::thread::spawn(move || read(found.path).ok()))

@@ -21,16 +21,16 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Binds the address, if the page is wanted. The tokens are new ones.
+    /// Binds the address, if the page is requested, and draws new tokens.
     ///
-    /// The call comes before the process enters namespaces of its own, so that the address is one
-    /// of the user's machine.
+    /// Call this before the process enters its own namespaces, so that the address is one of the
+    /// user's machine.
     pub(crate) fn bind(args: &WebArgs) -> Result<Option<Self>, Failure> {
         Self::with_tokens(args, || Ok([random()?, random()?]))
     }
 
-    /// Binds the address of a daemon. Its tokens are in its state directory, so that an open page
-    /// goes on after a restart.
+    /// Binds the address of a daemon. The tokens are in the daemon's state directory, so an open
+    /// page continues after a restart.
     pub(crate) fn of_daemon(
         args: &WebArgs,
         state: &Path,
@@ -125,7 +125,7 @@ fn kept_tokens(path: &Path, user: Option<User>) -> Result<[String; 2], Failure> 
     }
 }
 
-/// A token that nobody can guess: 128 random bits.
+/// A token that cannot be guessed: 128 random bits.
 fn random() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     let read = fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

@@ -28,15 +28,15 @@ pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     show(shown, &reply)
 }
 
-/// What a change prints.
+/// What to print after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     json: bool,
     quiet: bool,
 }
 
-/// The words without the options among them: these may also follow the words, because no word of
-/// the language is like them.
+/// Separates the options from the words. Options may follow the words, since no word of the
+/// language looks like an option.
 fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
     let mut shown = Shown { json: args.json, quiet: args.quiet };
     let mut words = args.words.clone();
@@ -64,8 +64,8 @@ fn named(words: &[String]) -> (Option<&str>, &[String]) {
     }
 }
 
-/// Splits off the name of a link, and joins the other words. Refuses a first word that is neither a
-/// link nor a word of the language, because it is probably a misspelt name.
+/// Splits off the name of a link, and joins the other words. A first word that is neither a link
+/// nor a word of the language is refused, because it is probably a misspelt name.
 fn of_link<'a>(
     view: &SessionView,
     words: &'a [String],

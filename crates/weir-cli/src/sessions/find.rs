@@ -93,8 +93,8 @@ pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
     ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
 }
 
-/// Asks these sessions at the same time. Those that do not answer, such as stopped ones, thus cost
-/// one waiting time together. No thread of this function runs when it returns.
+/// Asks these sessions at the same time, so that all those that do not answer, such as stopped
+/// ones, take one timeout together. When this function returns, its threads have ended.
 pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     let ask_some = |found: &[Found]| {
         std::thread::scope(|scope| {

@@ -19,7 +19,7 @@ pub(crate) struct SweepArgs {
     pub(crate) run: RunArgs,
 }
 
-/// What to carry out.
+/// Arguments that say what to carry out.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The campaign, a TOML file.

@@ -105,7 +105,7 @@ fn bar(quiet: bool, runs: u64) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// The time that remains, in words: runs that were there already cost none.
+/// The remaining time, in words. Runs that the store already had took no time.
 fn left(tally: &Tally, elapsed: Duration) -> String {
     let rest = tally.runs.saturating_sub(tally.there + tally.made + tally.failed);
     if tally.made == 0 {

@@ -1,5 +1,5 @@
-//! The rows of the view with their recent past. It keeps what the sources report; it asks nothing
-//! and draws nothing.
+//! The rows of the view with their recent past. The board keeps the reports of the sources; it
+//! neither queries a source nor draws.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) type Id = Arc<str>;
 /// A message of a source.
 #[derive(Clone, Debug)]
 pub(super) enum News {
-    /// The sources that there are now.
+    /// The sources that exist now.
     Found(Vec<Id>),
     /// The source answered; `figures` are none before its second reading.
     Sample { source: Id, about: About, figures: Option<Vec<Figures>> },
@@ -44,7 +44,7 @@ pub(super) struct About {
     pub(super) daemon: bool,
     /// The specifications of links, or of pipes by `pipe NUMBER`.
     pub(super) specs: Arc<BTreeMap<String, String>>,
-    /// What is wrong, a sentence each.
+    /// Problems, a sentence each.
     pub(super) problems: Vec<String>,
 }
 
@@ -132,12 +132,12 @@ pub(super) struct Board {
     pub(super) sources: Vec<Source>,
     /// Grows with each message that changes rows.
     pub(super) version: u64,
-    /// What the chosen object shows, and whose it is.
+    /// The chosen object, and its details.
     pub(super) detail: Option<(Key, Detail)>,
 }
 
 impl Board {
-    /// Enters a message. Returns what there is to say about it.
+    /// Applies a message. Returns a note for the user, if there is one.
     pub(super) fn enter(&mut self, news: News) -> Option<String> {
         match news {
             News::Found(_) => return None,
@@ -200,7 +200,7 @@ impl Board {
 }
 
 impl Source {
-    /// Replaces the figures. Rows keep their history; rows that are no longer reported vanish.
+    /// Replaces the statistics. Rows keep their history; rows that are no longer reported vanish.
     fn update(&mut self, figures: Vec<Figures>) {
         let same = self.rows.len() == figures.len()
             && self

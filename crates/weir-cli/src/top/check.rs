@@ -1,4 +1,4 @@
-//! Checks the words of a change before they are sent, with the parser of the language.
+//! Checks the text of a change with the parser of the command language before it is sent.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,13 +10,13 @@ use super::board::{Id, Row, Source};
 use super::figures::Kind;
 use crate::files::Recorded;
 
-/// What a change is for.
+/// The object that a change applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Target {
     pub(super) source: Id,
-    /// The link; none where changes are commands.
+    /// The link; `None` if changes are commands.
     pub(super) link: Option<String>,
-    /// What is changed, in words.
+    /// The name of the object for the user.
     pub(super) label: String,
 }
 
@@ -50,7 +50,7 @@ impl Target {
 pub(super) struct Verdict {
     /// Whether it may be sent.
     pub(super) allowed: bool,
-    /// What is wrong with it, or what to know about it.
+    /// The reason for a refusal, or a note.
     pub(super) words: String,
 }
 

@@ -15,7 +15,7 @@ use super::words::{delay, number, rate, short, time};
 /// How a frame is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// Whether there may be colours.
+    /// Whether colours are allowed.
     pub(super) colour: bool,
     /// Seconds between two readings.
     pub(super) period: f64,
@@ -393,7 +393,7 @@ impl Pen<'_> {
     }
 }
 
-/// What is wrong with the sources, a sentence each.
+/// The problems of the sources, a sentence each.
 fn problems(board: &Board) -> Vec<String> {
     let mut problems = Vec::new();
     for source in &board.sources {
@@ -409,7 +409,7 @@ fn problems(board: &Board) -> Vec<String> {
     problems
 }
 
-/// The figures of a row in full words.
+/// The statistics of a row in full words.
 fn facts(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
     let figures = &row.figures;
     let [arrived, departed] = figures.packets;

@@ -1,5 +1,5 @@
-//! Asks sessions and the daemon, each on a thread of its own: one that does not answer delays no
-//! other, and none delays the view.
+//! Queries sessions and the daemon, each on its own thread. A source that does not answer delays
+//! neither the other sources nor the view.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -19,18 +19,18 @@ use super::board::{About, Detail, Id, Key, News};
 use super::figures::{Kind, of_daemon, of_session};
 use crate::sessions::{failure, has_ended, sockets};
 
-/// What a source is asked for besides its figures.
+/// A request to a source, in addition to its regular readings.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    /// To change a link, or with rules and at the daemon to execute a command.
+    /// Changes a link. A session with rules, and the daemon, execute a command instead.
     Change { link: Option<String>, words: String, files: BTreeMap<String, String> },
-    /// To put a link back to the specification of the session's start.
+    /// Resets a link to its specification at the start of the session.
     Reset { link: String },
-    /// To tell more about this object with each reading; none ends it.
+    /// Adds details of this object to each reading. `None` ends that.
     Focus(Option<(Kind, String)>),
 }
 
-/// The threads that ask.
+/// The threads that query the sources.
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) news: Receiver<News>,
@@ -40,7 +40,8 @@ pub(super) struct Feed {
 type Requests = Mutex<HashMap<Id, Sender<Request>>>;
 
 impl Feed {
-    /// Starts to ask every session of this user and the daemon, or only the session with this name.
+    /// Starts to query every session of this user and the daemon, or only the session with this
+    /// name.
     pub(super) fn start(period: Duration, only: Option<String>) -> Self {
         let (sender, news) = sync_channel(QUEUED);
         let requests = Arc::<Requests>::default();
@@ -58,7 +59,7 @@ impl Feed {
         }
     }
 
-    /// Asks only about the chosen object.
+    /// Requests details of the chosen object, and of no other.
     pub(super) fn focus(&self, key: Option<&Key>) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         for (id, sender) in requests.iter() {
@@ -159,7 +160,7 @@ impl Poll {
         self.tell(News::Silent { source: Arc::clone(&self.id), name, why })
     }
 
-    /// Waits until `due`, and meanwhile does what is asked for.
+    /// Waits until `due`, and serves requests meanwhile.
     fn wait(
         &mut self,
         due: Instant,
@@ -219,7 +220,7 @@ impl Poll {
         }
     }
 
-    /// Follows the daemon, also when it starts again.
+    /// Follows the daemon, even across its restarts.
     fn follow_daemon(mut self) -> Result<(), Over> {
         let mut asked_before: Option<Daemon> = None;
         loop {
@@ -356,7 +357,7 @@ impl Daemon {
         Ok(Sampled { about, figures })
     }
 
-    /// What the daemon tells about one object. An object that has just been deleted has nothing.
+    /// The daemon's details of one object; `None` if the object has just been deleted.
     fn detail(&mut self, kind: Kind, name: &str) -> Option<Detail> {
         let list = kind.list()?;
         let path = format!("/v1/{list}/{name}");
@@ -471,13 +472,13 @@ fn key_words(key: &KeyView) -> String {
 
 /// The name of the daemon among the sessions.
 pub(super) const DAEMON: &str = "serve";
-/// The longest wait for an answer. A session waits at most five seconds for its links.
+/// The longest wait for an answer. A session itself waits at most five seconds for its links.
 const WITHIN: Duration = Duration::from_secs(8);
-/// The time between two looks for sessions, at least.
+/// The shortest time between two searches for sessions.
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between the first two readings.
 const FIRST: Duration = Duration::from_millis(500);
-/// Messages that wait for the view. Sources wait too while it is full.
+/// Messages that wait for the view. When there are as many, sources wait too.
 const QUEUED: usize = 64;
 /// The most sessions that are shown.
 const MOST_SOURCES: usize = 256;

@@ -141,7 +141,7 @@ pub(super) fn of_daemon(before: &LengthsView, now: &LengthsView) -> Vec<Figures>
     let of = |kind, before: &BTreeMap<u16, LengthView>, now: &BTreeMap<u16, LengthView>| {
         let mut all = Vec::with_capacity(now.len());
         for (number, length) in now {
-            // A new object, or one whose counters began again, counts from zero.
+            // An object that is new, or has restarted its counters, counts from zero.
             let known = before.get(number).filter(|old| old.received <= length.received);
             all.push(of_object(
                 kind,

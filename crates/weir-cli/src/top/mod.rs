@@ -47,7 +47,7 @@ pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         let message = "weir top needs a terminal; `weir top --once` prints the table as text";
         return Err(Failure::new(USAGE, message));
     }
-    // Before there are threads, which these signals would end.
+    // Before the first thread starts: these signals would still kill threads that already exist.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let look = Look { colour: colours_allowed(), period: args.interval.as_secs_f64() };
@@ -95,7 +95,7 @@ fn follow(screen: &mut Screen, feed: &Feed, view: &mut View, look: Look) -> io::
     }
 }
 
-/// Carries out what a key asked for. Returns whether the view ends.
+/// Carries out the action of a key. Returns whether the view ends.
 fn act_on(act: &Act, screen: &mut Screen, feed: &Feed, board: &mut Board) -> io::Result<bool> {
     match act {
         Act::Nothing => {}
@@ -137,5 +137,5 @@ fn end_by(signals: &Signals) {
 
 /// The shortest time between two frames: 10 a second also pass over a slow line.
 const FRAME: Duration = Duration::from_millis(100);
-/// Messages that are entered between two frames.
+/// The most messages that the board takes between two frames.
 const MOST_NEWS: usize = 64;

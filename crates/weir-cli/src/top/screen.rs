@@ -1,5 +1,5 @@
 //! The terminal while it shows the view: the alternate screen, with keys that need no Enter.
-//! Afterwards everything is restored, also when a thread panics or the process is suspended.
+//! Afterwards everything is restored, even when a thread panics or the process is suspended.
 
 use std::io::{self, IsTerminal as _, Stdout, Write as _};
 use std::sync::Once;

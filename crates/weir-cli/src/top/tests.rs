@@ -1,4 +1,5 @@
-//! Frames of the view. `fixtures/` has what a real session and a real daemon answered.
+//! Tests of the view's frames. `fixtures/` has recorded answers of a real session and a real
+//! daemon.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -14,14 +15,14 @@ use super::figures::{Figures, Kind, of_daemon, of_session};
 use super::once::text;
 use super::view::{Act, Mode, Order, View};
 
-/// What a session answered: itself, and its readings a second apart.
+/// The recorded answers of a session: its description, and readings one second apart.
 #[derive(Deserialize)]
 struct RealSession {
     view: SessionView,
     readings: Vec<Readings>,
 }
 
-/// What a daemon answered.
+/// The recorded answers of a daemon.
 #[derive(Deserialize)]
 struct RealDaemon {
     health: Health,
@@ -155,7 +156,7 @@ fn a_change_is_checked_before_it_is_sent() {
     let text = shown(&mut view, &board, (80, 24));
     assert!(text.contains("`dely`") && text.contains("did you mean"), "{text}");
     assert!(!text.contains("Enter apply"), "{text}");
-    // A word that is there already is refused, too: what is written is the whole change.
+    // A repeated keyword is refused, too: the line still has the old `delay`.
     assert_eq!(press(&mut view, &board, &("⌫".repeat(10) + " delay 33ms\n")), Act::Nothing);
     let act = press(&mut view, &board, &("⌫".repeat(80) + "delay 33ms\n"));
     let Act::Change(target, words) = act else { panic!("{act:?}") };

@@ -67,20 +67,20 @@ impl Order {
     }
 }
 
-/// What a key asks for beyond the view.
+/// An action that a key requests, besides a change of the view.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Act {
     Nothing,
     Quit,
-    /// To stop this process, as ^Z does.
+    /// Suspends this process, as ^Z does.
     Suspend,
-    /// To draw everything anew.
+    /// Draws everything anew.
     Redraw,
-    /// To change something, in words.
+    /// Changes the target with these words.
     Change(Target, String),
-    /// To reset a link to its configuration at the start of its session.
+    /// Resets a link to its configuration at the start of its session.
     Reset(Key),
-    /// To tell more about this row; none: about no row.
+    /// Requests details of this row, or of none.
     Focus(Option<Key>),
 }
 
@@ -136,7 +136,7 @@ impl Line {
     }
 }
 
-/// What takes the keys.
+/// The part of the view that receives the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mode {
     List,
@@ -173,7 +173,7 @@ pub(super) struct View {
     pub(super) page: usize,
     /// The board that is shown while the view is paused.
     pub(super) paused: Option<Rc<Board>>,
-    /// What was said last.
+    /// The last message to the user.
     pub(super) message: String,
     /// The rows to show: source and row, in their order. Made for a version of the board.
     rows: Vec<(u32, u32)>,
@@ -300,7 +300,7 @@ impl View {
         self.arrange(board);
         let (place, page) = (self.place(board), self.page.max(1));
         if !detail {
-            // The marked row counts, also if another one was selected before the filter changed.
+            // The marked row counts, even if another one was selected before the filter changed.
             self.select(board, place);
         }
         let to = match key.code {
@@ -429,7 +429,7 @@ impl View {
     }
 }
 
-/// Whether all words occur in the row's name, program or specification.
+/// Whether each of the words occurs in the row's name, program or specification.
 fn matches(source: &Source, row: &Row, words: &[String]) -> bool {
     let mut text = source.label(row);
     for more in [Some(source.about.program.as_str()), source.spec(row)].into_iter().flatten() {

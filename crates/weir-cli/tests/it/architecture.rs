@@ -19,9 +19,8 @@ const LAYERS: &[&[&str]] = &[
     &["weir-wire"],
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
-    // The reader of the kernel's queues. It enters namespaces and queries the kernel through
-    // weir-linux.
-    // What puts running programs behind a link with programs inside the kernel.
+    // weir-probe reads the kernel's queues; it enters namespaces and queries the kernel through
+    // weir-linux. weir-attach puts running programs behind a link, by programs inside the kernel.
     &["weir-attach", "weir-probe"],
     // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
     // generator sends the traffic of the simulator's sources.
@@ -187,7 +186,8 @@ fn deciding_crates_have_no_clock_thread_or_io() {
 
 #[test]
 fn libraries_without_examples_skip_documentation_tests() {
-    // Looking for examples in a library costs seconds, so libraries that have none say so.
+    // Cargo searches each library for examples, which takes seconds, so libraries without any must
+    // say so.
     for package in packages() {
         let targets = package["targets"].as_array().expect("a package has targets");
         let Some(library) = targets.iter().find(|target| target["kind"][0] == "lib") else {
@@ -302,8 +302,8 @@ fn crate_dir(name: &str) -> PathBuf {
     workspace().join("crates").join(name)
 }
 
-/// Every Rust file under `dir` with its text, in a stable order. This file is omitted, because it
-/// contains the searched words.
+/// Every Rust file under `dir` with its text, in a stable order, except this file, which contains
+/// the searched words.
 fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];

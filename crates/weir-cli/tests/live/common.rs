@@ -482,7 +482,8 @@ pub(crate) fn load() -> String {
 }
 
 /// Waits until a condition holds; more than 30 seconds is a failure. Pauses between the checks grow
-/// with the time that has passed: a check may start processes, whose work delays what it waits for.
+/// with the time that has passed: a check may start processes, and their work delays the expected
+/// event.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {

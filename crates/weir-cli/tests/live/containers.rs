@@ -52,7 +52,7 @@ impl<'a> Engine<'a> {
     pub(crate) fn docker(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = docker_socket(lab);
-        // Without the machine's configuration, Docker chooses the best way to store images here.
+        // Without the machine's configuration, Docker chooses the best method to store images here.
         let service = format!(
             "dockerd --iptables=false --ip6tables=false -H {socket} --bip 10.95.0.1/24 \
              --default-address-pool base=10.93.0.0/16,size=24 --data-root {} --exec-root {} \

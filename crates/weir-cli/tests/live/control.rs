@@ -287,7 +287,7 @@ fn refusals(lab: &Lab) {
     drop(session);
 }
 
-/// A session whose process is stopped is listed, and answers again when it continues.
+/// A session with a stopped process is listed, and answers again when the process continues.
 fn silent(lab: &Lab, session: &Running) {
     kill(session.pid(), Signal::SIGSTOP).expect("it is alive");
     let done = lab.weir(["ps", "--json"]);

@@ -29,9 +29,9 @@ fn round_trips(text: &str) -> Vec<f64> {
     times.map(|time| time.parse().expect("ping prints a number")).collect()
 }
 
-/// Checks that the first round trip is as long as the others, within [`ALIKE_MS`]. A request and an
-/// answer for the address would add 8 ms, whatever the machine does. A busy machine may delay
-/// single packets, so a command has several attempts.
+/// Checks that the first round trip is as long as the others, within [`ALIKE_MS`]. An exchange that
+/// resolves the address would add 8 ms on any machine. A busy machine may delay single packets, so
+/// each command has several attempts.
 fn check(what: &str, run: impl Fn() -> String) {
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -62,7 +62,7 @@ fn first_ping(_: &Lab) {
     at_once(2, commands, |(backend, words)| {
         check(&format!("{backend} {words:?}"), || {
             let options = ["-q", "--link", "delay 4ms", "--backend", backend];
-            // The command's name comes first, and the program's words last.
+            // The command's name comes first, and the words of the program last.
             let mut command = Command::new(weir());
             command.arg(&words[0]).args(options).args(&words[1..]);
             output(&mut command)

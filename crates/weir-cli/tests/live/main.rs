@@ -119,7 +119,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Every group runs, also after a failure.
+    // Every group runs, even after a failure.
     let failed = groups.into_iter().map(side_by_side).filter(|passed| !passed).count();
     let failed = failed + postponed().into_iter().filter(|test| !alone(test)).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("pipes_in_a_row_add_up_without_one_pass", &[], chain)]
 }
 
-/// The tests that count packets and measure rates, whose arrival times do not matter.
+/// The tests that count packets and measure rates, for which arrival times do not matter.
 pub(crate) fn counts() -> Vec<Trial> {
     vec![
         trial("packets_that_draw_the_longer_path_are_overtaken", &[], reordering),

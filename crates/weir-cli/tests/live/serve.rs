@@ -93,7 +93,7 @@ fn session(lab: &Lab) {
         assert_eq!(done.code, 2, "{done:?}");
         assert!(done.stderr.contains("`weir pipe 1 config"), "{done:?}");
     }
-    // Nobody stops or changes a daemon by accident.
+    // A daemon is not stopped or changed by accident.
     for words in [&["stop"][..], &["change", "loss 2%"], &["stats"]] {
         let done = weir(words);
         assert_eq!(done.code, 2, "{done:?}");

@@ -1,4 +1,4 @@
-//! Tests `weir top` in a real terminal, that of tmux: keys, sizes, changes that a transfer feels,
+//! Tests `weir top` in a real terminal, that of tmux: keys, sizes, changes that a transfer notices,
 //! suspension, and sources that end or start again.
 
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A terminal with a shell in it, by a tmux of its own.
+/// A terminal with a shell, in a tmux server of its own.
 struct Screen {
     socket: PathBuf,
 }
@@ -62,7 +62,7 @@ impl Screen {
         assert!(sent.success());
     }
 
-    /// Types text, without a meaning for words like `Enter`.
+    /// Types text literally: `Enter` is five letters.
     fn write(&self, text: &str) {
         self.keys(&["-l", text]);
     }
@@ -100,7 +100,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The test's own server, and with it the shell and what runs in it.
+        // Ends the test's tmux server, and with it the shell and its programs.
         let _ = self.tmux().arg("kill-server").status();
     }
 }
@@ -163,7 +163,7 @@ fn changes(lab: &Lab) {
     screen.shows("to its initial configuration? y/n");
     screen.keys(&["y"]);
     screen.shows("in force: to-left bw 2Mbit/s");
-    // The client of the transfer saw it, too: kbit/s of each second.
+    // The client of the transfer notices too: kbit/s of each second.
     until("the client gets more", || {
         let text = std::fs::read_to_string(&got).unwrap_or_default();
         let rate = |line: &str| -> Option<f64> {
