@@ -121,7 +121,7 @@ def prepare_metadata_for_build_wheel(
     metadata_directory: str, config_settings: Settings = None
 ) -> str:
     """Writes the metadata of the wheel."""
-    # maturin refuses a package whose directory of commands is missing.
+    # maturin refuses a package without its directory of commands.
     COMMANDS.mkdir(parents=True, exist_ok=True)
     name: str = maturin.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     return name

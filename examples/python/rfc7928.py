@@ -28,7 +28,7 @@ SECTIONS = sorted(path.stem for path in SUITE.glob("*.toml"))
 
 def queues() -> tuple[dict[str, str], set[str]]:
     """The words of a link for each AQM and each scheduler with an AQM inside, and the names of
-    those that mark packets only when they are told to."""
+    those that have the parameter `ecn` and mark packets only with it."""
     printed = subprocess.check_output([wl.find_weir(), "algorithms", "--json"])
     known = json.loads(printed)
     inside = [each for each in known["schedulers"] if each["classifies"]]

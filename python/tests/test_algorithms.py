@@ -271,7 +271,7 @@ def test_runs_share_no_instance() -> None:
             made.append(threading.get_ident())
 
     wl.simulate(link(scheduler=Counted), seeds=8, threads=4)
-    # Both directions of the link have the scheduler only if it is said.
+    # A scheduler applies to both directions of a link only if the call says so.
     assert len(made) == 8 and threading.get_ident() not in made
 
 
@@ -314,7 +314,7 @@ _made: list[object] = []
 
 
 def _late(base: Any, name: str, broken: Any) -> Any:
-    """A class whose constructor fails from the second instance on."""
+    """A class with a constructor that fails from the second instance on."""
     _made.append(None)
     if len(_made) > 1:
         _made.clear()

@@ -50,7 +50,8 @@ print(time.monotonic() - start)
 
 
 def processes(name: str) -> list[str]:
-    """The processes whose command line has this word: number, state, where each waits, words."""
+    """The processes with this word in their command lines: number, state, where each waits,
+    words."""
     found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

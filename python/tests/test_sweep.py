@@ -56,7 +56,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "s"
-    # Whatever happened: the files that are there are whole.
+    # The files in the store are whole, whatever happened.
     if (tmp_path / "s").exists():
         assert not [*(tmp_path / "s/tmp").iterdir()], "what was not finished is still there"
 
@@ -219,9 +219,9 @@ campaign(Path({str(store)!r})).run(jobs=1)
 
 
 class Reconnecting(ThreadPoolExecutor):
-    """An executor whose scheduler dies with its first tasks and comes back, as a client of Dask
-    sees it: a question without an answer, another connection, and futures that never end, as many
-    as the runner has at a time."""
+    """An executor with a scheduler that dies with its first tasks and comes back. It shows what a
+    client of Dask sees: a question without an answer, another connection, and futures that never
+    end, as many as the runner has at a time."""
 
     status = "connecting"
 

@@ -152,7 +152,7 @@ def test_columns_that_only_some_points_have_are_null_elsewhere() -> None:
 
 
 def test_the_memory_of_a_trace_is_bounded_by_its_rows() -> None:
-    # In a process of its own, whose memory no other test has used.
+    # In a separate process, with memory that no other test has used.
     code = """
 import resource, weirlab as wl
 net = wl.Scenario("trace", duration=10).host("a", "b").link("a", "b", "bw 1Gbit/s delay 1ms")

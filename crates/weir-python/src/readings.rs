@@ -1,4 +1,4 @@
-//! Reads what `weir watch` writes, as tables.
+//! Reads the files of `weir watch` as tables.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use weir_report::watch::CsvRows;
 use crate::columns::to_batch;
 use crate::table::Table;
 
-/// The rows of a watch, whose text arrives in pieces.
+/// The rows of a watch. Their text is given in pieces.
 #[pyclass(frozen, module = "weirlab._native")]
 pub(crate) struct Readings {
     rows: Mutex<CsvRows>,

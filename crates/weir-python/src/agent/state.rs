@@ -1,4 +1,4 @@
-//! What an environment and its agent share: the last action, and sums of what happened since.
+//! State that an environment shares with its agent: the last action, and sums since the last step.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use pyo3::exceptions::PyValueError;
 use weir_core::Nanos;
 use weir_core::settings::Row;
 
-/// The decision of an agent, and what has happened since the last step.
+/// The last action of an agent, and sums over what happened since that step.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     pub(super) action: Vec<f64>,
     pub(super) control: OfControl,
     pub(super) aqm: OfAqm,
     pub(super) scheduler: OfScheduler,
-    /// Whether an algorithm of the simulation is this agent.
+    /// Whether the agent is one of the simulation's algorithms.
     pub(super) present: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn lock(agent: &Mutex<Agent>) -> MutexGuard<'_, Agent> {
     agent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes this the agent of algorithms that `work` creates.
+/// Runs `work`; the algorithms that it creates use this agent.
 pub(super) fn during<T>(agent: &Shared, work: impl FnOnce() -> T) -> T {
     let before = AGENT.replace(Some(Arc::clone(agent)));
     let result = work();
@@ -61,7 +61,7 @@ pub(super) const fn row<T>(traits: T) -> Row<T> {
     }
 }
 
-/// What happened to the connections of an agent.
+/// Sums over the connections of an agent.
 #[derive(Debug, Default)]
 pub(super) struct OfControl {
     pub(super) acked: u64,
@@ -79,7 +79,7 @@ impl OfControl {
     /// unknown), bytes in flight, the window, and the number of timeouts.
     pub(super) fn take(&mut self) -> [f64; 7] {
         let taken = std::mem::take(self);
-        // The state of the connection stays, the sums begin again.
+        // The state of the connections stays; the sums start again at 0.
         (self.min_rtt, self.in_flight) = (taken.min_rtt, taken.in_flight);
         self.window = taken.window;
         let mean = taken.rtt_sum.checked_div(taken.rtts).unwrap_or(0);
@@ -96,7 +96,7 @@ impl OfControl {
     }
 }
 
-/// What happened at the queues of an agent.
+/// Sums over the queues of an agent.
 #[derive(Debug, Default)]
 pub(super) struct OfAqm {
     pub(super) arrived: u64,
@@ -112,8 +112,8 @@ pub(super) struct OfAqm {
 }
 
 impl OfAqm {
-    /// Packets that arrived, found the queue full, were dropped, were marked, and left; bytes that
-    /// left; the mean and the longest wait in ns; packets and bytes that wait.
+    /// Numbers of packets that arrived, that a full queue refused, and that were dropped, marked
+    /// and sent; bytes sent; mean and longest sojourn time in ns; packets and bytes in the queues.
     pub(super) fn take(&mut self) -> [f64; 10] {
         let taken = std::mem::take(self);
         (self.packets, self.bytes) = (taken.packets, taken.bytes);
@@ -134,13 +134,13 @@ impl OfAqm {
     }
 }
 
-/// What happened to the flows of an agent.
+/// Sums over the flows of an agent.
 #[derive(Debug, Default)]
 pub(super) struct OfScheduler {
     pub(super) flows: Vec<Sums>,
 }
 
-/// What happened to the flows of one priority.
+/// Sums over the flows of one priority.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) weight: u64,
@@ -154,8 +154,9 @@ pub(super) struct Sums {
 }
 
 impl OfScheduler {
-    /// For each priority: weight of the last flow, packets and bytes that wait, age of the first of
-    /// them in ns, packets and bytes that left, and their mean wait in ns.
+    /// For each priority: the weight of the last flow, the packets and bytes in its queues, the age
+    /// of the packet at the head in ns, the packets and bytes sent, and their mean sojourn time in
+    /// ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
         let one = |flow: &mut Sums| {
             let age = flow.head.map_or(0, |head| now.since(head).0);

@@ -11,7 +11,7 @@ use weir_core::stats::{DropReason, MarkReason};
 use super::instance::{Instance, Kind, Method, wrong_type};
 use super::packet::{Packet, Queue};
 
-/// An AQM whose decisions are methods of a Python object.
+/// An AQM that decides by the methods of a Python object.
 pub(crate) struct PythonAqm {
     instance: Instance,
     arrive: Method,

@@ -19,8 +19,8 @@ use super::scheduler::PythonScheduler;
 
 /// An operation: a word and up to three numbers.
 type Operation = (String, u64, u64, u64);
-/// What was found: the kind, the number of the operation, and a message. The kind is empty if
-/// nothing was found; then the message identifies the results.
+/// A finding: its kind, the number of the operation, and a message. Without a finding the kind is
+/// empty and the message identifies the results.
 type Found = (String, usize, String);
 
 /// Applies operations to a scheduler. `kind` is `Scheduler`, `Aqm` or `CongestionControl`.

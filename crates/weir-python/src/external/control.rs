@@ -73,7 +73,7 @@ impl Ack {
     }
 }
 
-/// A congestion control whose decisions are methods of a Python object. The object's attributes
+/// A congestion control that decides by the methods of a Python object. The object's attributes
 /// `cwnd` and `pacing_bps` are read after each call.
 pub(crate) struct PythonControl {
     python: Option<Object>,

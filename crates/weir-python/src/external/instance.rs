@@ -1,4 +1,4 @@
-//! A Python object whose methods are an algorithm.
+//! A Python object with the methods of an algorithm.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct Method {
     pub(super) name: &'static str,
 }
 
-/// A Python object whose methods are an algorithm.
+/// A Python object with the methods of an algorithm.
 pub(super) struct Instance {
     pub(super) object: Py<PyAny>,
     /// The name of its class.

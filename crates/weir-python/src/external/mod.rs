@@ -1,4 +1,4 @@
-//! Algorithms in Python: schedulers, AQMs and congestion controls whose decisions are methods of a
+//! Algorithms in Python: schedulers, AQMs and congestion controls that decide by the methods of a
 //! Python object.
 //!
 //! A [`Slot`] is an entry that Python adds to a table of the engine. It is a name and a weak

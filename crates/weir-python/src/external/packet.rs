@@ -1,4 +1,4 @@
-//! What schedulers and AQMs see: packets, flows and the state of a queue.
+//! The objects that schedulers and AQMs receive: packets, flows and the state of a queue.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +15,13 @@ pub(super) struct Drops {
 }
 
 impl Drops {
-    /// Whether there are none.
+    /// Whether no packet was dropped since the last [`Self::take`].
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes all of them: each packet with its serial number.
+    /// Takes the dropped packets, each with its serial number.
     pub(super) fn take(&self) -> Vec<(PacketId, u64)> {
         let mut packets = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
         self.count.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A run with algorithms in Python: where its first failure goes.
+//! The state of a run with algorithms in Python: its first failure.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use weir_sim::run::Progress;
 
-/// What the instances of a run share: where its failure goes.
+/// State that the algorithm instances of a run share.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// Of a simulation, which a failure ends.
+    /// The simulation that a failure stops; `None` for a run that is no simulation.
     progress: Option<Arc<Progress>>,
     failed: AtomicBool,
     error: Mutex<Option<PyErr>>,
 }
 
 thread_local! {
-    /// The run that this thread carries out.
+    /// The run on this thread.
     static RUN: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
 }
 
@@ -27,7 +27,7 @@ impl Run {
         Arc::new(Self { progress: Some(progress), ..Self::default() })
     }
 
-    /// Makes this the run of instances that `work` creates.
+    /// Runs `work`; the instances that it creates belong to this run.
     pub(crate) fn during<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let before = RUN.replace(Some(Arc::clone(self)));
         let result = work();
@@ -35,7 +35,7 @@ impl Run {
         result
     }
 
-    /// The run that this thread carries out.
+    /// The run on this thread.
     pub(super) fn current() -> Arc<Self> {
         RUN.with_borrow(Option::clone).unwrap_or_default()
     }
@@ -45,7 +45,7 @@ impl Run {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Ends the run with an error. Only the first one counts.
+    /// Ends the run with an error. Later errors are ignored.
     pub(super) fn fail(&self, error: PyErr) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.failed.store(true, Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl Run {
     }
 }
 
-/// Ends the run that this thread carries out.
+/// Ends the run on this thread.
 pub(crate) fn fail(error: PyErr) {
     Run::current().fail(error);
 }

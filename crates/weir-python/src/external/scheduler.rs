@@ -1,8 +1,9 @@
 //! A scheduler in Python.
 //!
-//! The scheduler's packets are counted here, so every packet that the object returns is known to be
-//! inside, and the length and backlog never depend on it. A flow that is removed while packets of
-//! it wait takes them with it: when the object returns such a packet later, it is asked again.
+//! This file counts the packets inside, so it knows whether a packet that the object returns is
+//! inside, and the length and backlog never depend on the object. A flow that is removed takes its
+//! waiting packets with it: when the object returns such a packet later, the packet is skipped and
+//! the object is asked again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use weir_core::stats::{DropReason, MarkReason};
 use super::instance::{Instance, Kind, Method, wrong_type};
 use super::packet::{Drops, Flow, Packet};
 
-/// A scheduler whose decisions are methods of a Python object.
+/// A scheduler that decides by the methods of a Python object.
 #[derive(Debug)]
 pub(crate) struct PythonScheduler {
     /// `None` if no object could be made.
@@ -54,7 +55,7 @@ struct Held {
     packets: Vec<(u64, u32, u32)>,
     count: usize,
     bytes: u64,
-    /// The serial number of the last packet that came.
+    /// The serial number of the last arrival.
     last: u64,
     /// Packets that have left without the object.
     gone: HashSet<u64>,
@@ -88,8 +89,8 @@ impl Held {
         true
     }
 
-    /// Removes the packet that came first, without the object. All packets together cost one
-    /// sorting, and not one each.
+    /// Removes the oldest packet, without the object. One sort serves all packets that leave in
+    /// this manner.
     fn leave_oldest(&mut self) -> Option<PacketId> {
         while self.count > 0 {
             if self.oldest.is_empty() {
