@@ -26,7 +26,7 @@ def mixed_flows(seed, count, gap=2 * MS, sizes=(1500,), part=1, **more):
 
 
 def backlogged(count, packets, sizes=(1500,), flows=None):
-    """Flows whose packets all arrive at the start, one flow after the other in turns."""
+    """Flows with packets that all arrive at the start, one flow after the other in turns."""
     groups = []
     for flow in flows or range(count):
         groups.append(burst(packets, size=sizes[flow % len(sizes)], flow=flow))
@@ -90,7 +90,7 @@ def sfq():
 
 
 def classful(kind, name, about, classes, ours, flows, root="", **traffic):
-    """A case whose flows have classes 1:1, 1:2 …, with the tc words and Weir's settings of each."""
+    """A case with flows in classes 1:1, 1:2 …, and the tc words and Weir's settings of each."""
     commands = [f"tc qdisc add root handle 1: {kind} {root}".strip()]
     commands += [f"tc class add parent 1: classid 1:{n:x} {kind} {words}" for n, words in enumerate(classes, 1)]
     return Case(f"{kind}-{name}", about, "\n".join(commands), dict(scheduler=ours),
@@ -189,7 +189,7 @@ def htb():
 
 def tbf():
     def case(name, about, tc, pipe, arrive):
-        # A device asks when a packet arrives, and then when the bucket's timer runs.
+        # A device requests a packet at each arrival, and again when the bucket's timer runs.
         grid = {n * 100 * US for n in range(4000)}
         requests = sorted(grid | {at for group in arrive for at in times(group)})
         runs, at = [], 0

@@ -83,7 +83,7 @@ class Arm:
         return full
 
     def address(self) -> None:
-        """Assigns addresses to both ends; `l0` and `r0` exist already."""
+        """Assigns addresses to both ends; `l0` and `r0` already exist."""
         for space, dev, n in ((self.left, "l0", 1), (self.right, "r0", 2)):
             sh(f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up")
 
@@ -283,7 +283,7 @@ class WeirPair(Arm):
 
 
 class Shell(Arm):
-    """An emulator whose link surrounds a shell: the left end is outside, the right end inside."""
+    """An emulator with a link around a shell: the left end is outside, the right end inside."""
 
     # The variable inside with the address of the left end.
     base = ""

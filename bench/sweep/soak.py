@@ -6,7 +6,7 @@
 A Dask scheduler, two workers and two clients that share a store run as processes of their own. Each
 is started again after it was killed with SIGKILL. All kills happen while runs are missing. At the
 end, no run is missing, none is there twice, every file is whole, and all bytes are those of a
-campaign that nobody disturbed. It needs `weirlab` and `distributed` (make python).
+campaign without disturbances. It needs `weirlab` and `distributed` (make python).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pathlib import Path
 
 import weirlab as wl
 
-# A client gives up a scheduler that is gone after some seconds, and is then started again.
+# A client waits some seconds for a scheduler that is gone, then gives up and is started again.
 ENVIRON = {
     **os.environ,
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "15s",
 }
-# The longest time of the whole, in seconds.
+# The time limit of the whole run, in seconds.
 LIMIT_S = 3600
 
 
@@ -145,7 +145,7 @@ def soak(folder: Path, kills: int, runs: int, draw: random.Random) -> int:
         return 1
     took = time.monotonic() - began
     c = campaign(str(store), runs)
-    # Whatever is unfinished belongs to killed writers.
+    # Unfinished directories belong to killed writers.
     left = len([*(store / "tmp").iterdir()])
     subprocess.run([wl.find_weir(), "sweep", "gc", "--store", store], check=True)
     verified = c.verify(sample=50)

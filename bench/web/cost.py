@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What clients of the web page cost: processor time of the server's threads for 0, 1 and 20 tabs,
-bytes to each tab, and the lateness of packets with 0 and with 20 tabs, in one run.
+"""Measures what clients of the web page cost: processor time of the server's threads for 0, 1 and
+20 tabs, bytes to each tab, and the lateness of packets with 0 and with 20 tabs, in one run.
 
     bench/web/cost.py target/release/weir [SECONDS]
 
