@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_measure::latency::Latency;
 
-use super::figures::{Figures, Kind};
+use super::activity::{Activity, Kind};
 
 /// The identity of a source: the path of its socket.
 pub(super) type Id = Arc<str>;
@@ -16,13 +16,13 @@ pub(super) type Id = Arc<str>;
 pub(super) enum News {
     /// The sources that exist now.
     Found(Vec<Id>),
-    /// The source answered; `figures` are none before its second reading.
-    Sample { source: Id, about: About, figures: Option<Vec<Figures>> },
+    /// The source answered; `activity` is `None` before its second reading.
+    Sample { source: Id, about: About, activity: Option<Vec<Activity>> },
     /// The source does not answer.
     Silent { source: Id, name: String, why: String },
     /// The source has ended.
     Ended { source: Id },
-    /// What only the chosen object shows.
+    /// Details of the chosen object, which other objects do not have.
     Detail { source: Id, kind: Kind, name: String, detail: Detail },
     /// The answer to a change.
     Changed { words: String, answer: Result<String, String> },
@@ -48,7 +48,7 @@ pub(super) struct About {
     pub(super) problems: Vec<String>,
 }
 
-/// What only the chosen object shows.
+/// Details that only the chosen object shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Detail {
     /// Settings and counters in words: a name and a value each.
@@ -76,7 +76,7 @@ pub(super) struct Source {
 /// A link, lane, pipe, scheduler or queue.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    pub(super) figures: Figures,
+    pub(super) activity: Activity,
     pub(super) offered: History,
     pub(super) carried: History,
     pub(super) inside: History,
@@ -141,12 +141,12 @@ impl Board {
     pub(super) fn enter(&mut self, news: News) -> Option<String> {
         match news {
             News::Found(_) => return None,
-            News::Sample { source, about, figures } => {
+            News::Sample { source, about, activity } => {
                 let source = self.source(source, || about.name.clone());
                 source.about = about;
                 source.silent = None;
-                if let Some(figures) = figures {
-                    source.update(figures);
+                if let Some(activity) = activity {
+                    source.update(activity);
                 }
             }
             News::Silent { source, name, why } => {
@@ -185,7 +185,7 @@ impl Board {
     /// The row with this identity, and its source.
     pub(super) fn find(&self, key: &Key) -> Option<(&Source, &Row)> {
         let source = self.sources.iter().find(|source| source.id == key.source)?;
-        let is_row = |row: &&Row| row.figures.kind == key.kind && row.figures.name == key.name;
+        let is_row = |row: &&Row| row.activity.kind == key.kind && row.activity.name == key.name;
         Some((source, source.rows.iter().find(is_row)?))
     }
 
@@ -201,34 +201,33 @@ impl Board {
 
 impl Source {
     /// Replaces the statistics. Rows keep their history; rows that are no longer reported vanish.
-    fn update(&mut self, figures: Vec<Figures>) {
-        let same = self.rows.len() == figures.len()
-            && self
-                .rows
-                .iter()
-                .zip(&figures)
-                .all(|(row, new)| row.figures.kind == new.kind && row.figures.name == new.name);
+    fn update(&mut self, activity: Vec<Activity>) {
+        let same =
+            self.rows.len() == activity.len()
+                && self.rows.iter().zip(&activity).all(|(row, new)| {
+                    row.activity.kind == new.kind && row.activity.name == new.name
+                });
         if !same {
             let mut known: HashMap<(Kind, String), Row> = self
                 .rows
                 .drain(..)
-                .map(|row| ((row.figures.kind, row.figures.name.clone()), row))
+                .map(|row| ((row.activity.kind, row.activity.name.clone()), row))
                 .collect();
-            self.rows = figures
+            self.rows = activity
                 .iter()
                 .map(|new| {
                     known.remove(&(new.kind, new.name.clone())).unwrap_or_else(|| Row::new(new))
                 })
                 .collect();
         }
-        for (row, new) in self.rows.iter_mut().zip(figures) {
+        for (row, new) in self.rows.iter_mut().zip(activity) {
             row.take(new);
         }
     }
 
     /// The specification of a row, if the source has told it.
     pub(super) fn spec(&self, row: &Row) -> Option<&str> {
-        let Figures { kind, name, .. } = &row.figures;
+        let Activity { kind, name, .. } = &row.activity;
         let spec = match kind {
             Kind::Link => self.about.specs.get(name),
             kind => self.about.specs.get(&format!("{}{name}", kind.word())),
@@ -238,7 +237,7 @@ impl Source {
 
     /// The row's name with that of its session.
     pub(super) fn label(&self, row: &Row) -> String {
-        let Figures { kind, name, .. } = &row.figures;
+        let Activity { kind, name, .. } = &row.activity;
         if self.about.daemon {
             format!("{}{name}", kind.word())
         } else {
@@ -248,14 +247,18 @@ impl Source {
 
     /// The identity of a row.
     pub(super) fn key(&self, row: &Row) -> Key {
-        Key { source: Arc::clone(&self.id), kind: row.figures.kind, name: row.figures.name.clone() }
+        Key {
+            source: Arc::clone(&self.id),
+            kind: row.activity.kind,
+            name: row.activity.name.clone(),
+        }
     }
 }
 
 impl Row {
-    fn new(figures: &Figures) -> Self {
+    fn new(activity: &Activity) -> Self {
         Self {
-            figures: figures.clone(),
+            activity: activity.clone(),
             offered: History::default(),
             carried: History::default(),
             inside: History::default(),
@@ -263,22 +266,22 @@ impl Row {
         }
     }
 
-    fn take(&mut self, figures: Figures) {
-        self.offered.push(figures.offered);
-        self.carried.push(figures.carried.unwrap_or(0.0));
-        self.inside.push(figures.inside as f64);
-        self.drops.push(figures.drops);
-        self.figures = figures;
+    fn take(&mut self, activity: Activity) {
+        self.offered.push(activity.offered);
+        self.carried.push(activity.carried.unwrap_or(0.0));
+        self.inside.push(activity.inside as f64);
+        self.drops.push(activity.drops);
+        self.activity = activity;
     }
 }
 
 /// How many values of a quantity are kept.
 pub(super) const KEPT: usize = 120;
 
-/// Figures for tests.
+/// An activity for tests.
 #[cfg(test)]
-pub(super) fn example(kind: Kind, name: &str, carried: f64) -> Figures {
-    Figures {
+pub(super) fn example(kind: Kind, name: &str, carried: f64) -> Activity {
+    Activity {
         kind,
         name: name.to_owned(),
         offered: carried * 1.5,
@@ -286,7 +289,7 @@ pub(super) fn example(kind: Kind, name: &str, carried: f64) -> Figures {
         inside: 3,
         drops: 0.0,
         reasons: Vec::new(),
-        delay: super::figures::Delay::Unknown,
+        delay: super::activity::Delay::Unknown,
         late: None,
         packets: [1, 1],
     }
@@ -296,9 +299,9 @@ pub(super) fn example(kind: Kind, name: &str, carried: f64) -> Figures {
 mod tests {
     use super::*;
 
-    fn sample(source: &str, figures: Vec<Figures>) -> News {
+    fn sample(source: &str, activity: Vec<Activity>) -> News {
         let about = About { name: source.to_owned(), ..About::default() };
-        News::Sample { source: source.into(), about, figures: Some(figures) }
+        News::Sample { source: source.into(), about, activity: Some(activity) }
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::io;
 use weir_rules::{Diagnostics, Files, Severity, check_spec, script};
 use weir_sim::disk::Disk;
 
+use super::activity::Kind;
 use super::board::{Id, Row, Source};
-use super::figures::Kind;
 use crate::files::Recorded;
 
 /// The object that a change applies to.
@@ -26,15 +26,15 @@ impl Target {
     /// # Errors
     /// Why the row cannot be changed.
     pub(super) fn of(source: &Source, row: &Row) -> Result<(Self, String), String> {
-        let figures = &row.figures;
+        let activity = &row.activity;
         let spec = source.spec(row).unwrap_or_default();
         let label = source.label(row);
         let target = |link| Self { source: source.id.clone(), link, label: label.clone() };
-        match figures.kind {
+        match activity.kind {
             Kind::Link if source.about.rules => Ok((target(None), String::new())),
-            Kind::Link => Ok((target(Some(figures.name.clone())), spec.to_owned())),
+            Kind::Link => Ok((target(Some(activity.name.clone())), spec.to_owned())),
             Kind::Pipe | Kind::Sched | Kind::Queue => {
-                let command = format!("{}{} config {spec}", figures.kind.word(), figures.name);
+                let command = format!("{}{} config {spec}", activity.kind.word(), activity.name);
                 Ok((target(None), command.trim_end().to_owned()))
             }
             Kind::Path => Err("a path has no specification: change one of its links".to_owned()),

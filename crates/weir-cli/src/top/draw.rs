@@ -6,9 +6,9 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use weir_report::format::printable;
 
+use super::activity::{Delay, Kind};
 use super::bars;
 use super::board::{Board, History, KEPT, Row, Source};
-use super::figures::{Delay, Kind};
 use super::view::{Line, Mode, Order, View};
 use super::words::{delay, number, rate, short, time};
 
@@ -301,8 +301,8 @@ impl Pen<'_> {
     /// Colours repeat what numbers say.
     fn style(&self, column: Column, row: &Row) -> Style {
         match column {
-            Column::Drops if row.figures.drops > 0.0 => self.coloured(Color::Red),
-            Column::Late if row.figures.late_ns().is_some_and(|ns| ns >= LATE_NS) => {
+            Column::Drops if row.activity.drops > 0.0 => self.coloured(Color::Red),
+            Column::Late if row.activity.late_ns().is_some_and(|ns| ns >= LATE_NS) => {
                 self.coloured(Color::Yellow)
             }
             _ => PLAIN,
@@ -314,7 +314,7 @@ impl Pen<'_> {
             self.text(area.x, area.y, area.width, "this row is gone; Esc goes back", DIM);
             return;
         };
-        let figures = &row.figures;
+        let activity = &row.activity;
         let mut y = area.y;
         let about = &source.about;
         let mut place = format!("weir {}", about.kind);
@@ -330,7 +330,7 @@ impl Pen<'_> {
         let spec = match source.spec(row) {
             Some("") => "a perfect link",
             Some(spec) => spec,
-            None if about.rules && figures.kind == Kind::Link => "by rules",
+            None if about.rules && activity.kind == Kind::Link => "by rules",
             None => "",
         };
         self.text(area.x, y, area.width, spec, PLAIN);
@@ -354,7 +354,7 @@ impl Pen<'_> {
                 ("inside", packets, &row.inside),
             ];
             for (name, words, history) in in_words {
-                if name == "carried" && figures.carried.is_none() {
+                if name == "carried" && activity.carried.is_none() {
                     continue;
                 }
                 self.plot(Rect { y, height: each, ..area }, name, words, history);
@@ -411,16 +411,16 @@ fn problems(board: &Board) -> Vec<String> {
 
 /// The statistics of a row in full words.
 fn facts(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
-    let figures = &row.figures;
-    let [arrived, departed] = figures.packets;
+    let activity = &row.activity;
+    let [arrived, departed] = activity.packets;
     let mut lines = vec![format!(
         "offered {:>11}  carried {:>11}  packets in {}, out {}",
-        rate(figures.offered),
-        figures.carried.map_or("-".to_owned(), rate),
+        rate(activity.offered),
+        activity.carried.map_or("-".to_owned(), rate),
         number(arrived),
         number(departed),
     )];
-    match figures.delay {
+    match activity.delay {
         Delay::Measured(queue) => lines.push(format!(
             "queued: median {}, 99 % within {}",
             time(queue.p50 as f64),
@@ -431,7 +431,7 @@ fn facts(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
         }
         Delay::Unknown => {}
     }
-    if let Some(late) = figures.late.filter(|late| late.count > 0) {
+    if let Some(late) = activity.late.filter(|late| late.count > 0) {
         let (median, most) = (time(late.p50 as f64), time(late.p99 as f64));
         lines.push(format!("late: median {median}, 99 % within {most}"));
     }
@@ -457,7 +457,7 @@ fn drops_and_instances(row: &Row, detail: Option<&super::board::Detail>) -> Vec<
     let mut lines = Vec::new();
     let (reasons, when) = match detail {
         Some(detail) => (&detail.reasons, "since the start"),
-        None => (&row.figures.reasons, "in the last reading"),
+        None => (&row.activity.reasons, "in the last reading"),
     };
     let words: Vec<String> =
         reasons.iter().map(|(reason, count)| format!("{reason} {}", number(*count))).collect();
@@ -536,14 +536,14 @@ impl Column {
     }
 
     pub(super) fn value(self, row: &Row) -> String {
-        let figures = &row.figures;
+        let activity = &row.activity;
         match self {
-            Self::Offered => short(figures.offered),
-            Self::Carried => figures.carried.map_or("-".to_owned(), short),
-            Self::Queue => number(figures.inside),
-            Self::Delay => delay(&figures.delay),
-            Self::Drops => short(figures.drops),
-            Self::Late => figures.late_ns().map_or("-".to_owned(), time),
+            Self::Offered => short(activity.offered),
+            Self::Carried => activity.carried.map_or("-".to_owned(), short),
+            Self::Queue => number(activity.inside),
+            Self::Delay => delay(&activity.delay),
+            Self::Drops => short(activity.drops),
+            Self::Late => activity.late_ns().map_or("-".to_owned(), time),
         }
     }
 }

@@ -15,8 +15,8 @@ use weir_control::directory::Found;
 use weir_control::server::is_listening;
 use weir_control::session_client::SessionClient;
 
+use super::activity::{Kind, of_daemon, of_session};
 use super::board::{About, Detail, Id, Key, News};
-use super::figures::{Kind, of_daemon, of_session};
 use crate::sessions::{failure, has_ended, sockets};
 
 /// A request to a source, in addition to its regular readings.
@@ -200,9 +200,9 @@ impl Poll {
             let read = client.view().and_then(|view| Ok((view, client.readings()?)));
             match read {
                 Ok((view, now)) => {
-                    let figures = before.as_ref().map(|before| of_session(before, &now, false));
+                    let activity = before.as_ref().map(|before| of_session(before, &now, false));
                     let source = Arc::clone(&self.id);
-                    self.tell(News::Sample { source, about: of_view(&view), figures })?;
+                    self.tell(News::Sample { source, about: of_view(&view), activity })?;
                     let first = before.is_none();
                     before = Some(now);
                     let due = asked + if first { self.period.min(FIRST) } else { self.period };
@@ -230,7 +230,7 @@ impl Poll {
                 None => Daemon::connect(),
             };
             let read = known.and_then(|mut daemon| Ok((daemon.read()?, daemon)));
-            let (Sampled { about, figures }, daemon) = match read {
+            let (Sampled { about, activity }, daemon) = match read {
                 Ok(read) => read,
                 Err(error) => {
                     self.silent(DAEMON, &error)?;
@@ -239,8 +239,8 @@ impl Poll {
                 }
             };
             let daemon = asked_before.insert(daemon);
-            let first = figures.is_none();
-            self.tell(News::Sample { source: Arc::clone(&self.id), about, figures })?;
+            let first = activity.is_none();
+            self.tell(News::Sample { source: Arc::clone(&self.id), about, activity })?;
             if let Some((kind, name)) = self.focus.clone()
                 && let Some(detail) = daemon.detail(kind, &name)
             {
@@ -299,7 +299,7 @@ struct Daemon {
 
 struct Sampled {
     about: About,
-    figures: Option<Vec<super::figures::Figures>>,
+    activity: Option<Vec<super::activity::Activity>>,
 }
 
 impl Daemon {
@@ -334,7 +334,7 @@ impl Daemon {
             Some(Err(error)) => return Err(error),
             None => None,
         };
-        let figures = self.before.as_ref().map(|(before, lanes_before)| {
+        let activity = self.before.as_ref().map(|(before, lanes_before)| {
             let mut all = match (lanes_before, &lanes) {
                 (Some(before), Some(now)) => of_session(before, now, true),
                 _ => Vec::new(),
@@ -354,7 +354,7 @@ impl Daemon {
             specs: Arc::clone(&self.specs),
             problems: health.problems,
         };
-        Ok(Sampled { about, figures })
+        Ok(Sampled { about, activity })
     }
 
     /// The daemon's details of one object; `None` if the object has just been deleted.

@@ -3,13 +3,13 @@
 //! `feed` asks the control sockets, each on a thread of its own; `board` keeps what they report,
 //! with its recent past; `view` is the state that keys change; `draw` makes a frame of both.
 
+mod activity;
 mod args;
 mod bars;
 mod board;
 mod check;
 mod draw;
 mod feed;
-mod figures;
 mod once;
 mod screen;
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
                 };
                 awaited = Some(ids.iter().filter(known).cloned().collect());
             }
-            News::Sample { source, figures: Some(_), .. }
+            News::Sample { source, activity: Some(_), .. }
             | News::Silent { source, .. }
             | News::Ended { source } => {
                 if let Some(awaited) = &mut awaited {

@@ -8,10 +8,10 @@ use ratatui::style::Color;
 use serde::Deserialize;
 use weir_control::api::{Health, LengthsView, Readings, SessionView};
 
+use super::activity::{Activity, Kind, of_daemon, of_session};
 use super::board::{About, Board, News};
 use super::draw::{Look, draw};
 use super::feed::{DAEMON, of_view, specs};
-use super::figures::{Figures, Kind, of_daemon, of_session};
 use super::once::text;
 use super::view::{Act, Mode, Order, View};
 
@@ -35,8 +35,8 @@ fn real_board() -> Board {
     let session: RealSession =
         serde_json::from_str(include_str!("fixtures/session.json")).expect("a session's answers");
     for pair in session.readings.windows(2) {
-        let figures = of_session(&pair[0], &pair[1], false);
-        enter(&mut board, of_view(&session.view), figures);
+        let activity = of_session(&pair[0], &pair[1], false);
+        enter(&mut board, of_view(&session.view), activity);
     }
     let daemon: RealDaemon =
         serde_json::from_str(include_str!("fixtures/daemon.json")).expect("a daemon's answers");
@@ -56,17 +56,17 @@ fn real_board() -> Board {
     board
 }
 
-fn enter(board: &mut Board, about: About, figures: Vec<Figures>) {
+fn enter(board: &mut Board, about: About, activity: Vec<Activity>) {
     let source = about.name.as_str().into();
-    board.enter(News::Sample { source, about, figures: Some(figures) });
+    board.enter(News::Sample { source, about, activity: Some(activity) });
 }
 
 fn many(rows: usize) -> Board {
     let mut board = Board::default();
     let about = About { name: DAEMON.to_owned(), daemon: true, ..About::default() };
-    let figures = |n: usize| super::board::example(Kind::Pipe, &n.to_string(), n as f64 * 1000.0);
+    let activity = |n: usize| super::board::example(Kind::Pipe, &n.to_string(), n as f64 * 1000.0);
     for _ in 0..3 {
-        enter(&mut board, about.clone(), (1..=rows).map(figures).collect());
+        enter(&mut board, about.clone(), (1..=rows).map(activity).collect());
     }
     board
 }
@@ -255,5 +255,5 @@ fn a_source_that_does_not_answer_is_named() {
     board.enter(News::Silent { source, name: "demo".to_owned(), why });
     let text = shown(&mut list(), &board, (80, 24));
     assert!(text.contains("! session demo did not answer within 8 s"), "{text}");
-    assert!(text.contains(" to-left "), "its last figures stay: {text}");
+    assert!(text.contains(" to-left "), "its last values stay: {text}");
 }

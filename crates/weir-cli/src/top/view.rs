@@ -6,9 +6,9 @@ use std::rc::Rc;
 use clap::ValueEnum;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::activity::Kind;
 use super::board::{Board, Key, Row, Source};
 use super::check::{Target, Verdict, check};
-use super::figures::Kind;
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -54,15 +54,15 @@ impl Order {
     }
 
     fn value(self, row: &Row) -> f64 {
-        let figures = &row.figures;
+        let activity = &row.activity;
         match self {
             Self::Name => 0.0,
-            Self::Offered => figures.offered,
-            Self::Carried => figures.carried.unwrap_or(-1.0),
-            Self::Queue => figures.inside as f64,
-            Self::Delay => figures.delay.ns().unwrap_or(-1.0),
-            Self::Drops => figures.drops,
-            Self::Late => figures.late_ns().unwrap_or(-1.0),
+            Self::Offered => activity.offered,
+            Self::Carried => activity.carried.unwrap_or(-1.0),
+            Self::Queue => activity.inside as f64,
+            Self::Delay => activity.delay.ns().unwrap_or(-1.0),
+            Self::Drops => activity.drops,
+            Self::Late => activity.late_ns().unwrap_or(-1.0),
         }
     }
 }
@@ -251,8 +251,8 @@ impl View {
         let is_it = |place: &usize| {
             self.row(board, *place).is_some_and(|(source, row)| {
                 source.id == key.source
-                    && row.figures.kind == key.kind
-                    && row.figures.name == key.name
+                    && row.activity.kind == key.kind
+                    && row.activity.name == key.name
             })
         };
         (0..self.len()).find(is_it).unwrap_or_else(|| self.top.min(self.len().saturating_sub(1)))
@@ -352,7 +352,7 @@ impl View {
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Char('c') => self.begin_change(board, detail),
             KeyCode::Char('r') => match self.chosen(board) {
-                Some((source, row)) if row.figures.kind == Kind::Link && !source.about.rules => {
+                Some((source, row)) if row.activity.kind == Kind::Link && !source.about.rules => {
                     self.mode = Mode::Confirm { key: source.key(row), detail };
                 }
                 _ => self.message = "only a link of a session has a start to go back to".into(),

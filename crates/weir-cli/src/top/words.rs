@@ -2,7 +2,7 @@
 
 use weir_report::format::count;
 
-use super::figures::Delay;
+use super::activity::Delay;
 
 /// A value with three digits and a prefix, such as `3.80 M`; below 1000 with the digits that it
 /// needs. A small value never reads as 0.

@@ -1,11 +1,11 @@
-//! What one link, lane, pipe, scheduler or queue did between two readings.
+//! The activity of a link, lane, pipe, scheduler or queue between two readings.
 
 use std::collections::BTreeMap;
 
 use weir_control::api::{Interval, LengthView, LengthsView, LinkInterval, Readings};
 use weir_measure::latency::Latency;
 
-/// What a row describes.
+/// The object of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     /// A link of a session.
@@ -46,9 +46,9 @@ impl Kind {
     }
 }
 
-/// What happened in an interval.
+/// The activity of one object in an interval.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Figures {
+pub(super) struct Activity {
     pub(super) kind: Kind,
     /// The name of the link or lane, or the number of the object.
     pub(super) name: String,
@@ -58,7 +58,7 @@ pub(super) struct Figures {
     /// bytes.
     pub(super) carried: Option<f64>,
     /// Packets inside at the end: for a daemon's objects those in the queue, for a link of a
-    /// session also those on the way.
+    /// session also those on the link.
     pub(super) inside: u64,
     /// Dropped packets per second.
     pub(super) drops: f64,
@@ -96,7 +96,7 @@ impl Delay {
     }
 }
 
-impl Figures {
+impl Activity {
     /// How late departures were, ns: the 99th percentile.
     pub(super) fn late_ns(&self) -> Option<f64> {
         self.late.filter(|late| late.count > 0).map(|late| late.p99 as f64)
@@ -104,14 +104,14 @@ impl Figures {
 }
 
 /// The links of a session between two readings. `lanes` says that they are those of a daemon.
-pub(super) fn of_session(before: &Readings, now: &Readings, lanes: bool) -> Vec<Figures> {
+pub(super) fn of_session(before: &Readings, now: &Readings, lanes: bool) -> Vec<Activity> {
     let interval = Interval::between("", before, now);
     let seconds = interval.duration_ns.max(1) as f64 / 1e9;
     interval.links.into_iter().map(|link| of_link(link, seconds, lanes)).collect()
 }
 
-fn of_link(link: LinkInterval, seconds: f64, lane: bool) -> Figures {
-    Figures {
+fn of_link(link: LinkInterval, seconds: f64, lane: bool) -> Activity {
+    Activity {
         kind: if lane {
             Kind::Lane
         } else if link.path {
@@ -136,7 +136,7 @@ fn of_link(link: LinkInterval, seconds: f64, lane: bool) -> Figures {
 }
 
 /// The pipes, schedulers and queues of a daemon between two readings.
-pub(super) fn of_daemon(before: &LengthsView, now: &LengthsView) -> Vec<Figures> {
+pub(super) fn of_daemon(before: &LengthsView, now: &LengthsView) -> Vec<Activity> {
     let seconds = now.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
     let of = |kind, before: &BTreeMap<u16, LengthView>, now: &BTreeMap<u16, LengthView>| {
         let mut all = Vec::with_capacity(now.len());
@@ -165,11 +165,11 @@ fn of_object(
     before: &LengthView,
     now: &LengthView,
     seconds: f64,
-) -> Figures {
+) -> Activity {
     let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
     let carried =
         (kind != Kind::Queue).then(|| 8.0 * per_second(now.sent_bytes, before.sent_bytes));
-    Figures {
+    Activity {
         kind,
         name: number.to_string(),
         offered: 8.0 * per_second(now.received_bytes, before.received_bytes),
