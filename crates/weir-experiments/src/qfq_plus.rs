@@ -65,9 +65,9 @@ const HEAVY: [&str; 2] = ["15:w1,1:w16", "8:w1:l1024,1:w1024:l1024"];
 
 /// The measurements of the patch.
 const COST: Provenance = published(QFQ_PLUS, "measurements of the patch");
-/// What the patch says about M = 1.
+/// The patch's statement about M = 1.
 const ORDER: Provenance = published(QFQ_PLUS, "QFQ is QFQ+ with one class an aggregate");
-/// What the patch says about completion.
+/// The patch's statement about completion.
 const BOUND: Provenance = published(QFQ_PLUS, "guarantees: 3 maximum packets");
 
 fn finding(rows: &[Row]) -> Finding {
@@ -78,9 +78,9 @@ fn finding(rows: &[Row]) -> Finding {
         &["classes", "algorithm", "reference", "at random", "in turn"],
     );
     for (set, published) in PUBLISHED {
-        for (name, theirs) in ALGORITHMS.iter().zip(published) {
+        for (name, stated) in ALGORITHMS.iter().zip(published) {
             let ours = [&rows, &ramp].map(|rows| Cell::quantity(&time(rows, name, set), 1));
-            let head = [set.into(), (*name).into(), Cell::reference(theirs, 0, COST)];
+            let head = [set.into(), (*name).into(), Cell::reference(stated, 0, COST)];
             times.row(head.into_iter().chain(ours).collect());
         }
     }
@@ -174,9 +174,9 @@ fn guarantees(rows: &[Row], name: &str, set: &str) -> Vec<(u32, Option<f64>)> {
 /// The claims: of each set for both orders of arrivals, then of all sets.
 fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    for (set, theirs) in PUBLISHED {
-        claims.extend(costs(rows, &format!("{set}, at random"), set, theirs));
-        claims.extend(costs(ramp, &format!("{set}, in turn"), set, theirs));
+    for (set, stated) in PUBLISHED {
+        claims.extend(costs(rows, &format!("{set}, at random"), set, stated));
+        claims.extend(costs(ramp, &format!("{set}, in turn"), set, stated));
         let hash = |name: &str| row(rows, name, set)?.run.order_hash.clone();
         let same = hash("qfq+:m=1").zip(hash("qfq")).map(|(one, other)| f64::from(one == other));
         claims.push(
@@ -187,7 +187,7 @@ fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
             ),
         );
         claims.push(completion(rows, set));
-        if theirs[1] < theirs[2] {
+        if stated[1] < stated[2] {
             let misses = |name: &str| value(rows, name, set, |row| row.run.l2_misses_per_pair);
             let words = format!("{set}, at random: QFQ+ M=8 misses the cache 8 % less than DRR");
             let seen = ratio(misses("qfq+:m=8"), misses("drr"));
@@ -212,7 +212,7 @@ fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
 }
 
 /// The claims about the cost of a set of classes, with the published times of [`ALGORITHMS`].
-fn costs(rows: &[Row], title: &str, set: &str, theirs: [f64; 4]) -> Vec<Claim> {
+fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
     let less = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
     let timed = |words: String, over: &str, under: &str, range| {
         Claim::new(format!("{title}: {words}"), COST).expect(
@@ -222,12 +222,12 @@ fn costs(rows: &[Row], title: &str, set: &str, theirs: [f64; 4]) -> Vec<Claim> {
         )
     };
     let mut claims = Vec::new();
-    let published = less(theirs[1] / theirs[3]);
+    let published = less(stated[1] / stated[3]);
     let words = format!("QFQ+ M=8 takes 16 to 31 % less time than QFQ ({published} in this set)");
     claims.push(timed(words, "qfq+:m=8", "qfq", Range::at_most(0.84)));
-    let words = format!("QFQ+ M=1 is about QFQ ({})", less(theirs[0] / theirs[3]));
+    let words = format!("QFQ+ M=1 is about QFQ ({})", less(stated[0] / stated[3]));
     claims.push(timed(words, "qfq+:m=1", "qfq", Range::within(0.8, 1.25)));
-    let published = theirs[1] / theirs[2];
+    let published = stated[1] / stated[2];
     let (words, range) = if published < 1.0 {
         ("is faster than", Range::below(1.0))
     } else {

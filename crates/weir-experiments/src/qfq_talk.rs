@@ -73,8 +73,8 @@ fn finding(rows: &[Row]) -> Finding {
     );
     for (name, published) in PUBLISHED {
         let ours = counts.iter().map(|count| Cell::quantity(&time(rows, name, &flows(*count)), 1));
-        let theirs = published.map_or(Cell::Empty, |text| Cell::quoted(text, COST));
-        times.row([name.into(), theirs].into_iter().chain(ours).collect());
+        let stated = published.map_or(Cell::Empty, |text| Cell::quoted(text, COST));
+        times.row([name.into(), stated].into_iter().chain(ours).collect());
     }
     let mut mixed = Table::new(
         "ns of a pair with mixed weights, under the same conditions",
@@ -89,14 +89,14 @@ fn finding(rows: &[Row]) -> Finding {
         &["scheduler", "reference", FAIRNESS[0], FAIRNESS[1]],
     );
     for name in GUARANTEED {
-        let theirs = match name {
+        let stated = match name {
             "qfq" => Cell::quoted("within 5", GUARANTEE),
             "wf2q+" => Cell::quoted("1 (the optimal system)", GUARANTEE),
             "drr" => Cell::quoted("up to N", GUARANTEE),
             _ => Cell::Empty,
         };
         let worst = FAIRNESS.map(|set| cell(worst(rows, name, set), 2));
-        fairness.row([name.into(), theirs].into_iter().chain(worst).collect());
+        fairness.row([name.into(), stated].into_iter().chain(worst).collect());
     }
     // The talk was asked for the average deviation, and had no values at hand.
     let mut mean = Table::new(

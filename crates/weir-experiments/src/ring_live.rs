@@ -234,9 +234,9 @@ fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
         AGREES,
     );
     for ((case, simulated), real) in CASES.iter().zip(simulated).zip(real) {
-        let theirs = quantity(simulated, |d| d.mean).mean();
-        let far = theirs
-            .map_or(Quantity::exact(None), |theirs| quantity(real, |d| d.mean).difference(theirs));
+        let expected = quantity(simulated, |d| d.mean).mean();
+        let far = expected
+            .map_or(Quantity::exact(None), |mean| quantity(real, |d| d.mean).difference(mean));
         agree = agree.expect(format!("{}: difference in %", case.0), far, Range::up_to(10.0));
     }
     let mut claims = vec![agree];

@@ -282,7 +282,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
 
 /// The plot of the means, `(delay in ms, goodput in Mbit/s)` for each row.
 fn plot(rows: &[(&Row, Manager)], means: &[Option<(f64, f64)>]) -> Plot {
-    let theirs = rows.iter().map(|(row, _)| [row.delay[0] * 1e6, row.goodput * 1e6]).collect();
+    let in_ns3 = rows.iter().map(|(row, _)| [row.delay[0] * 1e6, row.goodput * 1e6]).collect();
     let ours =
         means.iter().flatten().map(|(delay, goodput)| [delay * 1e6, goodput * 1e6]).collect();
     let dots = |name: &str, points, provenance| Series {
@@ -298,7 +298,7 @@ fn plot(rows: &[(&Row, Manager)], means: &[Option<(f64, f64)>]) -> Plot {
             .to_owned(),
         x: Axis { log: true, ..Axis::new("mean delay in the queue", Unit::Nanoseconds) },
         y: Axis::new("goodput", Unit::BitsPerSecond),
-        series: vec![dots("ns-3", theirs, Some(NS3)), dots("Weir", ours, None)],
+        series: vec![dots("ns-3", in_ns3, Some(NS3)), dots("Weir", ours, None)],
     }
 }
 

@@ -186,14 +186,14 @@ fn compared(runs: &Runs) -> Table {
             "unpifoness a packet",
         ],
     );
-    for (system, (name, _, theirs)) in SYSTEMS.iter().enumerate() {
+    for (system, (name, _, stated)) in SYSTEMS.iter().enumerate() {
         let ours = runs.ratio(system, LOADED);
         let mean = |what, decimals| {
             Cell::quantity(&Quantity::of_runs(&runs.of(system, LOADED, what)), decimals)
         };
         let mut row = vec![Cell::from(*name), mean(|count| count.inverted, 3)];
-        row.extend(match theirs {
-            Some(theirs) => Cell::compared(*theirs, CALIBRATED, &ours, 3),
+        row.extend(match stated {
+            Some(stated) => Cell::compared(*stated, CALIBRATED, &ours, 3),
             None => [Cell::Empty, Cell::quantity(&ours, 3), Cell::Empty],
         });
         row.push(mean(|count| count.inversions, 2));
@@ -219,7 +219,7 @@ fn claims(runs: &Runs) -> Vec<Claim> {
         &runs.of(3, LOADED, |count| count.inverted),
         &runs.of(1, LOADED, |count| count.inverted),
     );
-    let about = |theirs: f64| Range::within(0.8 * theirs, 1.2 * theirs);
+    let about = |stated: f64| Range::within(0.8 * stated, 1.2 * stated);
     let mut order = Claim::new(
         "at every load from 0.9 the order is the published one: fixed bounds, SP-PIFO, FIFO",
         Provenance::Published {

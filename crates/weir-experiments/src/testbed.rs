@@ -291,7 +291,7 @@ struct Receiver {
     at_middle: Vec<Vec<u64>>,
     /// The output of each switch on the path.
     outputs: Vec<PortId>,
-    /// When each packet entered the traffic manager in which it is, by flow and by number.
+    /// The time at which each packet entered its present traffic manager, by flow and by number.
     entries: Vec<Vec<Nanos>>,
 }
 

@@ -67,7 +67,7 @@ fn table(rows: &[Row]) -> Table {
     let mut table = Table::new("delay of a probe less the configured 10 ms, us", &columns);
     for load in LOADS {
         for wait in WAITS {
-            let theirs = match (load, wait == SPINS) {
+            let stated = match (load, wait == SPINS) {
                 (Load::Idle, true) => Cell::quoted("about 100", CONTROLLED),
                 (Load::Hogs, true) => Cell::quoted("50 to 70, easily hundreds", SYSTEM),
                 (Load::Traffic, true) => Cell::quoted("a packet: 120 at 100 Mbit/s", COMPETING),
@@ -78,7 +78,7 @@ fn table(rows: &[Row]) -> Table {
             table.row(vec![
                 load_name(load).into(),
                 name(wait).into(),
-                theirs,
+                stated,
                 of(median),
                 of(p99),
                 of(|errors| errors.most),

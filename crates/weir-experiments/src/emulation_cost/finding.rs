@@ -56,7 +56,7 @@ fn table(rows: &[Row], title: &str, part: Part, sizes: &[u32]) -> Table {
     let columns = [what, "ns, published", "ns of a packet", "instructions of a packet"];
     let mut table = Table::new(title, &columns);
     for &size in sizes {
-        let theirs = match (part, size) {
+        let stated = match (part, size) {
             (Part::Tests, 1) => Cell::quoted("400", CLASSIFIER),
             (Part::Tests, WHOLE_RULES) => Cell::quoted("1000", CLASSIFIER),
             (Part::Pipes, 1000) => Cell::quoted("up to 1500", EMULATION),
@@ -66,7 +66,7 @@ fn table(rows: &[Row], title: &str, part: Part, sizes: &[u32]) -> Table {
         let counted = instructions(rows, part, size);
         table.row(vec![
             Cell::number(f64::from(size), 0),
-            theirs,
+            stated,
             Cell::quantity(&Quantity::of_runs(times(rows, part, size)), 1),
             counted.map_or(Cell::Empty, |count| Cell::number(count, 0)),
         ]);

@@ -13,7 +13,7 @@ use weir_rules::classify::{Classifier, Fate, Packet, Pass, Place, PlaceInterface
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 
-/// A part of a packet's path with its size.
+/// A measured part of a packet's path, with the number of its rules or pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
     /// The part.
@@ -89,8 +89,9 @@ pub(super) struct Work {
     next: usize,
     classifier: Option<(Classifier, State)>,
     engine: Option<Engine>,
-    /// Packets that the classifier sent to a pipe, and packets that left the engine.
+    /// Packets that the classifier sent to a pipe.
     pub(super) matched: u64,
+    /// Packets that left the engine.
     pub(super) departed: u64,
 }
 

@@ -35,7 +35,7 @@ pub(super) fn causes(options: &Options, progress: &Progress<'_>) -> (Table, Vec<
     (table, claims(plus[ALL].0, &runs))
 }
 
-fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
+fn claims(stated: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     let mean =
         |variant: usize| -> Quantity { quantity_of(&runs[2 * variant + 1], ALL, |all| all.mean) };
     let ties = Claim::new(
@@ -43,7 +43,7 @@ fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
          with equal waits share one strict queue of 15 places",
         Provenance::Inferred { from: "a strict queue has 15 places, a batch 47 packets" },
     )
-    .expect("FIFO+'s mean, ms", mean(EXACTLY), Range::below(theirs / 2.0));
+    .expect("FIFO+'s mean, ms", mean(EXACTLY), Range::below(stated / 2.0));
     let size = Claim::new(
         "the size of the reading error hardly matters: with an error ten or a hundred times as \
          large, FIFO+'s mean is within 20 % of the reference",
@@ -52,7 +52,7 @@ fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     let size = MUCH_LATER.iter().zip(["ten times", "a hundred times"]).fold(
         size,
         |claim, (&variant, name)| {
-            let far = mean(variant).difference(theirs);
+            let far = mean(variant).difference(stated);
             claim.expect(format!("{name} as much, difference in %"), far, Range::up_to(20.0))
         },
     );

@@ -41,10 +41,10 @@ pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
     for ((name, mean, tail), runs) in SINGLE_PATH.into_iter().zip(&runs) {
         let ours = [quantity_of(runs, ALL, |w| w.mean), quantity_of(runs, ALL, |w| w.p999)];
         let mut row = vec![Cell::from(name)];
-        for (theirs, ours, what) in [(mean, ours[0], "mean"), (tail, ours[1], "p99.9")] {
-            row.extend(Cell::compared(theirs, SINGLE, &ours, 0));
+        for (stated, ours, what) in [(mean, ours[0], "mean"), (tail, ours[1], "p99.9")] {
+            row.extend(Cell::compared(stated, SINGLE, &ours, 0));
             let what = format!("{name}, {what}: difference in %");
-            all = all.expect(what, ours.difference(theirs), Range::up_to(20.0));
+            all = all.expect(what, ours.difference(stated), Range::up_to(20.0));
         }
         table.row(row);
     }

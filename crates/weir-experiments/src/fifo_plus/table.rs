@@ -36,12 +36,12 @@ pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
     );
     for (&(distribution, plus, fifo), runs) in PUBLISHED.iter().zip(runs.chunks(2)) {
         for (name, published, runs) in [("FIFO+", plus, &runs[0]), ("FIFO", fifo, &runs[1])] {
-            for (n, (host, theirs)) in HOSTS.iter().zip(&published).enumerate() {
+            for (n, (host, stated)) in HOSTS.iter().zip(&published).enumerate() {
                 let mut row: Vec<Cell> = vec![distribution.into(), name.into(), (*host).into()];
                 let [mean, tail] =
                     [quantity_of(runs, n, |w| w.mean), quantity_of(runs, n, |w| w.p99)];
-                row.extend(Cell::compared(theirs.0, CALIBRATED, &mean, 0));
-                row.extend(Cell::compared(theirs.1, CALIBRATED, &tail, 0));
+                row.extend(Cell::compared(stated.0, CALIBRATED, &mean, 0));
+                row.extend(Cell::compared(stated.1, CALIBRATED, &tail, 0));
                 table.row(row);
             }
         }
@@ -166,9 +166,9 @@ mod tests {
         let (distribution, plus, fifo) = PUBLISHED[2];
         assert_eq!(distribution, "exponential");
         for (bed, published) in beds.iter().zip([plus, fifo]) {
-            for (theirs, ours) in published.iter().zip(&run(bed, options.seed)) {
-                assert!(difference(theirs.0, ours.mean).abs() < 20.0, "{theirs:?} {ours:?}");
-                assert!(difference(theirs.1, ours.p99).abs() < 20.0, "{theirs:?} {ours:?}");
+            for (stated, ours) in published.iter().zip(&run(bed, options.seed)) {
+                assert!(difference(stated.0, ours.mean).abs() < 20.0, "{stated:?} {ours:?}");
+                assert!(difference(stated.1, ours.p99).abs() < 20.0, "{stated:?} {ours:?}");
             }
         }
     }

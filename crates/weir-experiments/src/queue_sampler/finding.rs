@@ -66,7 +66,7 @@ fn samples(cases: &[Case]) -> Table {
     let reference =
         |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::reference(value, 0, SPEED));
     for case in cases {
-        let theirs = published(case.clients).map(|published| published.samples);
+        let stated = published(case.clients).map(|published| published.samples);
         let ours = |method| {
             case.by(method).map_or(Cell::Empty, |watched| {
                 Cell::quantity(&watched.over_rounds(Round::per_second), 0)
@@ -75,9 +75,9 @@ fn samples(cases: &[Case]) -> Table {
         let times = |over, under| Cell::quantity(&speed_ratio(case, over, under), 0);
         table.row(vec![
             case.clients.to_string().into(),
-            reference(theirs.map(|[sampler, _]| sampler / PUBLISHED_SECONDS)),
-            reference(theirs.map(|[_, tc]| tc / PUBLISHED_SECONDS)),
-            reference(theirs.map(|[sampler, tc]| sampler / tc)),
+            reference(stated.map(|[sampler, _]| sampler / PUBLISHED_SECONDS)),
+            reference(stated.map(|[_, tc]| tc / PUBLISHED_SECONDS)),
+            reference(stated.map(|[sampler, tc]| sampler / tc)),
             ours(Method::Loop),
             ours(Method::Netlink),
             ours(Method::Tc),
@@ -106,7 +106,7 @@ fn variance(cases: &[Case]) -> Table {
         Cell::from(format!("{zero:.decimals$} / {one:.decimals$} / {:.decimals$}", zero + one))
     };
     for case in cases {
-        let theirs = |which: fn(&Published) -> [f64; 2]| {
+        let stated = |which: fn(&Published) -> [f64; 2]| {
             published(case.clients).map_or(Cell::Empty, |published| {
                 Cell::quoted(shares(which(published), 1).text(), VARIANCE)
             })
@@ -119,8 +119,8 @@ fn variance(cases: &[Case]) -> Table {
         };
         table.row(vec![
             case.clients.to_string().into(),
-            theirs(|published| published.sampler),
-            theirs(|published| published.tc),
+            stated(|published| published.sampler),
+            stated(|published| published.tc),
             ours(Method::Loop),
             ours(Method::Netlink),
             ours(Method::Tc),
@@ -205,8 +205,8 @@ fn growth(first: &Case, last: &Case) -> Vec<Claim> {
         })
     };
     let ratio = |value: &dyn Fn(&Case) -> Vec<f64>| Quantity::ratio(&value(last), &value(first));
-    let fewer = |words: &str, theirs: String, provenance, seen| {
-        Claim::new(format!("with {many}, {words}{theirs}"), provenance).expect(
+    let fewer = |words: &str, stated: String, provenance, seen| {
+        Claim::new(format!("with {many}, {words}{stated}"), provenance).expect(
             "many over few",
             seen,
             Range::below(1.0),
@@ -253,12 +253,12 @@ fn curve(
 /// Curves over the number of clients, for all methods and for the two published ones.
 fn over_clients(
     cases: &[Case],
-    theirs: [fn(&Published) -> f64; 2],
+    stated: [fn(&Published) -> f64; 2],
     ours: fn(&Round) -> f64,
     provenance: Provenance,
 ) -> Vec<Series> {
     let mut series = Vec::new();
-    for (name, value) in ["FQS", "tc"].into_iter().zip(theirs) {
+    for (name, value) in ["FQS", "tc"].into_iter().zip(stated) {
         series.push(curve(
             name,
             Style::Dashes,
@@ -279,7 +279,7 @@ fn over_clients(
 }
 
 fn rates_plot(cases: &[Case]) -> Plot {
-    let theirs: [fn(&Published) -> f64; 2] =
+    let stated: [fn(&Published) -> f64; 2] =
         [|p| p.samples[0] / PUBLISHED_SECONDS / 1e3, |p| p.samples[1] / PUBLISHED_SECONDS / 1e3];
     Plot {
         name: "samples".into(),
@@ -289,12 +289,12 @@ fn rates_plot(cases: &[Case]) -> Plot {
             .into(),
         x: Axis { log: true, ..Axis::new("clients", Unit::Count) },
         y: Axis { log: true, ..Axis::new("samples per ms", Unit::Count) },
-        series: over_clients(cases, theirs, |round| round.per_second() / 1e3, SPEED),
+        series: over_clients(cases, stated, |round| round.per_second() / 1e3, SPEED),
     }
 }
 
 fn shares_plot(cases: &[Case]) -> Plot {
-    let theirs: [fn(&Published) -> f64; 2] =
+    let stated: [fn(&Published) -> f64; 2] =
         [|p| (p.sampler[0] + p.sampler[1]) / 100.0, |p| (p.tc[0] + p.tc[1]) / 100.0];
     Plot {
         name: "variance".into(),
@@ -304,7 +304,7 @@ fn shares_plot(cases: &[Case]) -> Plot {
                 .into(),
         x: Axis { log: true, ..Axis::new("clients", Unit::Count) },
         y: Axis::new("share of samples", Unit::Fraction),
-        series: over_clients(cases, theirs, |round| round.zero + round.one, VARIANCE),
+        series: over_clients(cases, stated, |round| round.zero + round.one, VARIANCE),
     }
 }
 

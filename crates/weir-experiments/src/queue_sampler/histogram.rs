@@ -25,8 +25,8 @@ pub(super) fn table(case: &Case) -> Table {
     for (from, until) in bins(longest) {
         let name = if from == until { from.to_string() } else { format!("{from} to {until}") };
         let mut row = vec![Cell::from(name)];
-        let theirs = published(case.clients).filter(|_| from < 2);
-        for value in [theirs.map(|p| p.sampler), theirs.map(|p| p.tc)] {
+        let stated = published(case.clients).filter(|_| from < 2);
+        for value in [stated.map(|p| p.sampler), stated.map(|p| p.tc)] {
             row.push(
                 value.map_or(Cell::Empty, |shares| {
                     Cell::reference(shares[from as usize], 1, VARIANCE)
@@ -61,8 +61,8 @@ pub(super) fn plot(case: &Case) -> Plot {
         series.push(Series { name, points, ..Series::default() });
     }
     for (name, which) in [("FQS, published", 0), ("tc, published", 1)] {
-        let Some(theirs) = published(case.clients) else { continue };
-        let shares = [theirs.sampler, theirs.tc][which];
+        let Some(stated) = published(case.clients) else { continue };
+        let shares = [stated.sampler, stated.tc][which];
         let points = (0..2).map(|n| [n as f64, shares[n] / 100.0]).collect();
         series.push(Series {
             name: name.to_owned(),
