@@ -41,7 +41,7 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The crates that decide what a run's files contain.
+/// The crates that determine the content of a run's files.
 const CRATES: [&str; 5] = ["weir-core", "weir-measure", "weir-report", "weir-rules", "weir-sim"];
-/// The files of this crate that decide it too.
+/// The files of this crate that determine it too.
 const OWN: [&str; 3] = ["canonical.rs", "key.rs", "work.rs"];

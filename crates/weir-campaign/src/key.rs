@@ -9,12 +9,12 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
-/// What decides the result of a run.
+/// Everything that decides the result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {
     /// The version of the engine.
     pub engine: &'a str,
-    /// What carries out the run: `sim`, `live`.
+    /// The program that carries out the run: `sim` or `live`.
     pub source: &'a str,
     /// The scenario in canonical form, with its seed.
     pub text: &'a str,

@@ -43,7 +43,8 @@ pub struct Source {
     pub default_name: String,
     /// Keys to change in all runs.
     pub settings: Settings,
-    /// What distinguishes this scenario from the others of the campaign: columns of the results.
+    /// The names that distinguish this scenario from the others of the campaign: columns of the
+    /// results.
     pub labels: Settings,
 }
 

@@ -4,13 +4,14 @@
 //! weir-store.json      the format of the store
 //! runs/<key>/          the files of a run, and meta.json with their lengths and hashes
 //! inputs/<hash>        the files that scenarios name
-//! tmp/                 what is being written
+//! tmp/                 runs and files that are being written
 //! ```
 //!
-//! A run is written into a directory below `tmp` and renamed when it is complete. A rename to a
-//! name that exists fails, so the first of several writers of a run is the one that is kept. The
-//! others compare their bytes with it. Writers need neither locks nor a server, and none of this
-//! depends on clocks, so hosts may share the directory over NFS.
+//! A run is written into a directory below `tmp` and renamed when it is complete. A rename to an
+//! existing name fails. If several writers write one run, the store therefore keeps the run that
+//! is complete first, and the other writers compare their bytes with it. Writers need neither
+//! locks nor a server, and none of this depends on clocks, so hosts may share the directory over
+//! NFS.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -30,8 +31,8 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// What `meta.json` of a run says. It has no times and no names of hosts: equal runs have equal
-/// files.
+/// The content of a run's `meta.json`. It has no times and no names of hosts, so equal runs have
+/// equal files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// The format of this file.
@@ -40,7 +41,7 @@ pub struct Meta {
     pub key: String,
     /// The version of the engine.
     pub engine: String,
-    /// What carried out the run: `sim`, `live`.
+    /// The program that carried out the run: `sim` or `live`.
     pub source: String,
     /// The name of the scenario.
     pub name: String,
@@ -96,7 +97,7 @@ impl StoreError {
         move |source| Self::Io { path, source }
     }
 
-    /// Whether the system refuses every further file as well: the disk is full or read-only.
+    /// Whether the system would refuse any other file too: the disk is full or read-only.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         let Self::Io { source, .. } = self else { return true };
@@ -105,14 +106,14 @@ impl StoreError {
     }
 }
 
-/// What became of a run that was written.
+/// The outcome of writing a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
     /// It is in the store now.
     New,
-    /// It was there already, with the same bytes.
+    /// The store already had it, with the same bytes.
     Same,
-    /// It was there already, with other bytes: one of the two is wrong.
+    /// The store already had it, with other bytes: one of the two is wrong.
     Differs,
 }
 
@@ -189,7 +190,7 @@ impl Store {
         Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
     }
 
-    /// What `meta.json` of a run says.
+    /// The content of a run's `meta.json`.
     ///
     /// # Errors
     /// The store does not have the run, or the file is damaged.
@@ -257,9 +258,10 @@ impl Store {
         Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
     }
 
-    /// What writers that no longer exist have left. A writer on this host is looked up by its
-    /// number; a writer on another host counts as gone when its files are older than `age`. Times
-    /// are those of the file system: the clocks of hosts may differ.
+    /// The files of writers that no longer exist. A writer on this host is looked up by its
+    /// process number. A writer on another host counts as gone when its files are older than
+    /// `age`. Ages are computed from times of the file system, since the clocks of hosts may
+    /// differ.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -274,10 +276,10 @@ impl Store {
             let mut parts = name.rsplitn(3, '.');
             let (_, pid, writer) = (parts.next(), parts.next(), parts.next());
             let is_gone = match (writer == Some(host.as_str()), pid.and_then(|p| p.parse().ok())) {
-                (true, Some(pid)) => !runs(pid),
+                (true, Some(pid)) => !is_running(pid),
                 _ => fs::metadata(&path)
                     .and_then(|meta| meta.modified())
-                    .is_ok_and(|then| now.duration_since(then).is_ok_and(|past| past > age)),
+                    .is_ok_and(|then| now.duration_since(then).is_ok_and(|elapsed| elapsed > age)),
             };
             if is_gone {
                 found.push(path);
@@ -286,16 +288,16 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes a file or directory of the store. It loses its name first, so that a writer that
-    /// still uses it fails, and does not store a part of it.
+    /// Removes a file or directory of the store. It is first moved into `tmp`, so that a writer
+    /// that still uses it fails instead of storing a part of it.
     ///
     /// # Errors
     /// It cannot be removed.
     pub fn discard(&self, path: &Path) -> Result<(), StoreError> {
-        let away = self.temporary();
-        fs::rename(path, &away).map_err(StoreError::io(path))?;
+        let moved = self.temporary();
+        fs::rename(path, &moved).map_err(StoreError::io(path))?;
         let removed =
-            if away.is_dir() { fs::remove_dir_all(&away) } else { fs::remove_file(&away) };
+            if moved.is_dir() { fs::remove_dir_all(&moved) } else { fs::remove_file(&moved) };
         removed.map_err(StoreError::io(path))
     }
 
@@ -314,7 +316,8 @@ impl Store {
             .inspect_err(|_| drop(fs::remove_file(&temporary)))
     }
 
-    /// A path below `tmp` that nobody else uses: it names the host, the process and a number.
+    /// A path below `tmp` that no other writer uses: it contains the host, the process and a
+    /// number.
     fn temporary(&self) -> PathBuf {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -331,12 +334,12 @@ pub struct Draft {
     target: PathBuf,
 }
 
-/// What [`Draft::commit`] adds to the files of a run.
+/// The values that [`Draft::commit`] adds to the files of a run.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The version of the engine.
     pub engine: &'a str,
-    /// What carried out the run.
+    /// The program that carried out the run.
     pub source: &'a str,
     /// The name of the scenario.
     pub name: &'a str,
@@ -384,10 +387,10 @@ impl Draft {
         written.map_err(StoreError::io(&path))?;
         match fs::rename(&self.path, &self.target) {
             Ok(()) => Ok(Committed::New),
-            Err(error) if is_there(&error) => {
-                let there =
+            Err(error) if exists_already(&error) => {
+                let stored =
                     fs::read(self.target.join(META)).map_err(StoreError::io(&self.target))?;
-                Ok(if there == text.as_bytes() { Committed::Same } else { Committed::Differs })
+                Ok(if stored == text.as_bytes() { Committed::Same } else { Committed::Differs })
             }
             Err(error) => Err(StoreError::io(&self.target)(error)),
         }
@@ -408,7 +411,7 @@ pub(crate) fn to_text(meta: &Meta) -> String {
     text
 }
 
-fn is_there(error: &io::Error) -> bool {
+fn exists_already(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty)
 }
 
@@ -418,10 +421,10 @@ fn host() -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()
 }
 
-/// Whether a process of this host has the number `pid`.
-fn runs(pid: i32) -> bool {
+/// Whether a process with the number `pid` runs on this host.
+fn is_running(pid: i32) -> bool {
     rustix::process::Pid::from_raw(pid).is_some_and(|pid| {
-        // The process of another user exists too.
+        // Another user's process refuses the signal, but exists.
         rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
     })
 }

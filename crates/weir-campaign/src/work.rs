@@ -352,7 +352,7 @@ const TABLES: [(&str, MakeTable); 4] = [
     ("series", tables::series),
     ("delays", tables::delays),
 ];
-/// What carries out the runs.
+/// The program that carries out the runs.
 const SOURCE: &str = "sim";
 /// Time between two looks at stops and limits.
 const LOOK: Duration = Duration::from_millis(20);
