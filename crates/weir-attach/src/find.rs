@@ -28,8 +28,8 @@ pub struct Site {
 /// Evidence that a site still exists.
 #[derive(Debug)]
 enum Anchor {
-    /// The file of a namespace, and the identity of that namespace. The open directory belongs to
-    /// one process, even after another process has received its number.
+    /// The file of a namespace, in an open directory, and the identity of that namespace. A
+    /// directory in `/proc` stays that of its process, even if another process gets the number.
     Namespace { directory: File, name: PathBuf, id: (u64, u64) },
     /// A control group.
     Cgroup(Cgroup),

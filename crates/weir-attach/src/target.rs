@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::engine::Engine;
 use crate::pattern::Pattern;
 
-/// What is put behind the emulated link.
+/// A target: the container, process, group or user that is put behind the emulated link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// The containers of an engine with matching names.

@@ -139,8 +139,8 @@ fn config(args: &AgentArgs) -> AgentConfig {
     }
 }
 
-/// What an agent follows, in words: the names of engines and `nri`, each with its socket if that is
-/// not the usual one.
+/// The engines that an agent follows, in words: their names and `nri`, each with its socket if that
+/// is not the usual one.
 fn followed(config: &AgentConfig) -> Result<Vec<String>, AttachError> {
     let word = |name: String, socket: &Path, usual: &Path| {
         let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());

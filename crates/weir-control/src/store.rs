@@ -335,7 +335,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         for (name, content) in sent.iter().filter(|(name, _)| named.contains(*name)) {
             let path = self.files.path_of(name);
-            if !fs::read(&path).is_ok_and(|there| there == content.as_bytes()) {
+            if !fs::read(&path).is_ok_and(|stored| stored == content.as_bytes()) {
                 ledger.files_synced = false;
                 ledger.sizes.insert((*name).to_owned(), content.len() as u64);
                 self.replace(&path, content)?;
@@ -417,10 +417,10 @@ fn give_directory(directory: &Path, uid: u32, gid: u32) -> rustix::io::Result<()
     let handle = openat(CWD, directory, flags, Mode::empty())?;
     for entry in Dir::read_from(&handle)? {
         let name = entry?.file_name().to_owned();
-        let there = statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_file = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
+        let status = statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
         // A file with several names may belong to another directory, too.
-        if is_file && there.st_nlink == 1 && there.st_uid != uid {
+        if is_file && status.st_nlink == 1 && status.st_uid != uid {
             chownat(&handle, &name, user, group, AtFlags::SYMLINK_NOFOLLOW)?;
         }
     }
@@ -644,10 +644,10 @@ mod tests {
             store.save(revision, &format!("# {name}\n"), &[(&name, &content)]).unwrap();
             names.push(name);
         }
-        let there = |name: &String| store.directory().join(name).exists();
+        let exists = |name: &String| store.directory().join(name).exists();
         assert_eq!(store.kept(), (4..=19).rev().collect::<Vec<u64>>());
         assert_eq!(
-            names.iter().map(there).collect::<Vec<_>>(),
+            names.iter().map(exists).collect::<Vec<_>>(),
             [vec![false; 3], vec![true; 17]].concat()
         );
         assert_eq!(store.load_kept(4).unwrap().revision, 4);

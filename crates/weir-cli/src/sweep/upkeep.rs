@@ -53,7 +53,7 @@ pub(super) fn gc(args: &GcArgs) -> Result<ExitCode, Failure> {
     ))
 }
 
-/// What the campaigns of the command line need.
+/// The runs and inputs that the campaigns of the command line need.
 #[derive(Default)]
 struct Kept {
     runs: BTreeSet<Key>,

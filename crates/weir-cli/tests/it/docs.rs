@@ -103,7 +103,7 @@ fn commands_and_options_in_the_documentation_exist() {
     assert!(help_of.len() >= 4, "only {:?} were found: the search is broken", help_of.keys());
 }
 
-/// What a command prints with `--help`, if it exists.
+/// The output of a command with `--help`, if the command exists.
 fn help(command: &[&str]) -> Option<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(command)

@@ -1,4 +1,4 @@
-//! The verdict of a soak (`bench/soak/run`), from rows that were written by hand.
+//! Tests the verdict of a soak (`bench/soak/run --judge`) with rows that the test makes up.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,6 +28,7 @@ fn growing_memory_growing_descriptors_and_lost_packets_fail_it() {
     }
 }
 
+/// Gives closures one type, so that they fit into one array.
 fn row(row: fn(u32) -> Row) -> fn(u32) -> Row {
     row
 }

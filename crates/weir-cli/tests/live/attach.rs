@@ -264,9 +264,9 @@ fn vanishes_meanwhile(lab: &Lab) {
         std::thread::sleep(Duration::from_millis(round * 25));
         must("ip netns del wa");
         let done = running.finish();
-        let told = ["is gone", "there is no network namespace wa", "no interface", "no such"];
-        let is_told = told.iter().any(|part| done.stderr.to_lowercase().contains(part));
-        assert!(is_told && [0, 125].contains(&done.code), "round {round}: {done:?}");
+        let reasons = ["is gone", "there is no network namespace wa", "no interface", "no such"];
+        let is_explained = reasons.iter().any(|part| done.stderr.to_lowercase().contains(part));
+        assert!(is_explained && [0, 125].contains(&done.code), "round {round}: {done:?}");
         until("the interface of the namespace is gone", || {
             !output_of("ip -n wb -o link").contains("eth0")
         });

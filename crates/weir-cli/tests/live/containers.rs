@@ -275,14 +275,14 @@ fn dies_meanwhile(engine: &Engine<'_>) {
         std::thread::sleep(Duration::from_millis(round * 60));
         engine.remove("brief");
         let done = running.finish();
-        let told = [
+        let reasons = [
             "brief is gone",
             "there is no running container brief",
             "there is no container",
             "an interface that is gone",
         ];
-        let is_told = told.iter().any(|part| done.stderr.contains(part));
-        assert!(is_told && [0, 125].contains(&done.code), "round {round}: {done:?}");
+        let is_explained = reasons.iter().any(|part| done.stderr.contains(part));
+        assert!(is_explained && [0, 125].contains(&done.code), "round {round}: {done:?}");
         assert!(!output_of("ip -o link").contains(" weir"), "nothing remains");
     }
 }

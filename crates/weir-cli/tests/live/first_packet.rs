@@ -185,7 +185,7 @@ fn emulated_scenario(lab: &Lab) {
     });
 }
 
-/// What a command prints to standard output.
+/// The standard output of a command.
 fn output(command: &mut Command) -> String {
     let done = command.output().expect("the command can be started");
     let errors = String::from_utf8_lossy(&done.stderr);

@@ -95,8 +95,8 @@ fn process(lab: &Lab) {
     let target = format!("pid:{}", running.pid());
     let words = ["attach", &target, "--interface", "wm", "--link", "1M", "--for", "100ms"];
     let done = lab.weir(words);
-    let told = format!("its control group {}, 1 process\n", group.path().display());
-    assert!(done.code == 0 && done.stderr.contains(&told), "{done:?}");
+    let note = format!("its control group {}, 1 process\n", group.path().display());
+    assert!(done.code == 0 && done.stderr.contains(&note), "{done:?}");
     check_owned(lab, &["attach", &target], &prefix, To::Neighbour);
     if output_of("cat /proc/self/cgroup").lines().any(|line| line == "0::/") {
         let outside = lab.launch(Command::new("sleep").arg("1000"));

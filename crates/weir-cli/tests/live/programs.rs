@@ -211,7 +211,7 @@ fn ordinary_user(lab: &Lab) {
     command.args(&NOBODY[1..]).arg(weir).current_dir(home);
     command.args(["pair", "--link", "4M/10ms", "--json", &json, "--left", &echo, "--right", &ping]);
     let done = lab.launch(&mut command).finish();
-    assert!(fs::exists(&json).is_ok_and(|there| there), "{done:?}");
+    assert!(fs::exists(&json).is_ok_and(|exists| exists), "{done:?}");
     let result = lab.document("home/weir.json");
     check_accounting(&result);
     assert!(number(link_from(&result, "right"), "packets_out") >= 20);

@@ -52,9 +52,9 @@ fn image(lab: &Lab) {
     }
     let result = lab.document("logs/weir.json");
     check_accounting(&result);
-    for way in ["to-right", "to-left"] {
+    for direction in ["to-right", "to-left"] {
         // The kernel may add packets of its own, such as router solicitations.
-        assert!(number(link(&result, way), "packets_out") >= 5, "{result}");
+        assert!(number(link(&result, direction), "packets_out") >= 5, "{result}");
     }
 
     // All packets to the server are lost.

@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A session whose program sends 100 packets a second over its links.
+/// A session with a program that sends 100 packets a second over the links.
 fn pinging(lab: &Lab) -> (Running, Site) {
     let mut session = lab.start([
         "pair",
@@ -101,14 +101,14 @@ fn watches(lab: &Lab) {
     );
     assert_eq!(check.status, 422, "{check:?}");
     assert!(!check.json()["diagnostics"].as_array().unwrap().is_empty());
-    let wish = json!({"words": "bw 2Mbit/s", "link": "to-left", "check_only": true});
-    let check = site.post("/v1/change", &cookie, &wish);
+    let change = json!({"words": "bw 2Mbit/s", "link": "to-left", "check_only": true});
+    let check = site.post("/v1/change", &cookie, &change);
     assert_eq!((check.status, &check.json()["applied"]), (200, &json!(false)), "{check:?}");
     assert_eq!(check.json()["links"][0]["spec"], "bw 2Mbit/s delay 5ms");
     let spec = || site.get("/v1/objects", &cookie).json()["objects"][1]["spec"].clone();
     assert_eq!(spec(), "bw 1Mbit/s delay 5ms", "a check changes nothing");
-    let wish = json!({"words": "bw 2Mbit/s", "link": "to-left"});
-    let done = site.post("/v1/change", &cookie, &wish);
+    let change = json!({"words": "bw 2Mbit/s", "link": "to-left"});
+    let done = site.post("/v1/change", &cookie, &change);
     assert_eq!((done.status, &done.json()["change"]), (200, &json!(1)), "{done:?}");
     assert_eq!(spec(), "bw 2Mbit/s delay 5ms");
     let marker = stream.until(|message| message["type"] == "change");
@@ -171,9 +171,9 @@ fn refuses(lab: &Lab) {
     assert_eq!((rebound("lab.example"), rebound("localhost:1")), (200, 200));
     assert_eq!(site.ask("GET", "/", "evil.example", "", "").status, 403, "not even the page");
 
-    let wish = json!({"words": "delay 1ms"});
+    let change = json!({"words": "delay 1ms"});
     let from = |origin: &str| {
-        site.post("/v1/change", &format!("{cookie}Origin: {origin}\r\n"), &wish).status
+        site.post("/v1/change", &format!("{cookie}Origin: {origin}\r\n"), &change).status
     };
     assert_eq!(from("http://evil.example"), 403);
     assert_eq!(from("http://127.0.0.1:1"), 403, "another server of this machine");
@@ -183,13 +183,13 @@ fn refuses(lab: &Lab) {
     assert!(site.stream(&foreign).is_err(), "a stream for another page");
     // A form of another page cannot send this type without asking first.
     let form = format!("{cookie}Content-Type: text/plain\r\n");
-    let body = wish.to_string();
+    let body = change.to_string();
     assert_eq!(site.ask("POST", "/v1/change", &site.host(), &form, &body).status, 415);
 
     let look = site.login(&site.read);
     assert_eq!(site.get("/v1/page", &look).json()["access"], "read");
     assert!(site.stream(&look).is_ok());
-    assert_eq!(site.post("/v1/change", &look, &wish).status, 403);
+    assert_eq!(site.post("/v1/change", &look, &change).status, 403);
     assert_eq!(site.post("/v1/stop", &look, &json!({})).status, 403);
     assert_eq!(site.post("/v1/undo", &look, &json!({"change": 1})).status, 403);
 

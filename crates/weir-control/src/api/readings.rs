@@ -87,7 +87,7 @@ pub struct LinkInterval {
 }
 
 impl Interval {
-    /// What happened from the reading `before` to the reading `now` of a session.
+    /// The difference between the reading `before` and the later reading `now` of a session.
     #[must_use]
     pub fn between(session: &str, before: &Readings, now: &Readings) -> Self {
         let duration_ns = now.at_ns.saturating_sub(before.at_ns);

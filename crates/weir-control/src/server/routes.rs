@@ -474,12 +474,12 @@ async fn instances(
     let (after, limit) = cursor.span().ok_or_else(bad_limit)?;
     let view = state.blocking(move |state| {
         let ruleset = state.owner.current().ruleset;
-        let there = match kind {
+        let exists = match kind {
             ObjectKind::Pipe => ruleset.pipes.contains_key(&number),
             ObjectKind::Queue => ruleset.queues.contains_key(&number),
             ObjectKind::Sched => ruleset.scheds.contains_key(&number),
         };
-        there.then(|| state.plane.instances(kind, number, after, limit))
+        exists.then(|| state.plane.instances(kind, number, after, limit))
     });
     Ok(Json(view.await?.ok_or_else(|| missing(kind, number))??))
 }

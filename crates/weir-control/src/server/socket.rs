@@ -82,7 +82,7 @@ impl ControlSocket {
         let directory = File::open(parent).map_err(system)?;
         flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;
         match fs::symlink_metadata(path) {
-            Ok(there) if !there.file_type().is_socket() => {
+            Ok(metadata) if !metadata.file_type().is_socket() => {
                 return Err(SocketError::NotASocket { path: path.to_owned() });
             }
             Ok(_) if is_listening(path) => {
@@ -114,7 +114,7 @@ impl ControlSocket {
     /// Removes the name.
     pub(super) fn remove(&self) {
         if fs::symlink_metadata(&self.path)
-            .is_ok_and(|there| (there.dev(), there.ino()) == self.identity)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
         {
             // If the directory is no longer writable, the name stays, and the next daemon replaces
             // it.
@@ -166,9 +166,9 @@ fn bind_at(
     }
     fs::set_permissions(temporary, Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
-    let there = fs::symlink_metadata(temporary)?;
+    let metadata = fs::symlink_metadata(temporary)?;
     fs::rename(temporary, path)?;
-    Ok((listener, (there.dev(), there.ino())))
+    Ok((listener, (metadata.dev(), metadata.ino())))
 }
 
 #[cfg(test)]

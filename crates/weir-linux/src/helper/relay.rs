@@ -173,16 +173,16 @@ mod tests {
         client.write_all(b"question").unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
         let far = std::thread::spawn(move || {
-            let mut heard = String::new();
-            server.read_to_string(&mut heard).unwrap();
+            let mut received = String::new();
+            server.read_to_string(&mut received).unwrap();
             server.write_all(b"answer").unwrap();
-            heard
+            received
         });
         turn_until(&mut relay, |turn| matches!(turn, Ok(Turn::Over)));
         assert_eq!(far.join().unwrap(), "question");
-        let mut heard = String::new();
-        client.read_to_string(&mut heard).unwrap();
-        assert_eq!(heard, "answer");
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        assert_eq!(received, "answer");
     }
 
     #[test]

@@ -124,9 +124,9 @@ print(right.count(True))"
 fn refusals_resets_and_half_closed_connections_are_passed_on() {
     let Some(machine) = machine("rootless_ends") else { return };
     let counting = serve(&machine, "127.0.0.1:0", |mut client| {
-        let mut heard = Vec::new();
-        if client.read_to_end(&mut heard).is_ok() {
-            let _ = client.write_all(heard.len().to_string().as_bytes());
+        let mut received = Vec::new();
+        if client.read_to_end(&mut received).is_ok() {
+            let _ = client.write_all(received.len().to_string().as_bytes());
         }
     });
     let resetting = serve(&machine, "127.0.0.1:0", |mut client| {
@@ -218,9 +218,9 @@ fn an_upload_arrives_complete() {
     let listener = machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
-        let mut heard = Vec::new();
-        let read = listener.accept().and_then(|(mut client, _)| client.read_to_end(&mut heard));
-        let _ = sender.send(read.map_or(0, |_| heard.len()));
+        let mut received = Vec::new();
+        let read = listener.accept().and_then(|(mut client, _)| client.read_to_end(&mut received));
+        let _ = sender.send(read.map_or(0, |_| received.len()));
     });
     let program = format!(
         "import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(bytes(2000000)); c.shutdown(socket.SHUT_WR)

@@ -18,7 +18,7 @@ pub(crate) struct Entrance {
     pub(crate) only_client: Option<IpAddr>,
 }
 
-/// What clients send.
+/// The kind of data that clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// TCP connections.

@@ -278,21 +278,21 @@ mod tests {
         });
         let (mut inner, _) = accepted.unwrap();
         inner.set_nonblocking(true).unwrap();
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         until(&mut forwarder, |_| {
             let mut buffer = [0; 8];
             let length = inner.read(&mut buffer).unwrap_or(0);
-            heard.extend_from_slice(&buffer[..length]);
-            heard == b"question"
+            received.extend_from_slice(&buffer[..length]);
+            received == b"question"
         });
         inner.write_all(b"answer").unwrap();
         first.set_nonblocking(true).unwrap();
-        heard.clear();
+        received.clear();
         until(&mut forwarder, |_| {
             let mut buffer = [0; 8];
             let length = first.read(&mut buffer).unwrap_or(0);
-            heard.extend_from_slice(&buffer[..length]);
-            heard == b"answer"
+            received.extend_from_slice(&buffer[..length]);
+            received == b"answer"
         });
         let mut second = TcpStream::connect(address).unwrap();
         second.set_nonblocking(true).unwrap();
@@ -334,9 +334,9 @@ mod tests {
                     .recv_from(&mut buffer)
                     .is_ok_and(|(length, from)| server.send_to(&buffer[..length], from).is_ok())
             });
-            let mut heard = [0; 99];
+            let mut received = [0; 99];
             until(&mut forwarder, |_| {
-                client.recv(&mut heard).is_ok_and(|length| &heard[..length] == text)
+                client.recv(&mut received).is_ok_and(|length| &received[..length] == text)
             });
             assert!(forwarder.datagrams.count() <= 2);
         }
