@@ -10,7 +10,7 @@ use weir_rules::canonical;
 
 use crate::session::{Control, Link};
 
-/// What a link is.
+/// The description of a link.
 pub(crate) fn shown(link: &Link) -> SessionLink {
     SessionLink { name: link.name.clone(), spec: canonical(&link.spec), whole: link.whole.clone() }
 }

@@ -11,7 +11,7 @@ use weir_rig::{Algorithm, Order, Plan, flows};
 
 use crate::external::Run;
 
-/// What to measure.
+/// The requested measurements.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Request {

@@ -101,7 +101,7 @@ pub(crate) fn run_all(
 /// The result of a run; `Ok(None)` if the run was stopped.
 type RunResult = Result<Option<Outcome>, BuildError>;
 
-/// What the threads share.
+/// State that the threads share.
 struct State<'a> {
     tasks: &'a [Task<'a>],
     /// Where algorithms in Python report a failure.

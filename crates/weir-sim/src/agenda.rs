@@ -87,7 +87,7 @@ impl Agenda {
         }
         let mut winner = self.key(number, time);
         let (mut group, mut index) = (self.leaves + number as usize / 4, number as usize % 4);
-        while group >= NEAR {
+        while group >= FIRST_FAR {
             winner = self.play(group, index, winner);
             (group, index) = above(group);
             if self.groups[group][index] == winner {
@@ -179,7 +179,7 @@ fn winner(&[a, b, c, d]: &[u64; 4]) -> u64 {
 }
 
 /// Groups from this number on are far from the top. They exist only with more than 256 waiters.
-const NEAR: usize = 85;
+const FIRST_FAR: usize = 85;
 
 #[cfg(test)]
 mod tests {

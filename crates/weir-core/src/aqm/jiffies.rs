@@ -23,7 +23,7 @@ pub(crate) fn span(ticks: u64, hz: u32) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// The ticks after which a timer runs that was set to run after `ticks` ticks by its previous run.
+/// The ticks from one run of a timer to the next, if each run starts it again for `ticks` ticks.
 fn on_the_wheel(ticks: u64) -> u64 {
     let reached = |level: u32| ticks <= SLOTS_BUT_ONE << (LEVEL_BITS * level);
     let level = (0..LAST_LEVEL).find(|&level| reached(level)).unwrap_or(LAST_LEVEL);

@@ -86,11 +86,11 @@ impl<F: Factory + Sync + ?Sized> Registry<F> {
         let mut node = Box::new(Node { factory, next: OnceBox::new() });
         let mut place = &self.first;
         loop {
-            while let Some(there) = place.get() {
-                if there.factory.row().name.eq_ignore_ascii_case(name) {
+            while let Some(entry) = place.get() {
+                if entry.factory.row().name.eq_ignore_ascii_case(name) {
                     return Err(NameError::Taken);
                 }
-                place = &there.next;
+                place = &entry.next;
             }
             match place.set(node) {
                 Ok(()) => return Ok(()),
@@ -107,11 +107,11 @@ impl<F: Factory + Sync + ?Sized> Registry<F> {
             return None;
         }
         let mut node = self.first.get();
-        while let Some(there) = node {
-            if there.factory.row().name.eq_ignore_ascii_case(name) {
-                return Some(Added(there.factory));
+        while let Some(entry) = node {
+            if entry.factory.row().name.eq_ignore_ascii_case(name) {
+                return Some(Added(entry.factory));
             }
-            node = there.next.get();
+            node = entry.next.get();
         }
         None
     }

@@ -265,18 +265,18 @@ proptest! {
             now += gap;
             if arrives {
                 let flow = len % flows;
-                let mine = queue.waiting.iter().filter(|packet| packet.header.hash == flow).count();
+                let in_flow = queue.waiting.iter().filter(|packet| packet.header.hash == flow).count();
                 let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, flow));
                 // Until the first change of the hash, all packets of a flow are in the same bins,
                 // so six packets reach the maximum.
                 prop_assert!(
                     now > 500_000_000
-                        || mine < 6
+                        || in_flow < 6
                         || signalled(verdict)
                         || queue.waiting.len() >= 50
                 );
                 prop_assert!(
-                    mine > 0
+                    in_flow > 0
                         || queue.waiting.len() > 1
                         || verdict != Verdict::Drop(DropReason::Forced)
                 );

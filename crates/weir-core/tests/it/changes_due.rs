@@ -223,8 +223,9 @@ impl Experiment {
     }
 }
 
-/// When `work` (bits times nanoseconds per second) is done that begins at `since`, by integration
-/// of the rate. Also returns whether the rate is unlimited then, so that all work is done at once.
+/// The time at which `work` (bits times nanoseconds per second) from `since` on is done, by
+/// integration of the rate. Also returns whether the rate is unlimited then, so that all work is
+/// done at once.
 fn end_of_work(rates: &[(Nanos, Option<u64>)], since: Nanos, work: u128) -> (Nanos, bool) {
     let (mut left, mut at) = (work, since);
     for (index, &(_, bps)) in rates.iter().enumerate() {

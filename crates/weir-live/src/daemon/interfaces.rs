@@ -117,7 +117,7 @@ impl Interfaces {
     }
 }
 
-/// What the user can do about a failed port.
+/// The remedy for a failed port.
 const REPAIR: &str = "restart the daemon, or delete the interface and create it again";
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ pub enum EngineError {
     NoAnswer {
         /// The engine.
         engine: &'static str,
-        /// What its command says.
+        /// The message of its command.
         reason: String,
     },
     /// There is no such image.
@@ -51,7 +51,7 @@ pub enum EngineError {
         engine: &'static str,
         /// The command.
         command: String,
-        /// What it says.
+        /// Its message.
         reason: String,
     },
     /// The command, or a helper of Weir, could not be started.

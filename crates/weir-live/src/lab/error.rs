@@ -33,7 +33,7 @@ pub enum LabError {
     Container {
         /// The host.
         host: String,
-        /// What the engine says.
+        /// The engine's message.
         reason: String,
     },
     /// A program ended before its host was up.

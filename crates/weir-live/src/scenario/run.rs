@@ -87,7 +87,7 @@ pub struct ScenarioResults {
     pub notes: Vec<String>,
     /// The hosts with programs.
     pub nodes: Vec<NodeOutcome>,
-    /// What these programs printed, by the names of the hosts.
+    /// The output of these programs, by the names of the hosts.
     pub logs: Vec<(String, Vec<u8>)>,
     /// The signal that ended the run of a lab early.
     pub signal: Option<i32>,

@@ -13,8 +13,10 @@ pub(super) struct Sampler {
     handle: LiveHandle,
     ports: usize,
     watched: Counts,
+    /// The counters at the last reading.
     seen_links: Vec<LinkPeriod>,
     seen_flows: Vec<FlowPeriod>,
+    /// The current interval of each port.
     open: Vec<LinkPeriod>,
     /// The samples of each port, one for each interval.
     pub(super) links: Vec<Vec<LinkPeriod>>,

@@ -180,7 +180,7 @@ impl Attached {
         Emulation::Lanes(lanes)
     }
 
-    /// What is shaped, in words: one text for each interface.
+    /// Descriptions of what is shaped: one text for each interface.
     pub fn descriptions(&self) -> impl Iterator<Item = String> {
         self.slots.iter().map(|slot| {
             let Slot { interface, label, .. } = slot;

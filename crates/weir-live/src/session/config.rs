@@ -89,7 +89,7 @@ impl<S: std::fmt::Debug> std::fmt::Debug for SessionConfig<S> {
     }
 }
 
-/// What a session emulates between its ports: links or rules.
+/// The links or rules that a session emulates between its ports.
 pub enum Emulation {
     /// A link in each direction between two ports: the first from port 0 to port 1, the second
     /// back.

@@ -1,4 +1,4 @@
-//! What a report of the live loop says about the validity of its results, in words.
+//! Warnings of a report of the live loop about the validity of its results, in words.
 
 use std::collections::BTreeSet;
 

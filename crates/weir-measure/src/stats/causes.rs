@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Defines the causes from rows.
 macro_rules! causes {
     ($($variant:ident, $name:literal, $words:literal, $remedy:literal, $meaning:literal;)*) => {
-        /// What kept a live loop from sending packets on time.
+        /// A cause that kept a live loop from sending packets on time.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum LateCause {
             $(#[doc = $meaning] $variant,)*
@@ -25,12 +25,12 @@ macro_rules! causes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What the cause did, in a sentence before the time that it took.
+            /// The effect of the cause, in a sentence before the time that it took.
             pub const fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }
             }
 
-            /// What helps.
+            /// The remedy.
             pub const fn remedy(self) -> &'static str {
                 match self { $(Self::$variant => $remedy,)* }
             }

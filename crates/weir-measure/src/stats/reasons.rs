@@ -78,8 +78,8 @@ macro_rules! reasons {
 
             /// Adds the counts of another part of the same link.
             pub fn merge(&mut self, other: &Self) {
-                for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-                    *mine += theirs;
+                for (count, more) in self.0.iter_mut().zip(other.0) {
+                    *count += more;
                 }
             }
 

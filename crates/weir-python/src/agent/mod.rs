@@ -169,7 +169,7 @@ impl State {
         self.now = end.max(self.now);
     }
 
-    /// What has happened since the last call.
+    /// The events since the last call.
     fn take(&self) -> Vec<f64> {
         let Agent { control, aqm, scheduler, .. } = &mut *lock(&self.agent);
         let mut all = control.take().to_vec();

@@ -1,4 +1,4 @@
-//! The adversary: a new measurement of its result gives the same values, equal seeds give equal
+//! Tests the adversary: measuring its result again gives the same values, equal seeds give equal
 //! results, and an interrupted search continues.
 
 use std::ops::ControlFlow;
@@ -40,8 +40,8 @@ fn a_found_trace_gives_the_same_measurement_from_its_file() {
 #[test]
 fn the_search_worsens_round_robin_but_not_wf2qp() {
     let flows = "20:w1,10:w4";
-    let wild = |kind| run(&Hunt { weights: Some((1, 64)), ..hunt(kind, flows, 1200) });
-    let (robin, fair) = (wild(Kind::RoundRobin), wild(Kind::Wf2qPlus));
+    let searched = |kind| run(&Hunt { weights: Some((1, 64)), ..hunt(kind, flows, 1200) });
+    let (robin, fair) = (searched(Kind::RoundRobin), searched(Kind::Wf2qPlus));
     assert!(
         robin.worst().bwfi_packets() > 10.0 * fair.worst().bwfi_packets(),
         "{:?} {:?}",
@@ -104,7 +104,7 @@ fn other_searches_and_invalid_files_are_refused_as_state() {
 }
 
 #[test]
-fn lengths_stay_within_the_set_and_the_victim_is_of_the_requested_class() {
+fn lengths_stay_within_the_set_and_the_worst_flow_is_of_the_requested_class() {
     for objective in [Objective::Packets, Objective::OfBound, Objective::Delay] {
         let flows = "4:w2:bimodal,4:w1:l100-200,3:w1:imix,1:w1:l777";
         let found = run(&Hunt {

@@ -41,6 +41,7 @@ struct Rules {
     heads: Arc<[Head]>,
     /// The programs, in ascending order of the [`code`] of their pass.
     programs: Vec<(u64, Indexed)>,
+    /// The program for all other passes.
     any: Indexed,
     each_segment: bool,
     key: bool,

@@ -211,7 +211,7 @@ pub(super) fn resolve(
     programs
 }
 
-/// The hosts of a circle of waits, the first one again at its end.
+/// Hosts that wait for each other in a cycle. The first host is repeated at the end.
 fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -222,8 +222,8 @@ fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
     let mut marks = vec![Mark::New; programs.len()];
     let after = |node: usize| programs[node].as_ref().map_or(&[][..], |program| &program.after);
     for start in 0..programs.len() {
-        // The open hosts with the number of their entries that were followed. A stack on the heap:
-        // a file may have a chain of many thousands.
+        // The hosts on the path from `start`, each with the number of its entries that were
+        // followed. This is not a recursion, because a file may have a chain of many thousands.
         let mut path = vec![(start, 0)];
         if marks[start] != Mark::New {
             continue;

@@ -51,9 +51,9 @@ pub(super) fn direction(
         (&link.back, &link.scheduler_back, &link.queue_back)
     };
     // If one specification applies to both directions, it is checked once.
-    let judged = side == 1 && direction_spec.is_none() && link.forward.is_none();
+    let is_checked = side == 1 && direction_spec.is_none() && link.forward.is_none();
     let spec = match direction_spec.as_ref().or(link.spec.as_ref()) {
-        Some(text) if judged => check_spec(text.get_ref(), files).spec,
+        Some(text) if is_checked => check_spec(text.get_ref(), files).spec,
         Some(text) => spec(text, files, collector),
         None => None,
     };

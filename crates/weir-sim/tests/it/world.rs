@@ -61,8 +61,8 @@ fn world(plan: &Plan, engine: bool) -> World {
         };
     }
     let mut world = World::new(network);
-    for (number, (way, len, kbit, start)) in plan.flows.iter().enumerate() {
-        let forward = way.iter().map(|&port| PortId(port as u32)).collect();
+    for (number, (ports, len, kbit, start)) in plan.flows.iter().enumerate() {
+        let forward = ports.iter().map(|&port| PortId(port as u32)).collect();
         let spec = FlowSpec { forward, group: number as u32, ..FlowSpec::default() };
         let mut sending =
             Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };

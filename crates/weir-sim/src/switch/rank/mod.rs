@@ -29,8 +29,8 @@ pub(super) struct Traits {
     /// Whether the rank depends on the state of a flow, so that the traffic manager must
     /// distinguish flows.
     pub(super) knows_flows: bool,
-    /// Creates the labeller for one output, if the program writes labels. The draws are those of
-    /// the output's readings of the time.
+    /// Creates the labeller for one output, if the program writes labels. The labeller uses the
+    /// draws for the errors with which the output reads the time.
     make: fn(&Choice, Draws) -> Option<Box<dyn Labeller>>,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Wire<F> {
     script: F,
     /// One-way delay, in ms.
     pub(super) delay: u64,
-    /// Whether to keep no log and to check nothing, for long runs.
+    /// Disables the log and the checks after each event, for long runs.
     pub(super) quiet: bool,
     /// All packets sent, with their times, before the script changes them.
     pub(super) log: Vec<(Nanos, Packet)>,
