@@ -101,7 +101,7 @@ impl Reader<'_> {
         Box::new(error.help(offered()).help(example(row)))
     }
 
-    /// Refuses a scheduler that shares the link among queues, of which a link has only one.
+    /// The error for a scheduler that shares a link among several queues. A link has one queue.
     fn needs_queues(&self, row: &Row, name: &Word) -> Box<Diagnostic> {
         let message = format!("`{}` shares a link among queues, and a link has one", row.name);
         let error =

@@ -17,8 +17,8 @@ pub struct Topology {
     neighbours: Vec<Vec<(u32, u32)>>,
     is_host: Vec<bool>,
     routes: BTreeMap<(u32, u32), Vec<u32>>,
-    /// For each source with a path that was needed: the port through which each node is reached,
-    /// and the node before it.
+    /// For each source with computed paths: the port through which each node is reached, and the
+    /// node before it.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
