@@ -129,6 +129,11 @@ impl Classifier {
         &self.rules.heads
     }
 
+    /// The rules in source form, in the order of their heads.
+    pub(super) fn source(&self) -> &[Entry] {
+        &self.rules.source
+    }
+
     pub(super) fn tables(&self) -> &Tables {
         &self.tables
     }

@@ -3,9 +3,9 @@
 use super::Pass;
 use super::place::Place;
 use super::prefixes::{Prefix, Prefixes};
-use super::program::{ANY_VALUE, Check, Head, Keep, Op, Program, Step, TableRef, Which};
+use super::program::{ANY_VALUE, Check, Head, Inputs, Keep, Op, Program, Step, TableRef, Which};
 use super::tables::Tables;
-use super::view::{Side, holds_in};
+use super::view::{Side, View, holds_in};
 use crate::rule::{
     Address, Clause, DEFAULT_RULE, Interface, Name, Rule, RuleAction, TableMatch, Target, Test,
 };
@@ -83,7 +83,7 @@ fn keep(test: &Test) -> Option<Keep> {
 
 /// Whether a rule matches frames of any kind. Such a rule tests the link layer and tests nothing of
 /// IP. `from any to any` tests nothing.
-fn takes_frames(rule: &Rule) -> bool {
+pub(super) fn takes_frames(rule: &Rule) -> bool {
     let about_link = |test: &Test| {
         matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
     };
@@ -102,12 +102,31 @@ fn takes_frames(rule: &Rule) -> bool {
 }
 
 /// Whether a rule applies only to departing packets.
-fn outwards(rule: &Rule) -> bool {
+pub(super) fn outwards(rule: &Rule) -> bool {
     rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
         Test::Out | Test::Xmit(_) => !term.not,
         Test::In => term.not,
         _ => false,
     })
+}
+
+/// The first clause of a rule that does not hold for a packet.
+pub(super) fn failing<'a>(
+    rule: &'a Rule,
+    place: &Place,
+    tables: &Tables,
+    view: &View<'_>,
+    tags: &[u16],
+) -> Option<&'a Clause> {
+    let holds = |clause: &Clause| {
+        let mut compiler = Compiler { place, tables, pass: None, program: Program::default() };
+        let possible = compiler.clause(clause);
+        let count = compiler.program.ops.len() as u32;
+        let step = Step { rule: 0, first: 0, count, ip: false, probes: false, inwards: false };
+        let inputs = Inputs { tables, place, tags };
+        possible && compiler.program.matches(&step, view, inputs, &mut None)
+    };
+    rule.body.iter().find(|clause| !holds(clause))
 }
 
 /// The result of evaluating a term at compile time, for the pass of the program.

@@ -46,6 +46,8 @@ pub struct DynamicEntry {
     pub name: Option<Name>,
     /// Whether `limit` created the entry.
     pub limited: bool,
+    /// The value that the look-up of the rule found, if it made one.
+    pub argument: Option<u32>,
     /// Packets of both directions.
     pub packets: u64,
     /// Network-layer bytes of these packets.
@@ -174,6 +176,7 @@ impl Dynamic {
             key: *seen.key,
             name: name.cloned(),
             limited: limit.is_some(),
+            argument: parent.argument,
             packets: 0,
             bytes: 0,
             expires: Nanos::ZERO,
@@ -187,6 +190,26 @@ impl Dynamic {
         self.entries += 1;
         self.created += 1;
         true
+    }
+
+    /// Adds an entry of another table, to which `mask` belongs if a limit created it.
+    pub(super) fn restore(&mut self, entry: &DynamicEntry, mask: Option<LimitMask>) {
+        if self.entries >= MOST {
+            return;
+        }
+        let DynamicEntry { number, id, argument, key, expires, .. } = *entry;
+        let (ends, upwards) = Ends::of(&key);
+        let limit = mask.filter(|_| entry.limited).map(|mask| LimitKey::new(id, mask, &key));
+        if let Some(key) = limit {
+            *self.limits.entry(key).or_default() += 1;
+        }
+        let (entry, parent) = (entry.clone(), Parent { number, id, argument });
+        let serial = self.created;
+        let flow = Flow { entry, parent, serial, upwards, seen: 0, due: expires, limit };
+        self.due.push(Reverse((expires, serial, ends)));
+        self.flows.entry(ends).or_default().push(flow);
+        self.entries += 1;
+        self.created += 1;
     }
 
     /// Removes the entries of rules that no longer exist.

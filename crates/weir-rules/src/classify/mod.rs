@@ -25,6 +25,7 @@ mod compile;
 mod demand;
 mod dynamic;
 mod index;
+mod journey;
 mod lookup;
 mod place;
 mod prefixes;
@@ -36,6 +37,9 @@ mod view;
 
 pub use classifier::Classifier;
 pub use dynamic::{Dynamic, DynamicEntry, MOST as MOST_DYNAMIC};
+pub use journey::{
+    End, Journey, Leg, MOST_HOPS, MOST_LISTED, MOST_TRIED, Missed, Question, Reaction, Visit,
+};
 pub use place::{Place, PlaceInterface};
 pub use run::JUMPS;
 pub use state::{RuleCounters, State};

@@ -18,7 +18,7 @@ use crate::rule::{Name, RuleAction, Target};
 pub const JUMPS: u32 = 1000;
 
 /// The effect of a rule on the search.
-enum Outcome {
+pub(super) enum Outcome {
     /// The rule does not match.
     Unmatched,
     /// The search continues with the next rule.
@@ -30,20 +30,24 @@ enum Outcome {
 }
 
 /// The state of one search.
-struct Run<'a> {
-    classifier: &'a Classifier,
-    program: &'a Program,
+pub(super) struct Run<'a> {
+    pub(super) classifier: &'a Classifier,
+    pub(super) program: &'a Program,
     index: Option<&'a Index>,
-    state: &'a mut State,
-    view: View<'a>,
-    tags: &'a mut Tags,
+    pub(super) state: &'a mut State,
+    pub(super) view: View<'a>,
+    pub(super) tags: &'a mut Tags,
     now: Nanos,
     /// The number of wire packets and of bytes that the verdict applies to.
     weight: (u64, u64),
-    dscp: Option<u8>,
+    pub(super) dscp: Option<u8>,
     /// Whether the dynamic rule of this packet has been found, or cannot exist.
     settled: bool,
+    /// The number of the rule whose dynamic rule decided, for a trace.
+    pub(super) by: Option<u16>,
     jumps: u32,
+    /// Whether every rule with `prob` matches, which a trace can ask for.
+    pub(super) always: bool,
 }
 
 impl Classifier {
@@ -94,6 +98,20 @@ fn run(
     from: Option<Resume>,
     weight: (u64, u64),
 ) -> Verdict {
+    let (mut run, start) = begin(classifier, state, packet, from, weight);
+    let fate = run.search(start);
+    Verdict { fate, dscp: run.dscp }
+}
+
+/// A search that begins at the first rule, or after an earlier verdict, with its first step.
+#[inline]
+pub(super) fn begin<'a>(
+    classifier: &'a Classifier,
+    state: &'a mut State,
+    packet: &'a mut Packet<'_>,
+    from: Option<Resume>,
+    weight: (u64, u64),
+) -> (Run<'a>, usize) {
     let (program, index) = classifier.program(&packet.pass);
     let view = View::new(packet);
     let start = from.map_or(0, |resume| match find(classifier.heads(), resume.number, resume.id) {
@@ -104,7 +122,7 @@ fn run(
     state.calls.clear();
     let settled = view.ip == IpVersion::None;
     let (now, tags) = (packet.now, &mut *packet.tags);
-    let mut run = Run {
+    let run = Run {
         classifier,
         program,
         index,
@@ -115,10 +133,11 @@ fn run(
         weight,
         dscp: None,
         settled,
+        by: None,
         jumps: 0,
+        always: false,
     };
-    let fate = run.search(start);
-    Verdict { fate, dscp: run.dscp }
+    (run, start)
 }
 
 impl Run<'_> {
@@ -169,7 +188,7 @@ impl Run<'_> {
     }
 
     #[inline]
-    fn step(&mut self, step: &Step) -> Outcome {
+    pub(super) fn step(&mut self, step: &Step) -> Outcome {
         let mut found = None;
         if step.probes {
             return self.step_with_state(step);
@@ -217,7 +236,7 @@ impl Run<'_> {
     #[inline]
     fn lucky(&mut self, head: &Head) -> bool {
         match (head.probability, head.stream) {
-            (Some(probability), Some(stream)) => {
+            (Some(probability), Some(stream)) if !self.always => {
                 self.state.stream(stream).is_some_and(|stream| stream.happens(probability))
             }
             _ => true,
@@ -256,6 +275,7 @@ impl Run<'_> {
             return None;
         }
         self.settled = true;
+        self.by = Some(parent.number);
         match self.act(rule, head, parent.argument) {
             Outcome::Next => Some(Outcome::Jump(self.program.after(rule))),
             other => Some(other),

@@ -36,7 +36,7 @@ mod variables;
 
 pub use check::check;
 pub use format::format;
-pub use print::print;
+pub use print::{print, print_clause};
 pub use refused::{REFUSED, Refused};
 pub use row::Entry;
 

@@ -10,7 +10,7 @@ use crate::command::{
 use crate::lex::quote;
 use crate::print::{canonical, canonical_queue};
 use crate::quantity::write_probability;
-use crate::rule::{Rule, RuleAction};
+use crate::rule::{Clause, Rule, RuleAction};
 use crate::table::{FlowFields, TableKey, TableKind};
 
 use super::lex::tidy_comment;
@@ -68,6 +68,11 @@ pub fn print(command: &Command) -> String {
         Command::NetConfig(command) => netconfig(command),
         Command::Nothing => ":".to_owned(),
     }
+}
+
+/// A clause of a rule, such as `dst-port 443`.
+pub fn print_clause(clause: &Clause) -> String {
+    body::write(std::slice::from_ref(clause))
 }
 
 /// The words joined by spaces, without the empty ones.

@@ -4,6 +4,7 @@
 mod actions;
 mod behaviour;
 mod common;
+mod journeys;
 mod options;
 mod oracle;
 mod random;

@@ -2,8 +2,8 @@
 //! as a naive interpreter of the same rules.
 
 use proptest::prelude::*;
-use weir_core::units::Probability;
-use weir_rules::classify::{Fate, Pass, Place};
+use weir_core::units::{Nanos, Probability};
+use weir_rules::classify::{Fate, Pass, Place, Question, Reaction};
 use weir_rules::rule::{
     Address, Clause, Interface, LookupField, Rule, RuleAction, Span16, TableMatch, Target, Term,
     Test,
@@ -12,7 +12,7 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
 
-use super::common::{Bench, PASSES, edit_table, place, ruleset, set_table};
+use super::common::{Bench, PASSES, edit_rule, edit_table, place, ruleset, set_table};
 use super::oracle::Oracle;
 
 /// A number within 0..n that is mostly small, so that values coincide often.
@@ -278,7 +278,52 @@ fn agree(
     Ok(())
 }
 
+/// The rules that match on a journey are those that count the packet, and it has the same fate.
+fn agree_on_journey(
+    rules: &Ruleset,
+    packet: &PacketBuilder,
+    pass: Pass,
+) -> Result<(), TestCaseError> {
+    let mut bench = Bench::new(rules);
+    let frame = packet.frame();
+    let verdict = bench.verdict(packet, pass, None);
+    let question =
+        Question { frame: &frame, passes: &[pass], dynamic: &[], lucky: true, now: Nanos::ZERO };
+    let journey = bench.classifier.journey(&question);
+    let leg = &journey.legs[0];
+    prop_assert_eq!((leg.fate, leg.dscp), (verdict.fate, verdict.dscp), "{:?}", journey);
+    if journey.unlisted > 0 {
+        return Ok(());
+    }
+    let mut matched: Vec<u32> = leg
+        .visits
+        .iter()
+        .filter(|visit| matches!(visit.reaction, Reaction::Matched { .. }))
+        .map(|visit| visit.id)
+        .collect();
+    matched.sort_unstable();
+    matched.dedup();
+    let counted = bench.state.counters().filter(|(_, counters)| counters.packets > 0);
+    let mut counted: Vec<u32> = counted.map(|(id, _)| id).collect();
+    counted.sort_unstable();
+    prop_assert_eq!(matched, counted);
+    Ok(())
+}
+
 proptest! {
+    #[test]
+    fn journeys_follow_the_rules_that_match(
+        mut rules in rules(40),
+        packets in prop::collection::vec(packet(), 1..6),
+    ) {
+        for at in 0..rules.rules.len() {
+            edit_rule(&mut rules, at, |rule| rule.probability = None);
+        }
+        for (packet, pass) in packets.iter().zip(PASSES.into_iter().cycle()) {
+            agree_on_journey(&rules, packet, pass)?;
+        }
+    }
+
     #[test]
     fn short_rulesets_decide_as_the_interpreter_does(
         rules in rules(12),
