@@ -21,7 +21,8 @@ pub mod watch;
 
 pub use file::{WriteError, write_atomic};
 pub use html::{
-    Chapter, OPEN_LOOP, chapters_to_html, finding_to_html, replay_gaps, replay_to_html, to_html,
+    Chapter, OPEN_LOOP, SpanChange, SpanObject, SpanPoint, SpanReport, chapters_to_html,
+    finding_to_html, replay_gaps, replay_to_html, span_to_html, to_html,
 };
 pub use json::{Run, to_json};
 pub use model::{

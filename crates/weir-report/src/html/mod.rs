@@ -12,9 +12,11 @@ mod page;
 mod replay;
 mod run;
 pub(crate) mod sim;
+mod span;
 pub(crate) mod watch;
 
 pub use collection::{Chapter, chapters_to_html};
 pub use finding::finding_to_html;
 pub use replay::{OPEN_LOOP, replay_gaps, replay_to_html};
 pub use run::to_html;
+pub use span::{SpanChange, SpanObject, SpanPoint, SpanReport, span_to_html};

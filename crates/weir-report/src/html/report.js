@@ -35,6 +35,7 @@ const weirPlot = (holder) => Number(holder.dataset.plot) + Number(holder.closest
     if (curve.shape === "step") {
       if (i < 0) return null;
       const row = rows[Math.min(i, Math.max(0, rows.length - 2))];
+      if (row.includes(null)) return null;
       return row.length > 2 && row[1] !== row[2] ? text(row[1], units.y) + " to " + text(row[2], units.y) : text(row[1], units.y);
     }
     if (i < 0) return text(0, units.y);

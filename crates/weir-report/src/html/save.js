@@ -15,7 +15,7 @@
   };
   // A cell that a spreadsheet would read as a formula is text.
   const cell = (v) => {
-    let t = String(v).trim().replace(/\s+/g, " ");
+    let t = String(v ?? "").trim().replace(/\s+/g, " ");
     if (/^[=+@\t]|^-(?![\d.])/.test(t)) t = "'" + t;
     return /[",\n]/.test(t) ? '"' + t.replaceAll('"', '""') + '"' : t;
   };

@@ -52,9 +52,11 @@ pub enum Shape {
     Dashes(Vec<[f64; 2]>),
     /// Only points.
     Dots(Vec<[f64; 2]>),
-    /// Values that hold until the next point: `[x, y]`. The last point ends the curve.
+    /// Values that hold until the next point: `[x, y]`. The last point ends the curve. From a value
+    /// that is no number on, there is nothing until the next point.
     Steps(Vec<[f64; 2]>),
-    /// Ranges that hold until the next one: `[x, low, high]`. The last one ends the band.
+    /// Ranges that hold until the next one: `[x, low, high]`. The last one ends the band. Values
+    /// that are no numbers make a gap, as in steps.
     Band(Vec<[f64; 3]>),
     /// Filled bars: `[x0, x1, low, high]`.
     Bars(Vec<[f64; 4]>),
@@ -239,11 +241,7 @@ impl Curve {
                     .collect(),
             ),
             Shape::Steps(points) => (line, steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
-            Shape::Band(points) => {
-                let mut path = steps(points.iter().map(|p| (p[0], p[2])), x, y, true);
-                path.push_str(&back_steps(points, x, y));
-                ("band", path)
-            }
+            Shape::Band(points) => ("band", band(points, x, y)),
             Shape::Bars(bars) => ("bars", bars.iter().map(|b| bar(b, x, y)).collect()),
             Shape::Level(v) => {
                 ("level", format!("M{} {}H{}", Px(frame.left), Px(y.place(*v)), Px(frame.right)))
@@ -270,12 +268,39 @@ fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
     path
 }
 
+/// The area of a band. Each part between two gaps has a path of its own.
+fn band(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
+    let mut path = String::new();
+    let mut rest = points;
+    while let Some(first) = rest.iter().position(|p| p[1].is_finite()) {
+        rest = &rest[first..];
+        let end = rest.iter().position(|p| !p[1].is_finite());
+        // A part ends where the gap begins.
+        let mut part = rest[..end.unwrap_or(rest.len())].to_vec();
+        if let (Some(&[gap, ..]), Some(&[_, low, high])) = (end.map(|end| &rest[end]), part.last())
+        {
+            part.push([gap, low, high]);
+        }
+        path.push_str(&steps(part.iter().map(|p| (p[0], p[2])), x, y, true));
+        path.push_str(&back_steps(&part, x, y));
+        rest = &rest[end.unwrap_or(rest.len())..];
+    }
+    path
+}
+
 /// The path of steps: only horizontal and vertical strokes, one stroke for consecutive equal
 /// values.
 fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
     let (mut path, mut last) = (String::new(), None);
     let mut end = None;
     for (px, py) in points {
+        if !py.is_finite() {
+            if last.take().is_some() {
+                let _ = write!(path, "H{}", Px(x.place(px)));
+            }
+            end = None;
+            continue;
+        }
         let (px, py) = (x.place(px), Px(y.place(py)).to_string());
         end = Some(px);
         match &last {
@@ -554,6 +579,25 @@ mod tests {
             Shape::Line(vec![[f64::NAN, 1.0], [1.0, f64::INFINITY]]),
         )]);
         assert!(odd.svg(Size { width: 300, height: 150 }, "p").ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_a_gap() {
+        let unknown = f64::NAN;
+        let line = vec![[0.0, 1e6], [1.0, unknown], [2.0, 2e6], [3.0, 2e6]];
+        let band = vec![[0.0, 0.0, 1e6], [1.0, unknown, unknown], [2.0, 0.0, 2e6], [3.0, 0.0, 2e6]];
+        let picture = plot(vec![
+            Curve::new("a", 0, Shape::Steps(line)),
+            Curve::new("b", 1, Shape::Band(band)),
+        ])
+        .svg(Size { width: 360, height: 200 }, "p");
+        assert!(!picture.contains("NaN"), "{picture}");
+        let path = |class: &str| {
+            let at = picture.rfind(&format!("class=\"{class}\"")).unwrap();
+            picture[at..].split('"').nth(3).unwrap().to_owned()
+        };
+        assert_eq!(path("line c0").matches('M').count(), 2, "{}", path("line c0"));
+        assert_eq!(path("band c1").matches('Z').count(), 2, "{}", path("band c1"));
     }
 
     #[test]
