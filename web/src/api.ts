@@ -82,11 +82,21 @@ export interface Change {
   by?: string;
 }
 
+export interface PlanStep {
+  at_ms: number;
+  link: string | null;
+  action: string;
+  line: number;
+  done_ms: number | null;
+  error: string | null;
+}
+
 export interface Plan {
   text: string;
-  steps: { at_ms: number; action: string; done_ms: number | null; error: string | null }[];
-  state: "none" | "running" | "done" | "stopped";
+  steps: PlanStep[];
+  state: "none" | "running" | "done" | "stopped" | "failed";
   began_ms: number | null;
+  diagnostics: Diagnostic[];
 }
 
 async function send(method: string, path: string, body?: unknown): Promise<unknown> {

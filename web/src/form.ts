@@ -264,7 +264,7 @@ export function lastChange(app: App): number | undefined {
 }
 
 /** A diagnostic with its line, in which the place is underlined. */
-function diagnostic(d: Diagnostic): HTMLElement {
+export function diagnostic(d: Diagnostic): HTMLElement {
   // The places are in bytes of UTF-8.
   const bytes = new TextEncoder().encode(d.text);
   const part = (from: number, to: number) => new TextDecoder().decode(bytes.slice(from, to));

@@ -3,10 +3,13 @@
 import type { App } from "./app";
 import { flag, h, say } from "./dom";
 import { clock } from "./format";
+import { recorder } from "./recorder";
 import { words } from "./text";
 
-export function toolbar(app: App): { node: HTMLElement; frame: () => void; close: () => void } {
+/** `objects` are those of the view, for reports. */
+export function toolbar(app: App, objects?: () => string[]): { node: HTMLElement; frame: () => void; close: () => void } {
   const { timeline } = app;
+  const reports = objects && recorder(app, objects);
   const pause = h("button", { type: "button", class: "small", onclick: () => timeline.toggle() });
   const spans = SPANS.map(([seconds, name]) => {
     const node = h("button", { type: "button", class: "small", onclick: () => timeline.setSpan(seconds) }, name);
@@ -23,6 +26,7 @@ export function toolbar(app: App): { node: HTMLElement; frame: () => void; close
   const frame = () => {
     const [from, to] = timeline.range();
     say(range, `${clock(from)} – ${clock(to)}`);
+    reports?.frame();
   };
   const forget = timeline.listen(tell);
   tell();
@@ -41,8 +45,13 @@ export function toolbar(app: App): { node: HTMLElement; frame: () => void; close
       button(words.wider, "−", () => timeline.zoom(2)),
     ),
     range,
+    reports?.buttons,
   );
-  return { node, frame, close: forget };
+  const close = () => {
+    forget();
+    reports?.close();
+  };
+  return { node: reports ? h("div", null, node, reports.links) : node, frame, close };
 }
 
 const SPANS = [[10, "10 s"], [60, "1 min"], [180, "3 min"], [900, "15 min"], [3600, "1 h"], [21600, "6 h"]] as const;

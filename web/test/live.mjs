@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { open, withBrowser } from "./browser.mjs";
 
 /** Why the tests cannot run here. */
-function missing(weir) {
+export function missing(weir) {
   if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
   if (process.getuid?.() !== 0) return "namespaces need root";
   if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web")) return "this weir serves no page";
@@ -22,7 +22,7 @@ function missing(weir) {
 }
 
 /** A running command, its output, and the address that it prints. */
-class Command {
+export class Command {
   output = "";
 
   constructor(weir, args, env = {}) {
@@ -65,7 +65,7 @@ function median(numbers) {
   return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 }
 
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export const tests = {
   "a change on the page changes what a transfer gets": ({ weir }) => {

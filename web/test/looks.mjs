@@ -40,7 +40,7 @@ export async function enter(page, address, hash = "#/", ready = ".thing") {
 }
 
 /** What axe finds on the page. */
-async function violations(page) {
+export async function violations(page) {
   // The page's policy forbids scripts of others, but not those of the test.
   await page.evaluate(readFileSync(AXE, "utf8"));
   const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));

@@ -5,13 +5,15 @@ import { tests as units } from "./units.mjs";
 import { tests as looks } from "./looks.mjs";
 import { tests as pictures } from "./pictures.mjs";
 import { tests as reports } from "./reports.mjs";
+import { tests as parts } from "./parts.mjs";
 import { tests as live } from "./live.mjs";
+import { tests as liveParts } from "./live-parts.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { weir: { type: "string" }, shots: { type: "string" }, accept: { type: "boolean" } },
 });
-const all = { ...units, ...looks, ...pictures, ...reports, ...live };
+const all = { ...units, ...looks, ...pictures, ...parts, ...reports, ...live, ...liveParts };
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
 for (const [name, test] of Object.entries(all)) {

@@ -29,6 +29,9 @@ export class StandIn {
   asked = new Map();
   sockets = new Set();
   pipes = 10_000;
+  /** The plan that was started, and the reports that were asked for. */
+  started = undefined;
+  reports = [];
 
   /** `still` stops the clock at a time, ms: subscriptions get nothing until tell() tells them all. */
   constructor({ kind = "serve", folder, markup = false, still } = {}) {
@@ -143,7 +146,7 @@ export class StandIn {
       version: "0.1.0", page_version: this.pageVersion, access: this.access, name: this.kind === "serve" ? "serve" : "curl",
       kind: this.kind, program: this.kind === "serve" ? "eth1,eth2" : "curl -O https://example.org/file", pid: 4711,
       since_ms: this.now() - 3_725_000, now_ms: this.now(), language: this.kind === "serve" ? "commands" : "links",
-      features: ["stream", "change", "undo", "changes", "plan", "trace", ...(this.kind === "serve" ? ["top", "rules"] : [])],
+      features: ["stream", "change", "undo", "changes", "plan", "trace", "report", ...(this.kind === "serve" ? ["top", "rules"] : [])],
       limits: {},
     };
   }
@@ -153,7 +156,8 @@ export class StandIn {
       response.writeHead(status, { "Content-Type": "application/json" });
       response.end(JSON.stringify(body));
     };
-    const { pathname } = new URL(request.url, "http://x");
+    const url = new URL(request.url, "http://x");
+    const { pathname } = url;
     if (!pathname.startsWith("/v1/")) {
       const name = pathname === "/" ? "index.html" : pathname.slice(1);
       if (!readdirSync(this.folder).includes(name)) return json(404, { message: "not here" });
@@ -175,8 +179,13 @@ export class StandIn {
       case "/v1/rules": return json(200, this.rules());
       case "/v1/changes": return json(200, { changes: this.changes, more: 0 });
       case "/v1/undo": return this.applied(json, `undid ${body.change}`, body.change);
-      case "/v1/plan": return json(200, this.plan(body));
-      case "/v1/trace": return json(200, { steps: [{ rule: 100, id: 1, command: this.rules()[0].command, matched: false, what: "the port differs" }, { rule: 300, id: 3, command: this.rules()[2].command, matched: true, what: "goes through pipe 3" }], verdict: "passes after pipe 3" });
+      case "/v1/plan": return this.plan(request.method, body, json);
+      case "/v1/trace": return this.trace(url.searchParams, json);
+      case "/v1/report": {
+        this.reports.push(Object.fromEntries(url.searchParams));
+        response.writeHead(200, { "Content-Type": "text/html", "Content-Disposition": 'attachment; filename="weir-serve-1.html"' });
+        return response.end("<!doctype html><title>a report</title>");
+      }
       case "/v1/change": {
         const at = /bitss|wrong/.exec(body.words);
         if (at) {
@@ -196,12 +205,50 @@ export class StandIn {
     json(200, { applied: true, change: change.number, revision: 13, links: [], diagnostics: [], notices: [], commands: [] });
   }
 
-  plan(body) {
-    const steps = (body.text ?? "").split("\n").filter(Boolean).map((line) => {
-      const [time, ...action] = line.trim().split(/\s+/);
-      return { at_ms: parseFloat(time) * 1000, action: action.join(" "), done_ms: null, error: null };
+  /** Checks, starts, stops and shows a plan. Steps are done when their time has come. */
+  plan(method, body, json) {
+    const none = { text: "", steps: [], state: "none", began_ms: null, diagnostics: [] };
+    if (method === "DELETE" && this.started?.state === "running") this.started.state = "stopped";
+    if (method === "POST") {
+      const lines = body.text.split("\n").map((text, i) => [text.trim(), i + 1]).filter(([text]) => text);
+      const bad = lines.find(([text]) => /bitss|wrong/.test(text) || !/^\d+(ms|s|min) /.test(text));
+      if (bad) {
+        const at = /bitss|wrong/.exec(bad[0]);
+        const diagnostics = at ? [{ severity: "error", code: "unknown-unit", message: `"${at[0]}" is no unit of rates`, line: bad[1], text: bad[0], start: at.index, end: at.index + at[0].length, label: "", help: [] }] : [];
+        return json(422, { error: "a time needs its unit", line: bad[1], diagnostics });
+      }
+      const steps = lines.map(([text, line]) => {
+        const [, n, unit, link, action] = /^(\d+)(ms|s|min) (?:(up|down) )?(.*)$/.exec(text);
+        return { at_ms: n * { ms: 1, s: 1000, min: 60_000 }[unit], link: link ?? null, action, line, done_ms: null, error: null };
+      });
+      steps.sort((a, b) => a.at_ms - b.at_ms);
+      const plan = { ...none, text: body.text, steps };
+      if (body.check_only) return json(200, plan);
+      if (this.started?.state === "running") return json(409, { error: "a plan runs already; stop it first" });
+      this.started = { ...plan, state: "running", began_ms: this.now() };
+    }
+    const plan = this.started;
+    if (plan?.state === "running") {
+      const at = this.now() - plan.began_ms;
+      for (const step of plan.steps) if (step.at_ms <= at) step.done_ms ??= step.at_ms + 1;
+      if (plan.steps.every((step) => step.done_ms !== null)) plan.state = "done";
+    }
+    return json(200, plan ?? none);
+  }
+
+  trace(query, json) {
+    const packet = query.get("packet");
+    const at = /wrong|tpc/.exec(packet);
+    if (at) return json(422, { error: `"${at[0]}" is no protocol; a packet begins with tcp, udp, icmp`, start: at.index, end: at.index + at[0].length });
+    const rules = this.rules();
+    const told = (i, matched, what) => ({ number: rules[i].number, id: rules[i].id, command: rules[i].command + this.evil, matched, what });
+    return json(200, {
+      packet, lane: query.get("lane") ?? "eth1-eth2", unlisted: 12_000, end: "sent", what: "It goes through pipe 7, then queue 1.",
+      legs: [
+        { place: "in recv eth1", rules: [told(0, false, "not: dst-port 443"), told(1, false, "not: recv eth2"), ...Array.from({ length: 9 }, () => told(2, false, "not: proto udp")), told(3, true, "enters pipe 7")], enters: [{ object: "pipe:7", name: "pipe 7", spec: "pipe 7 config bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", instance: `* → 10.0.3.7${this.evil}` }] },
+        { place: "in recv eth1, after pipe 7", rules: [told(4, true, "enters queue 1")], enters: [{ object: "queue:1", name: "queue 1", spec: "queue 1 config sched 5 weight 10", instance: null }, { object: "sched:5", name: "sched 5", spec: "sched 5 config type wf2q+ bw 40Mbit/s", instance: null }] },
+      ],
     });
-    return { text: body.text ?? "", steps, state: body.check_only === false ? "running" : "none", began_ms: this.now() };
   }
 
   broadcast(message) {

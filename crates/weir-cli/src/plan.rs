@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use weir_live::changes::{Changed, Changes, Refusal, changed, changed_rules, named, names_links};
+use weir_live::changes::{Changes, Refusal};
+use weir_live::plan::{Start, Step, Wrong, check, lines};
 use weir_live::{Emulation, Link};
-use weir_rules::ruleset::Ruleset;
 use weir_rules::{Diagnostics, Files as _};
 use weir_sim::disk::Disk;
 
@@ -21,20 +20,10 @@ use crate::output::{Failure, USAGE, colour, say};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     steps: Vec<Step>,
+    /// Where each step is written, for messages.
+    places: Vec<String>,
     /// The contents of the files that the steps name.
     files: BTreeMap<String, String>,
-}
-
-/// A change, with its time after the start of the links.
-#[derive(Clone, Debug, PartialEq)]
-struct Step {
-    at: Duration,
-    /// The link; `None` for all links.
-    link: Option<String>,
-    /// The words of the change; `None` resets the link to its first configuration.
-    words: Option<String>,
-    /// Where the step is written, for messages.
-    place: String,
 }
 
 impl Plan {
@@ -43,9 +32,7 @@ impl Plan {
     pub(crate) fn read(args: &PlanArgs, emulation: &Emulation) -> Result<Self, Failure> {
         match emulation {
             Emulation::Links(links) => Self::of_links(args, links.as_slice()),
-            Emulation::Rules { ruleset, .. } => {
-                Self::checked(args, &[], |steps, files| check_rules(steps, ruleset, files))
-            }
+            Emulation::Rules { ruleset, .. } => Self::checked(args, &[], Start::Rules(ruleset)),
             Emulation::Lanes(lanes) => {
                 let links: Vec<Link> = lanes.links.iter().map(|named| named.link.clone()).collect();
                 Self::of_links(args, &links)
@@ -55,14 +42,10 @@ impl Plan {
 
     /// Does the same for a session with these links.
     pub(crate) fn of_links(args: &PlanArgs, links: &[Link]) -> Result<Self, Failure> {
-        Self::checked(args, links, |steps, files| check_links(steps, links, files))
+        Self::checked(args, links, Start::Links(links))
     }
 
-    fn checked(
-        args: &PlanArgs,
-        links: &[Link],
-        check: impl FnOnce(&[Step], &Recorded<Disk>) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+    fn checked(args: &PlanArgs, links: &[Link], start: Start<'_>) -> Result<Self, Failure> {
         let mut written: Vec<(String, String, String)> = args
             .at
             .chunks_exact(2)
@@ -75,14 +58,17 @@ impl Plan {
             return Err(Failure::new(USAGE, format!("a plan has at most {MAX_STEPS} steps")));
         }
         let step = |(place, time, action): (String, String, String)| {
-            Step::new(place, &time, &action, links)
+            let step = step(&place, &time, &action, links)?;
+            Ok((step, place))
         };
-        let mut steps = written.into_iter().map(step).collect::<Result<Vec<_>, _>>()?;
+        let mut steps = written.into_iter().map(step).collect::<Result<Vec<_>, Failure>>()?;
         // Steps at the same time keep the order in which they are written.
-        steps.sort_by_key(|step| step.at);
+        steps.sort_by_key(|(step, _)| step.at);
+        let (steps, places): (Vec<Step>, Vec<String>) = steps.into_iter().unzip();
         let files = Recorded::new(Disk);
-        check(&steps, &files)?;
-        Ok(Self { steps, files: files.into_contents() })
+        check(start, &steps, &files, |step, found| remark(&places[step], found))
+            .map_err(|Wrong { step, refusal }| refused(&places[step], &refusal))?;
+        Ok(Self { steps, places, files: files.into_contents() })
     }
 
     /// Carries the plan out from now on; `None` if it has no steps.
@@ -94,7 +80,7 @@ impl Plan {
         let changes = changes.clone();
         let thread = std::thread::Builder::new().name("weir-plan".to_owned()).spawn(move || {
             let total = self.steps.len();
-            for (done, step) in self.steps.into_iter().enumerate() {
+            for (done, (step, place)) in self.steps.into_iter().zip(self.places).enumerate() {
                 let wait = changes.until(step.at);
                 if !matches!(stopped.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
                     let left = total - done;
@@ -109,12 +95,12 @@ impl Plan {
                 match result {
                     Ok(_) => {}
                     Err(Refusal::NoAnswer(_)) => {
-                        return Some(format!("the links ended before {}", step.place));
+                        return Some(format!("the links ended before {place}"));
                     }
                     // Another change may have altered the link so that these words are no longer
                     // valid.
                     Err(error) => {
-                        return Some(format!("the plan ended at {}: {error}", step.place));
+                        return Some(format!("the plan ended at {place}: {error}"));
                     }
                 }
             }
@@ -142,23 +128,11 @@ impl Running {
     }
 }
 
-impl Step {
-    fn new(place: String, time: &str, action: &str, links: &[Link]) -> Result<Self, Failure> {
-        let refuse = |why: &str| Failure::new(USAGE, format!("{place}: {why}"));
-        let at = parse_time(time).map_err(|why| refuse(&why))?;
-        let action = action.trim();
-        let (first, rest) = action.split_once(char::is_whitespace).unwrap_or((action, ""));
-        let (link, words) = if names_links(links, first) {
-            (Some(first.to_owned()), rest.trim())
-        } else {
-            (None, action)
-        };
-        if words.is_empty() {
-            return Err(refuse("say what to change, such as `down bw 1Mbit/s`, or `reset`"));
-        }
-        let words = (words != "reset").then(|| words.to_owned());
-        Ok(Self { at, link, words, place })
-    }
+/// A step from its words, which stand at `place`.
+fn step(place: &str, time: &str, action: &str, links: &[Link]) -> Result<Step, Failure> {
+    let refuse = |why: &str| Failure::new(USAGE, format!("{place}: {why}"));
+    let at = parse_time(time).map_err(|why| refuse(&why))?;
+    Step::new(at, action, links).map_err(refuse)
 }
 
 /// The lines of a plan's file, each with its place, its time and its action.
@@ -167,81 +141,25 @@ fn lines_of(path: &Path) -> Result<Vec<(String, String, String)>, Failure> {
     let text = Disk
         .read(&name)
         .map_err(|error| Failure::new(USAGE, format!("--plan {name}: cannot read it: {error}")))?;
-    let mut lines = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        // A quoted file name may contain `#`.
-        let line = if line.contains('"') { line } else { line.split('#').next().unwrap_or("") };
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let (time, action) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        lines.push((format!("{name}:{number}"), time.to_owned(), action.to_owned()));
-        if lines.len() > MAX_STEPS {
-            break;
-        }
-    }
-    Ok(lines)
+    let step = |(number, time, action): (usize, &str, &str)| {
+        (format!("{name}:{number}"), time.to_owned(), action.to_owned())
+    };
+    Ok(lines(&text).take(MAX_STEPS + 1).map(step).collect())
 }
 
-fn check_links(steps: &[Step], start: &[Link], files: &Recorded<Disk>) -> Result<(), Failure> {
-    let mut links = start.to_vec();
-    for step in steps {
-        let Some(words) = &step.words else {
-            let back =
-                named(start, step.link.as_deref()).map_err(|refusal| refused(step, &refusal))?;
-            replace(&mut links, back.into_iter().cloned());
-            continue;
-        };
-        let Changed { links: new, diagnostics, .. } =
-            changed(&links, step.link.as_deref(), words, files)
-                .map_err(|refusal| refused(step, &refusal))?;
-        remark(step, &diagnostics);
-        replace(&mut links, new);
-    }
-    Ok(())
-}
-
-fn replace(links: &mut [Link], new: impl IntoIterator<Item = Link>) {
-    for link in new {
-        if let Some(old) = links.iter_mut().find(|old| old.name == link.name) {
-            *old = link;
-        }
-    }
-}
-
-fn check_rules(steps: &[Step], start: &Ruleset, files: &Recorded<Disk>) -> Result<(), Failure> {
-    let mut rules = start.clone();
-    for step in steps {
-        let Some(words) = &step.words else {
-            rules = start.clone();
-            continue;
-        };
-        let (new, _, diagnostics) =
-            changed_rules(&rules, words, files).map_err(|refusal| refused(step, &refusal))?;
-        remark(step, &diagnostics);
-        rules = new;
-    }
-    Ok(())
-}
-
-fn refused(step: &Step, refusal: &Refusal) -> Failure {
+fn refused(place: &str, refusal: &Refusal) -> Failure {
     let text = match refusal {
-        Refusal::Words(diagnostics) => format!(
-            "weir: {} cannot be used\n{}\n",
-            step.place,
-            diagnostics.render(colour()).trim_end()
-        ),
-        other => format!("{}: {other}", step.place),
+        Refusal::Words(diagnostics) => {
+            format!("weir: {place} cannot be used\n{}\n", diagnostics.render(colour()).trim_end())
+        }
+        other => format!("{place}: {other}"),
     };
     Failure::new(USAGE, text)
 }
 
-fn remark(step: &Step, diagnostics: &Diagnostics) {
-    if !diagnostics.is_empty() {
-        let text = diagnostics.render(colour());
-        say(format_args!("weir: about {}:\n{}\n", step.place, text.trim_end()));
-    }
+fn remark(place: &str, diagnostics: &Diagnostics) {
+    let text = diagnostics.render(colour());
+    say(format_args!("weir: about {place}:\n{}\n", text.trim_end()));
 }
 
 /// Maximum number of steps of a plan.
@@ -251,29 +169,18 @@ const MAX_STEPS: usize = 10_000;
 mod tests {
     use super::*;
 
-    fn step(time: &str, action: &str) -> Result<Step, String> {
-        let links = ["up", "down"].map(|name| Link::new(name, weir_rules::LinkSpec::default()));
-        Step::new("here".to_owned(), time, action, &links).map_err(|failure| failure.to_string())
-    }
-
     #[test]
-    fn a_step_has_a_time_a_link_and_words() {
-        let down = step("10s", "down  bw 1Mbit/s loss 2%").unwrap();
-        assert_eq!(down.at, Duration::from_secs(10));
-        assert_eq!(down.link.as_deref(), Some("down"));
-        assert_eq!(down.words.as_deref(), Some("bw 1Mbit/s loss 2%"));
-        let all = step("500ms", "reset").unwrap();
-        assert_eq!((all.link, all.words), (None, None));
-        assert_eq!(step("1s", "up reset").unwrap().link.as_deref(), Some("up"));
-        assert_eq!(step("1s", "up,down loss 1%").unwrap().link.as_deref(), Some("up,down"));
+    fn a_wrong_step_is_named_with_its_place() {
+        let links = ["up", "down"].map(|name| Link::new(name, weir_rules::LinkSpec::default()));
         for (time, action, why) in [
             ("10", "reset", "a time needs its unit"),
             ("soon", "reset", "here: "),
             ("1s", "", "say what to change"),
             ("1s", "down", "say what to change"),
         ] {
-            let error = step(time, action).unwrap_err();
+            let error = step("here", time, action, &links).unwrap_err().to_string();
             assert!(error.contains(why), "{time} {action}: {error}");
         }
+        assert_eq!(step("here", "10s", "down loss 1%", &links).unwrap().at.as_secs(), 10);
     }
 }

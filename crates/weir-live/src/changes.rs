@@ -40,7 +40,7 @@ struct Noted {
     notes: Vec<String>,
     /// Changes that are not among the notes.
     more: u64,
-    log: Log<Before>,
+    log: Log<Saved>,
 }
 
 /// A change that is in force.
@@ -56,10 +56,12 @@ pub struct Changed {
     pub number: Option<u64>,
 }
 
-/// The state before a change.
+/// A configuration to which a session can return.
 #[derive(Clone, Debug)]
-enum Before {
+pub enum Saved {
+    /// Links.
     Links(Vec<Link>),
+    /// Rules.
     Rules(Arc<Ruleset>),
 }
 
@@ -198,10 +200,10 @@ impl Changes {
         let mut noted = self.noted();
         let before = noted.log.undoable(number)?.1.clone();
         let done = match before {
-            Before::Links(links) => {
+            Saved::Links(links) => {
                 self.put(Changed { links, ..Changed::default() }, &mut noted, Some(number))
             }
-            Before::Rules(rules) => self.put_rules(&rules, &mut noted, Some(number)),
+            Saved::Rules(rules) => self.put_rules(&rules, &mut noted, Some(number)),
         };
         if done.is_ok() {
             noted.log.undone(number);
@@ -233,6 +235,37 @@ impl Changes {
         }
         let links = named(&self.0.start, link)?.into_iter().cloned().collect();
         self.put(Changed { links, ..Changed::default() }, &mut noted, None)
+    }
+
+    /// The configuration in force.
+    ///
+    /// # Errors
+    /// The session has neither links nor rules.
+    pub fn saved(&self) -> Result<Saved, Refusal> {
+        if self.by_rules() {
+            Ok(Saved::Rules(self.rules(None)?))
+        } else {
+            Ok(Saved::Links(self.links()))
+        }
+    }
+
+    /// Puts a link, or all links if `link` is `None`, back to a saved configuration. With rules,
+    /// all of them return to it, and `link` must be `None`.
+    ///
+    /// # Errors
+    /// As with [`Self::change`].
+    pub fn restore(&self, saved: &Saved, link: Option<&str>) -> Result<Changed, Refusal> {
+        let mut noted = self.noted();
+        match saved {
+            Saved::Links(links) => {
+                let links = named(links, link)?.into_iter().cloned().collect();
+                self.put(Changed { links, ..Changed::default() }, &mut noted, None)
+            }
+            Saved::Rules(rules) => {
+                self.rules(link)?;
+                self.put_rules(rules, &mut noted, None)
+            }
+        }
     }
 
     /// A note for each change, in order, for the results: the first [`MOST_NOTED`], and the number
@@ -281,7 +314,7 @@ impl Changes {
                 undoes,
                 ..ChangeView::default()
             };
-            let back = undoes.is_none().then_some(Before::Links(old));
+            let back = undoes.is_none().then_some(Saved::Links(old));
             changed.number = Some(noted.log.add(change, back));
         }
         Ok(changed)
@@ -375,7 +408,7 @@ impl Noted {
             undoes,
             ..ChangeView::default()
         };
-        self.log.add(change, undoes.is_none().then(|| Before::Rules(Arc::clone(old))))
+        self.log.add(change, undoes.is_none().then(|| Saved::Rules(Arc::clone(old))))
     }
 
     fn add(&mut self, at: Duration, what: &str) {

@@ -49,6 +49,7 @@ pub mod dashboard;
 mod lab;
 mod links;
 mod observe;
+pub mod plan;
 mod readings;
 pub mod remote;
 pub mod rules;

@@ -50,6 +50,12 @@ impl ActiveRules {
         &self.classifier
     }
 
+    /// The place at which they examine packets.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// Replaces the rules, and returns the changes. Compiles only rules and tables that differ.
     pub fn replace(&mut self, new: &Arc<Ruleset>) -> Changes {
         let changes = Changes::between(&self.ruleset, new);

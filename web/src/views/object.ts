@@ -72,7 +72,7 @@ export function objectView(app: App, object: string): View {
   const spec = h("p", { class: "spec" });
   const language = h("p", { class: "spec" });
   const note = h("p", { class: "warning", role: "alert", hidden: true });
-  const bar = toolbar(app);
+  const bar = toolbar(app, object.includes("/") ? undefined : () => [object]);
   const instances = h("p");
   const changeable = app.can("change") && kind !== "lane" && kind !== "path" && !object.includes("/");
   const form = changeable && found() ? new Form(app, found()) : undefined;

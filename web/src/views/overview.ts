@@ -37,7 +37,7 @@ export function overview(app: App): View {
     late: new Tile(words.lateness99, "ns"),
   };
   const stage = h("div", { class: "stage" });
-  const bar = toolbar(app);
+  const bar = toolbar(app, () => app.things.map((thing) => thing.object));
   // One curve for each link or direction if there are few, else the sums.
   const plots = h("div", { class: "plots three" });
   let charts: Chart[] = [];

@@ -1,12 +1,12 @@
 // The rules with their counters and rates, and the path of one packet through them.
 
-import { post, Refused } from "../api";
 import type { App, View } from "../app";
 import { flag, h, put } from "../dom";
 import { Figure } from "../figure";
 import { count } from "../format";
 import { spark } from "../spark";
 import { words } from "../text";
+import { tracer } from "./trace";
 
 interface Line {
   packets: HTMLElement;
@@ -52,6 +52,7 @@ export function rulesView(app: App): View {
     none.hidden = app.rules.length > 0;
   };
   const none = h("p", { class: "note" }, words.noRules);
+  const trace = app.can("trace") ? tracer(app) : undefined;
   const head = [words.number, words.rule1, words.rate, words.packetRate, words.trend, words.packetsTitle, words.lastMatch];
   const node = h(
     "div",
@@ -63,10 +64,11 @@ export function rulesView(app: App): View {
       { class: "scroll", tabindex: "0", role: "region", "aria-label": words.rules },
       h("table", { class: "numbers rules" }, h("thead", null, h("tr", null, ...head.map((name, i) => h("th", { scope: "col", class: i === 1 ? "text" : null }, name)))), body),
     ),
-    app.can("trace") && tracer(),
+    trace?.node,
   );
   build();
   const stops = [
+    () => trace?.close(),
     app.on("things", build),
     app.stream.subscribe({ what: "rules", period_ms: 1000 }, (part, fields) => {
       const at = Object.fromEntries(fields.map((name, i) => [name, i]));
@@ -86,38 +88,6 @@ export function rulesView(app: App): View {
     }),
   ];
   return { node, title: words.rules, pace: () => 1000, close: () => stops.forEach((stop) => stop()) };
-}
-
-interface Trace {
-  steps: { rule: number; id: number; command: string; matched: boolean; what: string }[];
-  verdict: string;
-}
-
-/** A form for one packet, and the rules that it passes. */
-function tracer(): HTMLElement {
-  const input = h("input", { id: "packet", type: "text", spellcheck: "false", autocomplete: "off", value: "tcp 10.0.0.1:40000 192.0.2.1:80" });
-  const out = h("div", { "aria-live": "polite" });
-  const form = h(
-    "form",
-    { class: "card trace" },
-    h("h2", null, words.trace),
-    h("label", { for: "packet" }, words.packet),
-    h("div", { class: "buttons" }, input, h("button", { type: "submit", class: "primary" }, words.traceIt)),
-    out,
-  );
-  form.addEventListener("submit", (e) => {
-    e.preventDefault();
-    post<Trace>("/v1/trace", { packet: input.value }).then(
-      (trace) =>
-        put(
-          out,
-          h("ol", { class: "steps" }, ...trace.steps.map((step) => h("li", { class: step.matched ? "matched" : "passed" }, h("b", null, step.matched ? "✓" : "·"), " ", h("code", null, step.command), " ", h("small", null, step.what)))),
-          h("p", null, h("strong", null, trace.verdict)),
-        ),
-      (error: unknown) => put(out, h("p", { class: "bad" }, error instanceof Refused ? error.message : words.notSent)),
-    );
-  });
-  return form;
 }
 
 /** The rules that are shown. */

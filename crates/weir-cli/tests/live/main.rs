@@ -53,6 +53,7 @@ mod top;
 mod verbs;
 mod watch;
 mod web;
+mod web_parts;
 mod world;
 
 use std::fmt;
@@ -196,6 +197,7 @@ fn waiting() -> Vec<Trial> {
         prometheus::tests(),
         watch::tests(),
         web::tests(),
+        web_parts::tests(),
         reproduce::tests(),
     ];
     modules.into_iter().flatten().collect()

@@ -316,23 +316,23 @@ fn daemon(lab: &Lab) {
 }
 
 /// A page's server, with the tokens that the command has printed.
-struct Site {
+pub(crate) struct Site {
     port: u16,
-    full: String,
-    read: String,
+    pub(crate) full: String,
+    pub(crate) read: String,
 }
 
 /// An answer.
 #[derive(Debug)]
-struct Reply {
-    status: u16,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Site {
     /// Reads the addresses that a command prints.
-    fn of(running: &mut Running) -> Self {
+    pub(crate) fn of(running: &mut Running) -> Self {
         let deadline = Instant::now() + LIMIT;
         loop {
             let text = running.stderr();
@@ -349,11 +349,18 @@ impl Site {
         }
     }
 
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    fn ask(&self, method: &str, path: &str, host: &str, headers: &str, body: &str) -> Reply {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        host: &str,
+        headers: &str,
+        body: &str,
+    ) -> Reply {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the page listens");
         socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
         let request = format!(
@@ -374,17 +381,17 @@ impl Site {
         }
     }
 
-    fn get(&self, path: &str, headers: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str, headers: &str) -> Reply {
         self.ask("GET", path, &self.host(), headers, "")
     }
 
-    fn post(&self, path: &str, headers: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, headers: &str, body: &Value) -> Reply {
         let headers = format!("Content-Type: application/json\r\n{headers}");
         self.ask("POST", path, &self.host(), &headers, &body.to_string())
     }
 
     /// Exchanges a token for a cookie, and returns its header.
-    fn login(&self, token: &str) -> String {
+    pub(crate) fn login(&self, token: &str) -> String {
         let reply = self.post("/v1/login", "", &json!({"token": token}));
         assert_eq!(reply.status, 204, "{reply:?}");
         let cookie = reply.header("set-cookie");
@@ -419,12 +426,12 @@ impl Site {
 }
 
 impl Reply {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let line = self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
         line.unwrap_or_default()
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }

@@ -7,8 +7,11 @@
 
 mod kept;
 mod log;
+mod plan;
 mod point;
 mod ruled;
+mod span;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +28,14 @@ use crate::plane::NoAnswer;
 
 pub use kept::{Kept, RECENT_NS, thinned};
 pub use log::Log;
-pub use point::{Builder, FIELDS, Point, Quantiles};
+pub use plan::{
+    LONGEST_PLAN, MOST_PLAN_TEXT, MOST_STEPS, PlanError, PlanState, PlanStep, PlanView, Planner,
+    StepView, views as step_views,
+};
+pub use point::{Builder, FIELDS, Point, Quantiles, Range};
 pub use ruled::{differences, has_ruled, link_rate, rule_views, ruled_objects, ruled_rate};
+pub use span::{Span, Watched};
+pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
 
 /// Something with counters: a link, a direction of a bridge, a pipe, a scheduler or a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -432,6 +441,33 @@ pub trait Source: Send + Sync + 'static {
     /// The changes with numbers above `after`, oldest first, and the number of those before them
     /// that are no longer kept.
     fn changes(&self, after: u64) -> (Vec<ChangeView>, u64);
+
+    /// Follows a packet through the rules. Nothing is counted or changed.
+    ///
+    /// # Errors
+    /// See [`TraceError`].
+    fn trace(&self, question: &TraceQuestion) -> Result<Traced, TraceError>;
+
+    /// Reads a plan and checks its steps, without starting it.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    fn check_plan(&self, text: &str) -> Result<PlanView, PlanError>;
+
+    /// Starts a plan.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    fn start_plan(&self, text: &str) -> Result<PlanView, PlanError>;
+
+    /// Stops the plan that runs, if any. Changes that it has made stay.
+    fn stop_plan(&self);
+
+    /// The last plan.
+    fn plan(&self) -> PlanView;
+
+    /// A report of a span of time as one HTML document.
+    fn report(&self, span: &Span) -> String;
 }
 
 /// Number of changes that a source keeps.

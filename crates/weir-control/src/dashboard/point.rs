@@ -80,9 +80,12 @@ pub struct Point {
 /// The least, the mean and the greatest value of a length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Range {
-    min: u64,
-    mean: f64,
-    max: u64,
+    /// The least value.
+    pub min: u64,
+    /// The mean over time.
+    pub mean: f64,
+    /// The greatest value.
+    pub max: u64,
 }
 
 /// Quantiles of times, in ns.

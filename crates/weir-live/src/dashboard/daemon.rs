@@ -1,41 +1,32 @@
 //! The daemon, as its page shows and changes it. Changes take the path of all commands: they are
 //! saved before they are in force.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use weir_control::api::{CommandReply, CommandRequest, DiagnosticView, RuleView, SeverityView};
+use weir_control::api::RuleView;
 use weir_control::dashboard::{
-    ChangeView, Condition, Count, Depth, Edit, EditError, Edited, Group, Language, Log, Member,
-    Object, ObjectView, Objects, Source, differences, has_ruled, rule_views, ruled_objects,
+    ChangeView, Condition, Count, Depth, Edit, EditError, Edited, Group, Language, Member, Object,
+    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, Span, TraceError,
+    TraceQuestion, Traced, has_ruled, rule_views, ruled_objects, step_views,
 };
-use weir_control::owner::{Current, Onto, Owner, OwnerError};
+use weir_control::owner::Owner;
 use weir_control::plane::NoAnswer as Unanswered;
 use weir_linux::clock;
 use weir_rules::ruleset::Ruleset;
 
 use super::counts::{self, LaneName};
-use super::members;
+use super::editor::Editor;
 use super::session::{condition, lane_view, unanswered};
+use super::{members, plan, report, trace};
 use crate::daemon::LivePlane;
+use crate::plan::Start;
 
 /// The page of a daemon.
 pub struct DaemonDashboard {
     plane: Arc<LivePlane>,
-    owner: Owner,
+    editor: Arc<Editor>,
     lanes: OnceLock<Vec<LaneName>>,
-    seen: Mutex<Seen>,
-}
-
-/// The changes so far, as revisions show them: other clients change the configuration too.
-struct Seen {
-    current: Current,
-    log: Log<Before>,
-}
-
-/// The configuration before a change.
-struct Before {
-    revision: u64,
-    ruleset: Arc<Ruleset>,
+    planner: Planner,
 }
 
 impl std::fmt::Debug for DaemonDashboard {
@@ -48,8 +39,8 @@ impl DaemonDashboard {
     /// The page of a daemon that runs.
     #[must_use]
     pub fn new(plane: Arc<LivePlane>, owner: Owner) -> Self {
-        let seen = Seen { current: owner.current(), log: Log::default() };
-        Self { plane, owner, lanes: OnceLock::new(), seen: Mutex::new(seen) }
+        let editor = Arc::new(Editor::new(owner));
+        Self { plane, editor, lanes: OnceLock::new(), planner: Planner::default() }
     }
 
     fn lanes(&self) -> &[LaneName] {
@@ -63,50 +54,7 @@ impl DaemonDashboard {
     }
 
     fn ruleset(&self) -> Arc<Ruleset> {
-        self.owner.current().ruleset
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds to the log what has changed since the last look, and returns the number of the newest
-    /// change. `what` has the words of a change that was just made.
-    fn look(&self, what: Option<&str>, undoes: Option<u64>) -> u64 {
-        let mut seen = self.seen();
-        let now = self.owner.current();
-        if now.revision == seen.current.revision {
-            return seen.log.count();
-        }
-        let before = std::mem::replace(&mut seen.current, now.clone());
-        let (gone, new) = differences(&before.ruleset, &now.ruleset);
-        let of_lines = || if new.is_empty() { format!("deleted: {gone}") } else { new.clone() };
-        let change = ChangeView {
-            at_ns: clock::now().0,
-            what: what.map_or_else(of_lines, str::to_owned).trim().to_owned(),
-            undoes,
-            before: gone,
-            after: new,
-            ..ChangeView::default()
-        };
-        let back = Before { revision: before.revision, ruleset: before.ruleset };
-        // A change that takes another one back is not taken back itself.
-        seen.log.add(change, undoes.is_none().then_some(back))
-    }
-
-    fn edited(&self, reply: CommandReply, check_only: bool, change: Option<u64>) -> Edited {
-        let is_error = |one: &DiagnosticView| one.severity == SeverityView::Error;
-        Edited {
-            accepted: !reply.diagnostics.iter().any(is_error),
-            applied: reply.applied && !check_only,
-            change: change.filter(|_| reply.applied && !check_only),
-            revision: reply.revision,
-            rendered: reply.diagnostics.iter().map(line_of).collect(),
-            diagnostics: reply.diagnostics,
-            notices: reply.notices,
-            commands: reply.outcomes.into_iter().map(|outcome| outcome.command).collect(),
-            ..Edited::default()
-        }
+        self.editor.current().ruleset
     }
 }
 
@@ -116,14 +64,14 @@ impl Source for DaemonDashboard {
     }
 
     fn revision(&self) -> u64 {
-        self.owner.current().revision
+        self.editor.current().revision
     }
 
     fn objects(&self, most: usize) -> Objects {
         let lane = |lane: &LaneName| lane_view(lane, &Object::Lane(lane.name.as_str().into()));
         let mut objects: Vec<ObjectView> = self.lanes().iter().map(lane).collect();
         objects.truncate(most);
-        let current = self.owner.current();
+        let current = self.editor.current();
         let (ruled, total) = ruled_objects(&current.ruleset, most - objects.len());
         let total = self.lanes().len() as u64 + total;
         objects.extend(ruled);
@@ -169,61 +117,66 @@ impl Source for DaemonDashboard {
                        config bw 2Mbit/s`";
             return Err(EditError::Impossible(why.to_owned()));
         }
-        // What others have changed meanwhile is a change of its own.
-        self.look(None, None);
-        let request = CommandRequest {
-            script: edit.words.clone(),
-            name: None,
-            files: edit.files.clone(),
-            check_only: edit.check_only,
-        };
-        let answer = self.owner.submit(self.owner.prepare(&request), Onto::Current);
-        let reply = answer.and_then(weir_control::owner::Answer::wait).map_err(refused)?;
-        let change = (!edit.check_only).then(|| self.look(Some(&edit.words), None));
-        Ok(self.edited(reply, edit.check_only, change))
+        self.editor.edit(edit)
     }
 
     fn undo(&self, number: u64) -> Result<Edited, EditError> {
-        self.look(None, None);
-        let (what, ruleset) = {
-            let seen = self.seen();
-            let (change, before) = seen.log.undoable(number)?;
-            // Files that the configuration names are kept as long as its revision is.
-            if before.revision + KEPT < seen.current.revision {
-                let why = "too many changes were made since; the files of that configuration may \
-                           be gone";
-                return Err(EditError::Impossible(why.to_owned()));
-            }
-            (format!("undo of: {}", change.what), Arc::clone(&before.ruleset))
-        };
-        let answer = self.owner.restore(ruleset);
-        let reply = answer.and_then(weir_control::owner::Answer::wait).map_err(refused)?;
-        let change = self.look(Some(&what), Some(number));
-        self.seen().log.undone(number);
-        Ok(self.edited(reply, false, Some(change)))
+        self.editor.undo(number)
     }
 
     fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
-        self.look(None, None);
-        self.seen().log.after(after)
+        self.editor.changes(after)
+    }
+
+    fn trace(&self, question: &TraceQuestion) -> Result<Traced, TraceError> {
+        let Some(control) = self.plane.control() else {
+            let why = "the daemon has no bridge, so no packet comes; start it with --bridge";
+            return Err(TraceError::Impossible(why.to_owned()));
+        };
+        trace::traced(&control, question)
+    }
+
+    fn check_plan(&self, text: &str) -> Result<PlanView, PlanError> {
+        let (steps, diagnostics) = plan::read(text, Start::Rules(&self.ruleset()))?;
+        let steps = step_views(&steps);
+        Ok(PlanView { text: text.to_owned(), steps, diagnostics, ..PlanView::default() })
+    }
+
+    fn start_plan(&self, text: &str) -> Result<PlanView, PlanError> {
+        let start = self.ruleset();
+        let (steps, _) = plan::read(text, Start::Rules(&start))?;
+        let editor = Arc::clone(&self.editor);
+        let act = move |step: &PlanStep| made(&editor, &start, step);
+        self.planner.start(text, steps, clock::now().0, act)
+    }
+
+    fn stop_plan(&self) {
+        self.planner.stop();
+    }
+
+    fn plan(&self) -> PlanView {
+        self.planner.view()
+    }
+
+    fn report(&self, span: &Span) -> String {
+        report::html(span)
     }
 }
 
-fn line_of(diagnostic: &DiagnosticView) -> String {
-    let severity = match diagnostic.severity {
-        SeverityView::Error => "error",
-        SeverityView::Warning => "warning",
-        SeverityView::Note => "note",
+/// Makes a step of a plan.
+fn made(editor: &Editor, start: &Arc<Ruleset>, step: &PlanStep) -> Result<(), String> {
+    let done = match &step.words {
+        Some(words) => editor.edit(&Edit { words: words.clone(), ..Edit::default() }),
+        // Identities are never reused, because counters belong to them.
+        None => {
+            let next_id = editor.current().ruleset.next_id;
+            let back = Ruleset { next_id, ..Ruleset::clone(start) };
+            editor.restore(Arc::new(back), "reset to the start of the plan", None)
+        }
     };
-    format!("{severity}: line {}: {}\n", diagnostic.line, diagnostic.message)
-}
-
-fn refused(error: OwnerError) -> EditError {
-    match error {
-        OwnerError::NotSaved { message, full } => EditError::NotSaved { message, full },
-        error => EditError::Busy(error.to_string()),
+    match done {
+        Ok(edited) if edited.accepted => Ok(()),
+        Ok(edited) => Err(edited.rendered.trim().to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
-
-/// Revisions whose files the store keeps, less one for a change that is on its way.
-const KEPT: u64 = weir_control::store::KEPT_REVISIONS as u64 - 1;

@@ -100,7 +100,7 @@ fn add(sum: &mut [u64; 5], other: &[u64; 5]) {
 }
 
 /// The fields of a key that are not 0, for people.
-fn name_of(key: &FlowKey) -> String {
+pub(super) fn name_of(key: &FlowKey) -> String {
     let mut name = String::new();
     let end = |bits: u128, port: u16| {
         let address = match (bits, key.ipv6) {

@@ -3,8 +3,12 @@
 
 mod counts;
 mod daemon;
+mod editor;
 mod members;
+mod plan;
+mod report;
 mod session;
+mod trace;
 
 pub use daemon::DaemonDashboard;
 pub use session::SessionDashboard;

@@ -5,15 +5,18 @@ use std::sync::OnceLock;
 use weir_control::api::{RuleView, SessionLink};
 use weir_control::dashboard::{
     ChangeView, Condition, Count, Depth, Edit, EditError, Edited, Group, Language, Member, Object,
-    ObjectView, Objects, Source, has_ruled, link_rate, ruled_objects,
+    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, Span, TraceError,
+    TraceQuestion, Traced, has_ruled, link_rate, ruled_objects, step_views,
 };
 use weir_control::plane::NoAnswer as Unanswered;
+use weir_linux::clock;
 use weir_linux::live::{ANSWER_WITHIN, NoAnswer};
-use weir_rules::canonical;
+use weir_rules::{NoFiles, canonical};
 
 use super::counts::{self, LaneName, Shape};
-use super::members;
-use crate::changes::{Changes, Refusal};
+use super::{members, plan, report, trace};
+use crate::changes::{Changes, Refusal, Saved};
+use crate::plan::Start;
 use crate::readings::shown;
 
 /// The page of a session.
@@ -22,6 +25,7 @@ pub struct SessionDashboard {
     changes: Changes,
     shape: Shape,
     lanes: OnceLock<Vec<LaneName>>,
+    planner: Planner,
 }
 
 impl SessionDashboard {
@@ -29,7 +33,7 @@ impl SessionDashboard {
     #[must_use]
     pub fn new(changes: Changes) -> Self {
         let shape = counts::shape(changes.control());
-        Self { changes, shape, lanes: OnceLock::new() }
+        Self { changes, shape, lanes: OnceLock::new(), planner: Planner::default() }
     }
 
     /// The lanes, which never change; empty while the loop does not answer.
@@ -175,9 +179,64 @@ impl Source for SessionDashboard {
     fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
         self.changes.log(after)
     }
+
+    fn trace(&self, question: &TraceQuestion) -> Result<Traced, TraceError> {
+        if self.shape != Shape::Rules {
+            let why = "this session has links and no rules of its own; a packet takes the links \
+                       of its direction";
+            return Err(TraceError::Impossible(why.to_owned()));
+        }
+        trace::traced(self.changes.control(), question)
+    }
+
+    fn check_plan(&self, text: &str) -> Result<PlanView, PlanError> {
+        let saved = self.saved()?;
+        let (steps, diagnostics) = plan::read(text, start_of(&saved))?;
+        let steps = step_views(&steps);
+        Ok(PlanView { text: text.to_owned(), steps, diagnostics, ..PlanView::default() })
+    }
+
+    fn start_plan(&self, text: &str) -> Result<PlanView, PlanError> {
+        let saved = self.saved()?;
+        let (steps, _) = plan::read(text, start_of(&saved))?;
+        let changes = self.changes.clone();
+        let act = move |step: &PlanStep| {
+            let link = step.link.as_deref();
+            let done = match &step.words {
+                Some(words) => changes.change(link, words, &NoFiles),
+                None => changes.restore(&saved, link),
+            };
+            done.map(drop).map_err(|refusal| refusal.to_string())
+        };
+        self.planner.start(text, steps, clock::now().0, act)
+    }
+
+    fn stop_plan(&self) {
+        self.planner.stop();
+    }
+
+    fn plan(&self) -> PlanView {
+        self.planner.view()
+    }
+
+    fn report(&self, span: &Span) -> String {
+        report::html(span)
+    }
+}
+
+/// What a plan begins with.
+fn start_of(saved: &Saved) -> Start<'_> {
+    match saved {
+        Saved::Links(links) => Start::Links(links),
+        Saved::Rules(rules) => Start::Rules(rules),
+    }
 }
 
 impl SessionDashboard {
+    fn saved(&self) -> Result<Saved, PlanError> {
+        self.changes.saved().map_err(|refusal| PlanError::Impossible(refusal.to_string()))
+    }
+
     fn edited(
         &self,
         done: Result<crate::changes::Changed, Refusal>,

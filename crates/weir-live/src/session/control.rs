@@ -9,7 +9,7 @@ use weir_linux::live::{Change, LiveHandle, LiveReport, NoAnswer};
 use weir_linux::port::AnyPort;
 use weir_measure::series::LinkSeries;
 use weir_rules::LinkSpec;
-use weir_rules::classify::PlaceInterface;
+use weir_rules::classify::{Classifier, Pass, Place, PlaceInterface};
 use weir_rules::ruleset::Ruleset;
 
 use super::config::{Link, NamedLink};
@@ -120,6 +120,21 @@ impl Control {
     /// The rules in force; `None` in a session without rules.
     pub fn rules(&self) -> Option<Arc<Ruleset>> {
         self.state().rules.as_ref().map(|rules| Arc::clone(rules.ruleset()))
+    }
+
+    /// The compiled rules, with the place where they examine packets; `None` without rules.
+    pub(crate) fn compiled_rules(&self) -> Option<(Arc<Ruleset>, Arc<Classifier>, Place)> {
+        let state = self.state();
+        let rules = state.rules.as_ref()?;
+        let classifier = Arc::clone(rules.classifier());
+        Some((Arc::clone(rules.ruleset()), classifier, rules.place().clone()))
+    }
+
+    /// The name of each lane, with the passes in which rules examine its packets.
+    pub(crate) fn lane_passes(&self) -> Vec<(String, Vec<Pass>)> {
+        let state = self.state();
+        let lane = |lane: &Direction| (lane.name.clone(), lane.passes.clone());
+        state.directions.iter().map(lane).collect()
     }
 
     /// Puts other rules in force, between two packets. Unchanged parts stay as they are: remaining

@@ -383,7 +383,12 @@ fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
 
 fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
     let name = |port: usize| ends.get(port).map(|end| end.name.clone()).unwrap_or_default();
-    let direction = |lane: &LaneConfig| Direction { from: name(lane.from), to: name(lane.to) };
+    let direction = |lane: &LaneConfig| Direction {
+        name: lane.name.clone(),
+        passes: lane.passes.clone(),
+        from: name(lane.from),
+        to: name(lane.to),
+    };
     let state = State {
         directions: lanes.lanes.iter().map(direction).collect(),
         links: std::mem::take(&mut lanes.links),

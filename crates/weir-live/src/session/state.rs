@@ -1,6 +1,8 @@
 //! The configuration that is in force in a session. Changes replace parts of it, and results refer
 //! to it.
 
+use weir_rules::classify::Pass;
+
 use super::config::{Link, NamedLink};
 use crate::rules::ActiveRules;
 
@@ -21,9 +23,11 @@ impl State {
     }
 }
 
-/// The names of a lane's ends in results.
+/// The names of a lane and of its ends in results, and where rules examine its packets.
 #[derive(Clone, Debug)]
 pub(super) struct Direction {
+    pub(super) name: String,
+    pub(super) passes: Vec<Pass>,
     pub(super) from: String,
     pub(super) to: String,
 }

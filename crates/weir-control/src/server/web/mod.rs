@@ -7,8 +7,11 @@
 mod files;
 mod gate;
 mod hub;
+mod plan;
+mod report;
 mod stream;
 mod top;
+mod trace;
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -32,7 +35,9 @@ use super::budget::Uploads;
 use super::reject::Reject;
 use super::upload;
 use crate::api::RuleView;
-use crate::dashboard::{Edit, EditError, Edited, FIELDS, NoObject, Object, Source, thinned};
+use crate::dashboard::{
+    Edit, EditError, Edited, FIELDS, NoObject, Object, PlanView, Source, thinned,
+};
 use crate::plane::NoAnswer;
 use crate::session::Session;
 use gate::{Gate, Right};
@@ -58,6 +63,8 @@ struct State {
     tabs: Arc<Semaphore>,
     /// Changes that are being made.
     edits: Semaphore,
+    /// Reports that are being made.
+    reports: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -89,6 +96,7 @@ pub(super) fn router(
         uploads: Uploads::default(),
         tabs: Arc::new(Semaphore::new(MOST_TABS)),
         edits: Semaphore::new(MOST_EDITS),
+        reports: Arc::new(Semaphore::new(MOST_REPORTS)),
         stopped: stopped.clone(),
     });
     let api = if of_session {
@@ -104,6 +112,9 @@ pub(super) fn router(
         .route("/v1/undo", post(undo))
         .route("/v1/changes", get(changes))
         .route("/v1/history", get(history))
+        .route("/v1/trace", get(trace))
+        .route("/v1/plan", get(show_plan).post(start_plan).delete(stop_plan))
+        .route("/v1/report", get(report))
         .with_state(Arc::clone(&state));
     Gate::new(web.access, bound, stopped.clone()).around(own.merge(api))
 }
@@ -132,6 +143,8 @@ async fn page(Shared(state): Server, Extension(right): Extension<Right>) -> Json
             "top": stream::MOST_TOP,
             "objects": MOST_OBJECTS,
             "clients": MOST_TABS,
+            "plan_steps": crate::dashboard::MOST_STEPS,
+            "report_objects": report::MOST_OBJECTS,
         },
     }))
 }
@@ -256,6 +269,66 @@ async fn rules(Shared(state): Server) -> Result<Json<Vec<RuleView>>, Reject> {
     Ok(Json(views))
 }
 
+/// The way of a packet through the rules.
+async fn trace(
+    Shared(state): Server,
+    wish: Result<Query<trace::Wish>, QueryRejection>,
+) -> Result<Response, Reject> {
+    trace::answer(&state.hub, wish?.0, unasked).await
+}
+
+/// The plan that runs, or the last one.
+async fn show_plan(Shared(state): Server) -> Json<PlanView> {
+    plan::shown(state.hub.source.plan(), state.hub.base_ms())
+}
+
+/// Checks or starts a plan.
+async fn start_plan(Shared(state): Server, request: Request) -> Result<Response, Reject> {
+    let (wish, upload): (plan::Wish, _) =
+        upload::json(&state.uploads, &state.stopped, request).await?;
+    let _permit = state.edits.acquire().await.map_err(|_| Reject::ending())?;
+    let source = Arc::clone(&state.hub.source);
+    let work = move || {
+        let answer = plan::answer(&*source, &wish);
+        drop(upload);
+        answer
+    };
+    match tokio::task::spawn_blocking(work).await.map_err(|_| Reject::ending())? {
+        Ok(view) => Ok(plan::shown(view, state.hub.base_ms()).into_response()),
+        Err(error) => Ok(plan::refused(&error)),
+    }
+}
+
+/// Stops the plan that runs.
+async fn stop_plan(Shared(state): Server) -> Result<Json<PlanView>, Reject> {
+    let source = Arc::clone(&state.hub.source);
+    let work = move || {
+        source.stop_plan();
+        source.plan()
+    };
+    let view = tokio::task::spawn_blocking(work).await.map_err(|_| Reject::ending())?;
+    Ok(plan::shown(view, state.hub.base_ms()))
+}
+
+/// A report of a span of time, as a file.
+async fn report(
+    Shared(state): Server,
+    wish: Result<Query<report::Wish>, QueryRejection>,
+) -> Result<Response, Reject> {
+    let Query(wish) = wish?;
+    let objects = wish.objects()?;
+    // The permit is returned when the report is made, even if no client waits for it any more.
+    let permit = Arc::clone(&state.reports).acquire_owned().await.map_err(|_| Reject::ending())?;
+    let hub = Arc::clone(&state.hub);
+    let view = state.session.view();
+    let work = move || {
+        let made = report::make(&hub, &wish, objects, (view.name, view.program));
+        drop(permit);
+        made
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| Reject::ending())?
+}
+
 fn unasked(unasked: Unasked) -> Reject {
     match unasked {
         Unasked::Late(within) => NoAnswer::Late { within }.into(),
@@ -277,7 +350,8 @@ impl From<EditError> for Reject {
 }
 
 /// The parts of the page that this server has.
-const FEATURES: &[&str] = &["stream", "change", "undo", "changes", "top", "rules", "history"];
+const FEATURES: &[&str] =
+    &["stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report"];
 /// Tabs with a stream.
 const MOST_TABS: usize = 64;
 /// Objects in a list.
@@ -286,5 +360,7 @@ const MOST_OBJECTS: usize = 1000;
 const MOST_POINTS: usize = 2000;
 /// Changes that are made or checked at once; the others wait.
 const MOST_EDITS: usize = 2;
+/// Reports that are made at once; the others wait.
+const MOST_REPORTS: usize = 1;
 /// Bytes that a stream keeps for a client that does not take them, beyond one message.
 const MOST_BUFFERED: usize = 256 << 10;

@@ -1,0 +1,33 @@
+//! A span of time with what some objects did in it, for a report.
+
+use super::{ChangeView, ObjectView, Point};
+
+/// A span of time. Times in points and changes are on the monotonic clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Span {
+    /// The name of the session.
+    pub name: String,
+    /// The program, or the interfaces.
+    pub program: String,
+    /// The begin on the monotonic clock, in ns.
+    pub from_ns: u64,
+    /// The end.
+    pub to_ns: u64,
+    /// The begin, in ms since 1970.
+    pub from_ms: i64,
+    /// The end.
+    pub to_ms: i64,
+    /// The objects.
+    pub objects: Vec<Watched>,
+    /// The changes in the span.
+    pub changes: Vec<ChangeView>,
+}
+
+/// An object with its readings.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watched {
+    /// What it is and how it is configured.
+    pub view: ObjectView,
+    /// Its readings, in the order of their times.
+    pub points: Vec<Point>,
+}
