@@ -11,6 +11,7 @@ import { objectView } from "./views/object";
 import { instances } from "./views/instances";
 import { rulesView } from "./views/rules";
 import { changeView } from "./views/change";
+import { scenariosView } from "./views/scenarios";
 
 interface Tab {
   path: string;
@@ -24,6 +25,7 @@ const TABS: Tab[] = [
   { path: "instances", name: words.instances, shown: (app) => app.can("top") && app.page.language === "commands", open: (app, rest) => instances(app, rest) },
   { path: "rules", name: words.rules, shown: (app) => app.can("rules") && app.page.language === "commands", open: (app) => rulesView(app) },
   { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app, rest) => changeView(app, rest) },
+  { path: "scenarios", name: words.scenarios, shown: (app) => app.can("studies"), open: (app) => scenariosView(app) },
 ];
 
 async function start(): Promise<void> {

@@ -8,12 +8,13 @@ import { tests as reports } from "./reports.mjs";
 import { tests as parts } from "./parts.mjs";
 import { tests as live } from "./live.mjs";
 import { tests as liveParts } from "./live-parts.mjs";
+import { tests as studies } from "./studies.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { weir: { type: "string" }, shots: { type: "string" }, accept: { type: "boolean" } },
 });
-const all = { ...units, ...looks, ...pictures, ...parts, ...reports, ...live, ...liveParts };
+const all = { ...units, ...looks, ...pictures, ...parts, ...reports, ...live, ...liveParts, ...studies };
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
 for (const [name, test] of Object.entries(all)) {

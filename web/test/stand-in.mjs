@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { StudiesStandIn } from "./stand-in-studies.mjs";
 
 const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 const CSP =
@@ -44,6 +45,7 @@ export class StandIn {
     ];
     this.folder = folder;
     this.evil = markup ? `<img src=x onerror="document.title='broken'"><b>bold</b>` : "";
+    this.studies = new StudiesStandIn(this.evil);
     this.server = createServer((request, response) => this.answer(request, response));
     this.server.on("upgrade", (request, socket) => this.upgrade(request, socket));
   }
@@ -146,7 +148,7 @@ export class StandIn {
       version: "0.1.0", page_version: this.pageVersion, access: this.access, name: this.kind === "serve" ? "serve" : "curl",
       kind: this.kind, program: this.kind === "serve" ? "eth1,eth2" : "curl -O https://example.org/file", pid: 4711,
       since_ms: this.now() - 3_725_000, now_ms: this.now(), language: this.kind === "serve" ? "commands" : "links",
-      features: ["stream", "change", "undo", "changes", "plan", "trace", "report", ...(this.kind === "serve" ? ["top", "rules"] : [])],
+      features: ["stream", "change", "undo", "changes", "plan", "trace", "report", "studies", ...(this.kind === "serve" ? ["top", "rules"] : [])],
       limits: {},
     };
   }
@@ -173,6 +175,7 @@ export class StandIn {
       return response.end();
     }
     if (!request.headers.cookie?.includes(`weir-${this.port}=x`)) return json(401, { message: "sign in" });
+    if (this.studies.answer(request, pathname, body, json, response) !== undefined || response.headersSent) return undefined;
     switch (pathname) {
       case "/v1/page": return json(200, this.page());
       case "/v1/objects": return json(200, { revision: 12, total: this.kind === "serve" ? this.objects().length : 2, objects: this.objects() });

@@ -92,24 +92,34 @@ fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
     Ok(tolerance)
 }
 
-fn text(comparison: &Comparison, all: bool) -> String {
-    let side = |name: &str, side: &weir_report::sim::Side| {
+/// What the two sides are: scenario, program and number of runs.
+pub(crate) fn heads(comparison: &Comparison) -> [String; 2] {
+    [&comparison.left, &comparison.right].map(|side| {
         let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };
-        format!("{name}: {} ({}, {runs})\n", side.scenario, side.source)
+        format!("{} ({}, {runs})", side.scenario, side.source)
+    })
+}
+
+/// The flows and links that both sides have, each with a row for each main metric, or for `all`.
+pub(crate) fn blocks(comparison: &Comparison, all: bool) -> Vec<(String, Vec<Vec<String>>)> {
+    let is_shown =
+        |d: &&Difference| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str());
+    let of_one = |a: &Difference, b: &Difference| (a.object, &a.name) == (b.object, &b.name);
+    let block = |block: &[Difference]| {
+        let name = block.first().map(|d| format!("{} {}", d.object, d.name)).unwrap_or_default();
+        (name, block.iter().filter(is_shown).map(row).collect())
     };
-    let mut text = side("left ", &comparison.left) + &side("right", &comparison.right);
-    let mut rest = comparison.differences.as_slice();
-    while let Some(first) = rest.first() {
-        let same =
-            rest.iter().take_while(|d| (d.object, &d.name) == (first.object, &first.name)).count();
-        let (block, others) = rest.split_at(same);
-        rest = others;
-        let _ = writeln!(text, "\n{} {}", first.object, first.name);
+    comparison.differences.chunk_by(of_one).map(block).collect()
+}
+
+/// The comparison as text.
+pub(crate) fn text(comparison: &Comparison, all: bool) -> String {
+    let [left, right] = heads(comparison);
+    let mut text = format!("left : {left}\nright: {right}\n");
+    for (name, rows) in blocks(comparison, all) {
+        let _ = writeln!(text, "\n{name}");
         let mut table = Table::new(["", "left", "right", "difference", "relative", ""]);
-        block
-            .iter()
-            .filter(|d| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str()))
-            .for_each(|d| table.add_row(row(d)));
+        rows.into_iter().for_each(|row| table.add_row(row));
         text += &table.text();
     }
     for (side, names) in [("left", &comparison.only_left), ("right", &comparison.only_right)] {
@@ -188,7 +198,7 @@ fn in_words(metric: &str, value: f64) -> String {
 }
 
 /// The method by which differences are judged, in words.
-fn remark(comparison: &Comparison) -> String {
+pub(crate) fn remark(comparison: &Comparison) -> String {
     let by = |test: fn(&Significance) -> bool| {
         comparison.differences.iter().any(|d| test(&d.significance))
     };

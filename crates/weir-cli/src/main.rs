@@ -35,6 +35,7 @@ mod sessions;
 mod shell;
 mod sim;
 mod spec;
+mod studies;
 mod sweep;
 mod table;
 mod top;
@@ -51,6 +52,9 @@ use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     if let Some(code) = weir_linux::helper::main_if_helper() {
+        return code;
+    }
+    if let Some(code) = studies::main_if_spawner() {
         return code;
     }
     let argv = verbs::normalise(std::env::args_os().collect());

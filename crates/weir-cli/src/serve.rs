@@ -35,6 +35,7 @@ use weir_linux::live::Realtime;
 use weir_live::Tuning;
 use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, DaemonSession, LivePlane};
 use weir_live::dashboard::DaemonDashboard;
+use weir_live::remote::PageParts;
 
 use crate::args::ServeArgs;
 use crate::live::wall_time;
@@ -81,9 +82,10 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let since = wall_time(SystemTime::now());
     let session: Arc<dyn Session> =
         Arc::new(DaemonSession::new(Arc::clone(&plane), since, args.seed, Arc::clone(&asked)));
-    let web = start.page.as_ref().map(Page::endpoint).transpose()?.map(|(listener, access)| {
+    let web = start.page.as_ref().map(Page::endpoint).transpose()?.map(|page| {
         let source = Arc::new(DaemonDashboard::new(Arc::clone(&plane), owner.clone()));
-        (listener, Web { access, source, session: Arc::clone(&session) })
+        let PageParts { listener, access, studies } = page;
+        (listener, Web { access, source, session: Arc::clone(&session), studies })
     });
     let server = Server::start_with_session(
         start.endpoints,
@@ -188,7 +190,7 @@ impl Start {
         if let Some(user) = user {
             store.give_to(user.uid, user.gid).map_err(Failure::of_weir)?;
         }
-        let page = Page::of_daemon(&args.web, &state, user)?;
+        let page = Page::of_daemon(&args.web, &state, user, !args.keep_privileges)?;
         let confinement =
             (!args.keep_privileges).then(|| privileges::confinement(args, user, &state, &socket));
         let resumed = match args.recover.flatten() {

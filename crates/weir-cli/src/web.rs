@@ -5,19 +5,23 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::Path;
+use std::sync::Arc;
 
-use weir_control::server::{Token, WebAccess};
+use weir_control::dashboard::Studies;
+use weir_control::server::{StudiesOrWhy, Token, WebAccess};
 use weir_linux::process::User;
+use weir_live::remote::PageParts;
 
 use crate::args::WebArgs;
 use crate::output::{Failure, USAGE, say};
+use crate::studies::Workshop;
 
 /// The bound address of a page, with its tokens.
-#[derive(Debug)]
 pub(crate) struct Page {
     listener: TcpListener,
     access: WebAccess,
     tokens: [String; 2],
+    studies: StudiesOrWhy,
 }
 
 impl Page {
@@ -26,21 +30,24 @@ impl Page {
     /// Call this before the process enters its own namespaces, so that the address is one of the
     /// user's machine.
     pub(crate) fn bind(args: &WebArgs) -> Result<Option<Self>, Failure> {
-        Self::with_tokens(args, || Ok([random()?, random()?]))
+        Self::with_tokens(args, None, || Ok([random()?, random()?]))
     }
 
     /// Binds the address of a daemon. The tokens are in the daemon's state directory, so an open
-    /// page continues after a restart.
+    /// page continues after a restart. With `confined`, studies have no more rights than the daemon.
     pub(crate) fn of_daemon(
         args: &WebArgs,
         state: &Path,
         user: Option<User>,
+        confined: bool,
     ) -> Result<Option<Self>, Failure> {
-        Self::with_tokens(args, || kept_tokens(&state.join(TOKENS), user))
+        let tokens = || kept_tokens(&state.join(TOKENS), user);
+        Self::with_tokens(args, confined.then_some(user), tokens)
     }
 
     fn with_tokens(
         args: &WebArgs,
+        confine: Option<Option<User>>,
         tokens: impl FnOnce() -> Result<[String; 2], Failure>,
     ) -> Result<Option<Self>, Failure> {
         let Some(wanted) = args.web else { return Ok(None) };
@@ -65,17 +72,21 @@ impl Page {
             return Err(Failure::of_weir("--web: the saved tokens are damaged; remove them"));
         };
         let access = WebAccess { full, read, hosts: args.allowed_host.clone(), secure: false };
-        Ok(Some(Self { listener, access, tokens }))
+        // The page works without studies, too, and says why there are none.
+        let studies = Workshop::start(confine)
+            .map(|workshop| Arc::new(workshop) as Arc<dyn Studies>)
+            .map_err(|error| format!("no process for simulations can be started: {error}"));
+        Ok(Some(Self { listener, access, tokens, studies }))
     }
 
-    /// The listener and the tokens, for a server. A page may have several servers, one after
-    /// another.
-    pub(crate) fn endpoint(&self) -> Result<(TcpListener, WebAccess), Failure> {
+    /// The listener, the tokens and the studies, for a server. A page may have several servers, one
+    /// after another.
+    pub(crate) fn endpoint(&self) -> Result<PageParts, Failure> {
         let listener = self
             .listener
             .try_clone()
             .map_err(|error| Failure::of_weir(format!("--web: {error}")))?;
-        Ok((listener, self.access.clone()))
+        Ok(PageParts { listener, access: self.access.clone(), studies: self.studies.clone() })
     }
 
     /// Prints where the page is. The part after `#` stays in the browser.
@@ -158,7 +169,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("weir-web-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let tokens = || {
-            let page = Page::of_daemon(&args("127.0.0.1:0", false), &directory, None);
+            let page = Page::of_daemon(&args("127.0.0.1:0", false), &directory, None, false);
             page.unwrap().unwrap().tokens
         };
         let first = tokens();

@@ -13,7 +13,9 @@ use weir_control::api::{
     ChangeReply, ChangeRequest, DiagnosticView, Readings, SessionKind, SessionView,
 };
 use weir_control::directory::{Directory, DirectoryError, Name};
-use weir_control::server::{Access, ControlSocket, Server, SocketError, Web, WebAccess};
+use weir_control::server::{
+    Access, ControlSocket, Server, SocketError, StudiesOrWhy, Web, WebAccess,
+};
 use weir_control::session::{Session, SessionError};
 use weir_linux::live::NoAnswer;
 use weir_report::{RunInfo, RunResult, to_json};
@@ -35,6 +37,16 @@ pub struct About {
     pub since: String,
     /// The seed of all random draws.
     pub seed: u64,
+}
+
+/// What a web page needs besides its session.
+pub struct PageParts {
+    /// The listener of its server.
+    pub listener: TcpListener,
+    /// The tokens and names.
+    pub access: WebAccess,
+    /// What simulates scenarios for it.
+    pub studies: StudiesOrWhy,
 }
 
 /// Why a session has no socket.
@@ -116,7 +128,7 @@ impl Reserved {
         mut self,
         about: About,
         changes: Changes,
-        web: Option<(TcpListener, WebAccess)>,
+        web: Option<PageParts>,
         stop: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Served> {
         let board = self.board.take();
@@ -124,8 +136,9 @@ impl Reserved {
         let access = Access { uid: self.uid, gid: None, groups_of: |_| Ok(Vec::new()) };
         let session: Arc<dyn Session> =
             Arc::new(Remote { name: self.name, about, changes, board, stop: Box::new(stop) });
-        let web = web.zip(source).map(|((listener, access), source)| {
-            (listener, Web { access, source, session: Arc::clone(&session) })
+        let web = web.zip(source).map(|(page, source)| {
+            let PageParts { listener, access, studies } = page;
+            (listener, Web { access, source, session: Arc::clone(&session), studies })
         });
         let server = Server::start_session(self.socket, access, session, web)?;
         Ok(Served { _server: server })

@@ -21,7 +21,8 @@ use weir_sim::scenario::{self, Checked, Edited, Point, Scenario};
 
 pub(crate) use args::{SimArgs, parse_setting};
 use results::Directory;
-pub(crate) use show::outcome_tables;
+pub(crate) use results::{json, page};
+pub(crate) use show::{outcome_tables, tables};
 
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::script::to_json;

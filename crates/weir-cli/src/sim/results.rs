@@ -77,16 +77,20 @@ pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(),
         }
     }
     if let Some(path) = &args.report {
-        let page = match all {
-            [only] => to_html(&results(only)),
-            all => finding_to_html(&overview(all)),
-        };
-        write_atomic(path, page.as_bytes()).map_err(Failure::of_weir)?;
+        write_atomic(path, page(all).as_bytes()).map_err(Failure::of_weir)?;
         if !args.quiet {
             say(format_args!("report: {}\n", path.display()));
         }
     }
     Ok(())
+}
+
+/// The report as an HTML page: of the runs, or of the points of a sweep side by side.
+pub(crate) fn page(all: &[Ran]) -> String {
+    match all {
+        [only] => to_html(&results(only)),
+        all => finding_to_html(&overview(all)),
+    }
 }
 
 fn results(ran: &Ran) -> Results {
@@ -107,7 +111,7 @@ fn overview(all: &[Ran]) -> Finding {
 }
 
 /// All results as one JSON object, which contains the points of a sweep as a list.
-fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
+pub(crate) fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     if let [only] = all
         && only.point.settings.is_empty()
     {

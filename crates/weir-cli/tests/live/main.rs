@@ -48,6 +48,7 @@ mod serve;
 mod shaping;
 mod silent;
 mod sim_image;
+mod studies;
 mod talk;
 mod top;
 mod verbs;
@@ -196,6 +197,7 @@ fn waiting() -> Vec<Trial> {
         top::tests(),
         prometheus::tests(),
         watch::tests(),
+        studies::tests(),
         web::tests(),
         web_parts::tests(),
         reproduce::tests(),

@@ -3,7 +3,8 @@
 //!
 //! * [`Source`]: reads counters of single objects and makes changes;
 //! * [`Point`]: what an object did in an interval; points merge without losing a peak;
-//! * [`Kept`]: the points of the last minutes at full resolution, and of the last day merged.
+//! * [`Kept`]: the points of the last minutes at full resolution, and of the last day merged;
+//! * [`Studies`]: computations beside the links, such as a simulated scenario.
 
 mod kept;
 mod log;
@@ -12,6 +13,7 @@ mod point;
 mod ruled;
 mod span;
 mod trace;
+mod studies;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +38,9 @@ pub use point::{Builder, FIELDS, Point, Quantiles, Range};
 pub use ruled::{differences, has_ruled, link_rate, rule_views, ruled_objects, ruled_rate};
 pub use span::{Span, Watched};
 pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
+pub use studies::{
+    Example, NewStudy, Studies, StudyError, StudyLimits, StudyPart, StudyState, StudyView,
+};
 
 /// Something with counters: a link, a direction of a bridge, a pipe, a scheduler or a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

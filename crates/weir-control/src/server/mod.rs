@@ -57,7 +57,7 @@ pub use routes::openapi;
 pub use session::session_openapi;
 pub use socket::{ControlSocket, SocketError, is_listening, listener};
 pub use state::SAMPLE_AGE;
-pub use web::{Web, WebAccess};
+pub use web::{StudiesOrWhy, Web, WebAccess};
 
 use crate::owner::Owner;
 use crate::plane::Plane;

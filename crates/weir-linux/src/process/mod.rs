@@ -13,6 +13,7 @@ mod inside;
 mod job;
 mod protocol;
 mod signals;
+mod spawner;
 mod terminal;
 
 use std::ffi::{OsStr, OsString};
@@ -36,6 +37,7 @@ pub(crate) use protocol::{
     Event, NETNS_FILE, Order, Request, RootOrder, VolumeOrder, receive, send,
 };
 pub use signals::{Signal, Signals, Stopper};
+pub use spawner::{Bounds, End, Spawned, Spawner, spawner_main};
 pub(crate) use terminal::Terminal;
 
 use crate::helper;

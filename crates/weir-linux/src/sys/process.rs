@@ -184,6 +184,35 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
+/// The side of a [`fork_alone`] that the caller is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forked {
+    /// The new process.
+    Child,
+    /// The calling process, with the new one's number.
+    Parent(rustix::process::Pid),
+}
+
+/// Copies this process, which must have only one thread.
+///
+/// # Errors
+/// The kernel's error, and `EINVAL` if there are several threads.
+pub fn fork_alone() -> io::Result<Forked> {
+    // The lock of another thread, such as that of the allocator, would stay locked in the copy.
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: there is no other thread, so the copy finds all memory and locks in a state that its
+    // only thread has left.
+    match unsafe { libc::fork() } {
+        0 => Ok(Forked::Child),
+        pid => rustix::process::Pid::from_raw(pid)
+            .filter(|_| pid > 0)
+            .map(Forked::Parent)
+            .ok_or_else(io::Error::last_os_error),
+    }
+}
+
 /// Maps a page of memory that is executable, as an attacker would, and unmaps it.
 #[cfg(test)]
 pub(crate) fn map_executable() -> io::Result<()> {

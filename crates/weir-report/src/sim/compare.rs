@@ -229,7 +229,10 @@ impl Summary {
         Self::of(&value).ok_or(SummaryError::Shape { path })
     }
 
-    fn of(value: &Value) -> Option<Self> {
+    /// Reads a summary, such as `weir sim --json` writes for a scenario without a sweep; `None` if
+    /// it is not the summary of a scenario.
+    #[must_use]
+    pub fn of(value: &Value) -> Option<Self> {
         let runs = value.get("runs")?.as_array()?;
         let text =
             |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

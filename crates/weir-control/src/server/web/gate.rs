@@ -43,6 +43,10 @@ impl Right {
     }
 }
 
+/// The policy of an answer that is a document of its own, in place of the page's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnPolicy(pub(super) &'static str);
+
 /// The secrets and names of a page's server.
 #[derive(Clone, Debug)]
 pub struct WebAccess {
@@ -261,9 +265,13 @@ impl Gate {
 async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/v1/");
     let mut response = gate.answer(request, next).await.unwrap_or_else(Reject::into_response);
+    let own = response.extensions().get::<OwnPolicy>().copied();
     let headers = response.headers_mut();
     for (name, value) in SECURITY {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    if let Some(OwnPolicy(policy)) = own {
+        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     }
     if is_api {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

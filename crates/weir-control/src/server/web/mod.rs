@@ -10,6 +10,7 @@ mod hub;
 mod plan;
 mod report;
 mod stream;
+mod studies;
 mod top;
 mod trace;
 
@@ -29,6 +30,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 pub use gate::WebAccess;
+pub use studies::StudiesOrWhy;
 
 use super::askers::Unasked;
 use super::budget::Uploads;
@@ -51,6 +53,8 @@ pub struct Web {
     pub source: Arc<dyn Source>,
     /// The session with its name.
     pub session: Arc<dyn Session>,
+    /// What simulates scenarios for it.
+    pub studies: StudiesOrWhy,
 }
 
 /// The state of the page's handlers.
@@ -116,7 +120,8 @@ pub(super) fn router(
         .route("/v1/plan", get(show_plan).post(start_plan).delete(stop_plan))
         .route("/v1/report", get(report))
         .with_state(Arc::clone(&state));
-    Gate::new(web.access, bound, stopped.clone()).around(own.merge(api))
+    let studies = studies::router(web.studies, stopped.clone());
+    Gate::new(web.access, bound, stopped.clone()).around(own.merge(studies).merge(api))
 }
 
 /// What this is, and what it can do.
@@ -351,7 +356,10 @@ impl From<EditError> for Reject {
 
 /// The parts of the page that this server has.
 const FEATURES: &[&str] =
-    &["stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report"];
+    &[
+        "stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report",
+        "studies",
+    ];
 /// Tabs with a stream.
 const MOST_TABS: usize = 64;
 /// Objects in a list.

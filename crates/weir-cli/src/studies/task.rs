@@ -1,0 +1,108 @@
+//! The process of a study: what it does, and what it gives up before it reads its request.
+
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
+
+use weir_linux::process::{Bounds, Capabilities, Confinement, filter_system_calls};
+
+use super::frames::{self, END, PART, REFUSAL};
+use super::{comparison, scenario};
+
+/// The hidden first argument of the spawner.
+pub(super) const WORD: &str = "__weir-studies";
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Checks the text of a scenario.
+    Check,
+    /// Simulates a scenario.
+    Simulate,
+    /// Compares the results of two scenarios.
+    Compare,
+}
+
+impl Task {
+    const ALL: [Self; 3] = [Self::Check, Self::Simulate, Self::Compare];
+
+    /// The number of the task in a request to the spawner.
+    pub(super) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// What the process may use. A client waits for the answer of the shorter ones.
+    pub(super) fn bounds(self) -> Bounds {
+        match self {
+            Self::Check | Self::Compare => {
+                Bounds { memory: SHORT_MEMORY, processor_s: SHORT_S, nice: 10 }
+            }
+            Self::Simulate => Bounds { memory: MEMORY, processor_s: PROCESSOR_S, nice: 19 },
+        }
+    }
+}
+
+/// Runs as the process of a study. Returns its exit code.
+pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
+    let Some(task) = Task::ALL.into_iter().find(|task| task.number() == number) else {
+        return FAILED;
+    };
+    if let Err(why) = confine(task) {
+        // The client may have gone.
+        let _ = frames::send(&stream, REFUSAL, why.as_bytes());
+        return FAILED;
+    }
+    let Ok(request) = request(&stream) else { return FAILED };
+    if !ends_with_its_client(&stream) {
+        return FAILED;
+    }
+    let done = match task {
+        Task::Check => scenario::check(&request, &stream),
+        Task::Simulate => scenario::simulate(&request, &stream),
+        Task::Compare => comparison::compare(&request, &stream),
+    };
+    let sent = match done {
+        Ok(()) => frames::send(&stream, END, b""),
+        Err(why) => frames::send(&stream, REFUSAL, why.as_bytes()),
+    };
+    if sent.is_ok() { 0 } else { FAILED }
+}
+
+/// Gives up files, capabilities and most system calls. The text of a scenario is another's.
+fn confine(task: Task) -> Result<(), String> {
+    let failed = |why: &dyn std::fmt::Display| format!("the process cannot be confined: {why}");
+    task.bounds().apply().map_err(|error| failed(&error))?;
+    Confinement::default().apply(Capabilities::empty()).map_err(|error| failed(&error))?;
+    filter_system_calls().map_err(|error| failed(&error))
+}
+
+fn request(stream: &UnixStream) -> Result<Vec<Vec<u8>>, frames::Missing> {
+    let mut parts = Vec::new();
+    loop {
+        match frames::receive(stream, MOST_REQUEST, None)? {
+            (PART, bytes) => parts.push(bytes),
+            _ => return Ok(parts),
+        }
+    }
+}
+
+/// Ends this process when its client closes the socket.
+fn ends_with_its_client(stream: &UnixStream) -> bool {
+    let Ok(stream) = stream.try_clone() else { return false };
+    let wait = move || {
+        // The client sends nothing more, so whatever ends this is the end of the client.
+        let _ = (&stream).read(&mut [0]);
+        std::process::exit(i32::from(FAILED));
+    };
+    std::thread::Builder::new().name("weir-client".to_owned()).spawn(wait).is_ok()
+}
+
+/// The exit code without a result.
+const FAILED: u8 = 1;
+/// Bytes of a part of a request: results of a study, to compare.
+const MOST_REQUEST: usize = 16 << 20;
+/// The bounds of a simulation.
+pub(super) const MEMORY: u64 = 768 << 20;
+pub(super) const PROCESSOR_S: u64 = 300;
+/// The bounds of a process whose answer a client waits for.
+pub(super) const SHORT_MEMORY: u64 = 512 << 20;
+pub(super) const SHORT_S: u64 = 10;

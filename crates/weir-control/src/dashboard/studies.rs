@@ -1,0 +1,157 @@
+//! Studies: computations that the page starts beside the links, such as a simulated scenario. They
+//! run in processes of their own, so that nothing of them touches the thread that moves packets.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A scenario to simulate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewStudy {
+    /// The text of the scenario.
+    pub text: String,
+    /// The number of runs, in place of the scenario's.
+    #[serde(default)]
+    pub runs: Option<u32>,
+    /// The seed of the first run, in place of the scenario's.
+    #[serde(default)]
+    pub seed: Option<u64>,
+}
+
+/// The state of a study.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StudyState {
+    /// It is being computed.
+    #[default]
+    Running,
+    /// It has a result.
+    Done,
+    /// It has ended without a result.
+    Failed,
+    /// A client has ended it.
+    Cancelled,
+}
+
+/// A study, as clients see it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StudyView {
+    /// Its number; later studies have greater ones.
+    pub number: u64,
+    /// The name of the scenario.
+    pub name: String,
+    /// Its state.
+    pub state: StudyState,
+    /// The part that is done, from 0 to 1.
+    pub part: f64,
+    /// Simulated events so far.
+    pub events: u64,
+    /// Finished runs.
+    pub finished: u64,
+    /// Runs in all.
+    pub runs: u64,
+    /// The time since it was started, or that it took, in seconds.
+    pub seconds: f64,
+    /// Why it has no result.
+    pub error: Option<String>,
+    /// The tables that `weir sim` prints.
+    pub tables: Option<String>,
+    /// Whether it can be compared with another: a sweep has no single result.
+    pub comparable: bool,
+}
+
+/// A scenario to begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// What a study may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StudyLimits {
+    /// Bytes of a scenario's text.
+    pub text_bytes: usize,
+    /// Runs of all points together.
+    pub runs: u64,
+    /// Seconds of processor time.
+    pub processor_s: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of a report, and of the results.
+    pub result_bytes: usize,
+    /// Studies that are kept.
+    pub kept: usize,
+}
+
+/// A part of a finished study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyPart {
+    /// The report with plots, as one HTML page.
+    Report,
+    /// The results as JSON.
+    Results,
+}
+
+/// Why a request about studies has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StudyError {
+    /// There is no such study, or it has no such part.
+    #[error("{0}")]
+    Unknown(String),
+    /// It cannot be done now: another study runs.
+    #[error("{0}")]
+    Busy(String),
+    /// The request is wrong.
+    #[error("{0}")]
+    Wrong(String),
+    /// The process that carries studies out has failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What carries studies out. Calls come from several threads, and may wait for some seconds unless
+/// they say otherwise. Results in JSON are made by the process of the study.
+pub trait Studies: Send + Sync + 'static {
+    /// The scenarios to begin with. Does not wait.
+    fn examples(&self) -> &'static [Example];
+
+    /// The limits. Does not wait.
+    fn limits(&self) -> StudyLimits;
+
+    /// Checks a scenario: `{"summary", "runs", "diagnostics"}`.
+    ///
+    /// # Errors
+    /// See [`StudyError`]. A wrong scenario is no error, but an answer with diagnostics.
+    fn check(&self, text: &str) -> Result<String, StudyError>;
+
+    /// Starts a study, and returns its number. Does not wait.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    fn start(&self, study: NewStudy) -> Result<u64, StudyError>;
+
+    /// The studies that are kept, oldest first. Does not wait.
+    fn list(&self) -> Vec<StudyView>;
+
+    /// Ends a study that runs, and forgets one that has ended. Does not wait.
+    ///
+    /// # Errors
+    /// There is no such study.
+    fn remove(&self, number: u64) -> Result<(), StudyError>;
+
+    /// A part of the result of a study. Does not wait.
+    ///
+    /// # Errors
+    /// There is no such study, or it has no result.
+    fn part(&self, number: u64, part: StudyPart) -> Result<Arc<[u8]>, StudyError>;
+
+    /// Compares two studies, as `weir compare --json` does, with its text besides.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    fn compare(&self, left: u64, right: u64) -> Result<String, StudyError>;
+}

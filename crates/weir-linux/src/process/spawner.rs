@@ -1,0 +1,310 @@
+//! A process that forks bounded processes for another one, which itself may be unable to: a daemon
+//! has given up the right to start programs, and a session has entered namespaces of its own.
+//!
+//! The spawner is this executable again, with one thread. It starts before its client gives up
+//! rights, stays in the client's first namespaces, and waits for requests. For each it forks a
+//! copy of itself that has one end of a socket and runs a function of the executable. Nothing is
+//! executed, so a confined spawner needs no file. The spawner ends when its client ends, however
+//! that happens.
+
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::{
+    PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, pidfd_open, setpriority_process,
+    setrlimit, waitid,
+};
+
+use super::confine::{CapabilitySet, Confinement, User};
+use crate::sys::process::{Forked, fork_alone, inherited_descriptor, keep_open, unblock_signals};
+
+/// The client's side of a spawner. Dropping it ends the spawner.
+#[derive(Debug)]
+pub struct Spawner {
+    control: OwnedFd,
+    child: Child,
+}
+
+/// A process that a spawner has started.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The socket to it. Closing it is the notice that its result is no longer wanted.
+    pub stream: UnixStream,
+    /// The socket on which the spawner reports its end.
+    status: UnixStream,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// With this exit code.
+    Code(u8),
+    /// By this signal.
+    Signal(u8),
+    /// The spawner has ended, or has too many processes already.
+    Unknown,
+}
+
+/// The resources of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of address space.
+    pub memory: u64,
+    /// Seconds of processor time.
+    pub processor_s: u64,
+    /// The nice value: 0 is that of other programs, 19 the lowest priority.
+    pub nice: i32,
+}
+
+impl Bounds {
+    /// Limits this process. It writes no file, leaves no dump of its memory, and is ended by a
+    /// signal if it needs more than its processor time.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn apply(&self) -> io::Result<()> {
+        let limits = [
+            (Resource::As, self.memory, self.memory),
+            (Resource::Cpu, self.processor_s, self.processor_s + 2),
+            (Resource::Fsize, 0, 0),
+            (Resource::Core, 0, 0),
+        ];
+        for (resource, current, maximum) in limits {
+            setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?;
+        }
+        Ok(setpriority_process(None, self.nice)?)
+    }
+}
+
+impl Spawner {
+    /// Starts a spawner: this executable with `word` as its first argument, which must then call
+    /// [`spawner_main`]. With `confine` it loses all capabilities and files, and becomes the user
+    /// that is given, before it answers to anything.
+    ///
+    /// # Errors
+    /// The system has no process or descriptor left.
+    pub fn start(word: &str, confine: Option<Option<User>>) -> io::Result<Self> {
+        let (control, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        // This link works even after the executable was replaced or removed.
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("weir").arg(word).arg(theirs.as_raw_fd().to_string());
+        match confine {
+            None => {}
+            Some(None) => {
+                command.arg("confined");
+            }
+            Some(Some(User { uid, gid })) => {
+                command.arg("confined").arg(uid.to_string()).arg(gid.to_string());
+            }
+        }
+        keep_open(&mut command, theirs.as_raw_fd());
+        unblock_signals(&mut command);
+        // The terminal's signals are for the client.
+        command.process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn()?;
+        Ok(Self { control, child })
+    }
+
+    /// Starts a process that does `what`.
+    ///
+    /// # Errors
+    /// The spawner has ended, or the system has no descriptor left.
+    pub fn spawn(&self, what: u8) -> io::Result<Spawned> {
+        let (stream, theirs) = UnixStream::pair()?;
+        let (status, reports) = UnixStream::pair()?;
+        let ends = [theirs.as_fd(), reports.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut rights = SendAncillaryBuffer::new(&mut space);
+        rights.push(SendAncillaryMessage::ScmRights(&ends));
+        sendmsg(&self.control, &[IoSlice::new(&[what])], &mut rights, SendFlags::NOSIGNAL)?;
+        Ok(Spawned { stream, status })
+    }
+}
+
+impl Drop for Spawner {
+    fn drop(&mut self) {
+        // The spawner ends when its socket is closed; the kill only saves the wait for that.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Spawned {
+    /// Waits for the end of the process.
+    #[must_use]
+    pub fn end(&self) -> End {
+        let mut report = [0; 2];
+        match (&self.status).read_exact(&mut report) {
+            Ok(()) if report[0] == CODE => End::Code(report[1]),
+            Ok(()) => End::Signal(report[1]),
+            Err(_) => End::Unknown,
+        }
+    }
+}
+
+/// Runs as a spawner. `arguments` are those after the word. Each process that it forks runs `body`
+/// with the number of the request and the socket; the result is the exit code.
+#[must_use]
+pub fn spawner_main(
+    mut arguments: impl Iterator<Item = std::ffi::OsString>,
+    body: fn(u8, UnixStream) -> u8,
+) -> ExitCode {
+    let mut number = || arguments.next().and_then(|word| word.to_str().map(str::to_owned));
+    let socket = number().and_then(|word| word.parse().ok());
+    let Some(Ok(control)) = socket.map(inherited_descriptor) else {
+        eprintln!("weir: this command is for weir's own use");
+        return ExitCode::from(2);
+    };
+    if number().is_some() {
+        let mut id = || number().and_then(|word| word.parse().ok());
+        // The number of threads is read before each fork.
+        let mut confinement = Confinement::default().read("/proc");
+        if let (Some(uid), Some(gid)) = (id(), id()) {
+            confinement = confinement.user(User { uid, gid });
+        }
+        if confinement.apply(CapabilitySet::empty()).is_err() {
+            return ExitCode::FAILURE;
+        }
+    }
+    match serve(&control) {
+        Ok(Some((what, stream))) => {
+            drop(control);
+            ExitCode::from(body(what, stream))
+        }
+        Ok(None) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Forks a process for each request. Returns the request in the new process, and `None` in the
+/// spawner when its client has ended.
+fn serve(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream)>> {
+    let mut running: Vec<Running> = Vec::new();
+    loop {
+        let asked = {
+            let mut fds = vec![PollFd::new(control, PollFlags::IN)];
+            fds.extend(running.iter().map(|one| PollFd::new(&one.process, PollFlags::IN)));
+            match poll(&mut fds, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            !fds[0].revents().is_empty()
+        };
+        running.retain_mut(|one| !one.has_ended());
+        if !asked {
+            continue;
+        }
+        let Some((what, stream, status)) = receive(control)? else { return Ok(None) };
+        // A request too many is answered by the end of its sockets.
+        if running.len() >= MOST {
+            continue;
+        }
+        match fork_alone() {
+            Ok(Forked::Child) => {
+                drop((running, status));
+                return Ok(Some((what, stream)));
+            }
+            Ok(Forked::Parent(pid)) => {
+                let process = pidfd_open(pid, PidfdFlags::empty())?;
+                running.push(Running { process, status });
+            }
+            // The end of the sockets is the answer.
+            Err(_) => {}
+        }
+    }
+}
+
+/// A process of a spawner.
+struct Running {
+    process: OwnedFd,
+    status: UnixStream,
+}
+
+impl Running {
+    /// Whether the process has ended, which is then reported.
+    fn has_ended(&mut self) -> bool {
+        let id = WaitId::PidFd(self.process.as_fd());
+        let Ok(ended) = waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) else {
+            return true;
+        };
+        let Some(status) = ended else { return false };
+        let byte = |number: Option<i32>| number.and_then(|number| u8::try_from(number).ok());
+        let report = match (byte(status.exit_status()), byte(status.terminating_signal())) {
+            (Some(code), _) => [CODE, code],
+            (None, signal) => [SIGNAL, signal.unwrap_or(0)],
+        };
+        // The client may no longer want to know.
+        let _ = self.status.write_all(&report);
+        true
+    }
+}
+
+/// A request with its sockets: that of the process, and that for its end. `None` after the client's
+/// end.
+fn receive(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream, UnixStream)>> {
+    loop {
+        let mut byte = [0];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut rights = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(control, &mut [IoSliceMut::new(&mut byte)], &mut rights, flags)
+        {
+            Err(Errno::INTR) => continue,
+            received => received?,
+        };
+        if received.bytes == 0 {
+            return Ok(None);
+        }
+        let mut sockets = rights.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => fds.map(UnixStream::from).collect(),
+            _ => Vec::new(),
+        });
+        let (stream, status) = (sockets.next(), sockets.next());
+        if let (Some(stream), Some(status)) = (stream, status) {
+            return Ok(Some((byte[0], stream, status)));
+        }
+    }
+}
+
+/// Processes of a spawner at one time.
+const MOST: usize = 16;
+/// The kinds of reports about an end.
+const CODE: u8 = 0;
+const SIGNAL: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a spawner does is tested with the web page of `weir pair`, since a spawner has one
+    /// thread and a test has two.
+    #[test]
+    fn a_process_with_threads_is_not_forked() {
+        let forked = std::thread::spawn(fork_alone).join().unwrap();
+        assert_eq!(forked.map_err(|error| error.raw_os_error()), Err(Some(libc::EINVAL)));
+    }
+
+    #[test]
+    fn a_spawner_that_has_ended_is_noticed() {
+        let (control, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
+        let spawner = Spawner { control, child: Command::new("true").spawn().unwrap() };
+        let spawned = spawner.spawn(0).unwrap();
+        drop(theirs);
+        assert_eq!(spawned.end(), End::Unknown);
+        assert!(spawner.spawn(0).is_err());
+    }
+}

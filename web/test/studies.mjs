@@ -1,0 +1,253 @@
+// Tests of the parts of the page that compute: scenarios. With the stand-in for looks, and with the
+// real command for what is computed.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { open, withBrowser } from "./browser.mjs";
+import { Command } from "./live.mjs";
+import { enter, standIn, violations } from "./looks.mjs";
+
+/** The views, each with what is on it when it is complete. */
+export const VIEWS = {
+  scenarios: ["#/scenarios", ".study .pill"],
+};
+
+/** Why the tests with the real command cannot run here. */
+function missing(weir) {
+  if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
+  if (process.getuid?.() !== 0) return "namespaces need root";
+  if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web")) return "this weir serves no page";
+  return undefined;
+}
+
+/** A page of a real command, at one of its views. */
+export async function visit(browser, command, hash, ready) {
+  const address = await command.address();
+  const page = await open(browser);
+  await page.goto(address);
+  await page.waitForSelector("main .view");
+  await page.evaluate((to) => (location.hash = to), hash);
+  await page.waitForSelector(ready);
+  return page;
+}
+
+/** A pair of links whose programs do nothing. */
+export function idlePair(weir) {
+  return new Command(weir, ["pair", "--web", "127.0.0.1:0", "--link", "4M/5ms", "--left", "sleep 600", "--right", "sleep 600"]);
+}
+
+/** A daemon without frames, confined as by default. */
+export function idleDaemon(weir, folder, more = []) {
+  return new Command(weir, ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", "127.0.0.1:0", "--user", "0", ...more]);
+}
+
+/** Runs a test with the page of a confined daemon. */
+export function withDaemon(weir, test) {
+  const reason = missing(weir);
+  if (reason) return reason;
+  return withBrowser(async (browser) => {
+    const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
+    const daemon = idleDaemon(weir, folder);
+    try {
+      return await test(browser, daemon);
+    } finally {
+      await daemon.end();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+}
+
+/** Runs a test with the page of `weir pair`. */
+export function withPair(weir, test) {
+  const reason = missing(weir);
+  if (reason) return reason;
+  return withBrowser(async (browser) => {
+    const pair = idlePair(weir);
+    try {
+      return await test(browser, pair);
+    } finally {
+      await pair.end();
+    }
+  });
+}
+
+const SHORT = `name = "short"
+duration = "2s"
+node = [{ name = "a" }, { name = "b" }]
+[[link]]
+name = "line"
+between = ["a", "b"]
+spec = "bw 1Mbit/s delay 10ms queue 20"
+[[traffic]]
+name = "calls"
+from = "a"
+to = "b"
+kind = "poisson"
+rate = "RATE"
+size = "1000B"
+`;
+
+/** Waits for the end of a study and returns its state. */
+async function ended(page, number) {
+  const card = page.locator(".study", { hasText: `#${number}` });
+  await card.waitFor();
+  await page.waitForFunction((n) => {
+    const one = [...document.querySelectorAll(".study")].find((s) => s.textContent.includes(`#${n}`));
+    return one && !/running/.test(one.querySelector(".pill").textContent);
+  }, number, { timeout: 120_000 });
+  return card.locator(".pill").textContent();
+}
+
+export const tests = {
+  "axe finds nothing on what computes, and nothing is too wide": () =>
+    withBrowser((browser) =>
+      standIn({ markup: true }, async (_stand, address) => {
+        const found = [];
+        for (const colorScheme of ["light", "dark"]) {
+          for (const width of [390, 820, 1280, 2560]) {
+            const page = await open(browser, { colorScheme, viewport: { width, height: 800 } });
+            for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
+              await enter(page, address, hash, ready);
+              for (const line of await violations(page)) found.push(`${name} ${colorScheme} ${width}: ${line}`);
+              const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+              if (over > 0) found.push(`${name} at ${width} px is ${over} px too wide`);
+            }
+            assert.equal(await page.locator("main img").count(), 0);
+            await page.done();
+          }
+        }
+        assert.deepEqual(found, []);
+      }),
+    ),
+
+  "a scenario is checked, started, ended and compared with the keyboard": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/scenarios", ".study .pill");
+        await page.waitForSelector(".report .good");
+        assert.match(await page.inputValue("#scenario-text"), /^name = "two-hosts"/);
+        const text = await page.inputValue("#scenario-text");
+        await page.fill("#scenario-text", text.replace("bw ", "bww "));
+        await page.waitForSelector(".diagnostic mark");
+        assert.equal(await page.textContent(".diagnostic mark"), "bww");
+        assert.match(await page.textContent(".diagnostic"), /did you mean `bw`/);
+        assert.ok(await page.isDisabled(".scenarios button[type=submit]"));
+        await page.focus(".diagnostic button");
+        await page.keyboard.press("Enter");
+        const chosen = await page.evaluate(() => {
+          const { value, selectionStart, selectionEnd } = document.querySelector("#scenario-text");
+          return value.slice(selectionStart, selectionEnd);
+        });
+        assert.equal(chosen, 'spec = "bww 10Mbit/s delay 10ms"', "the button selects the line");
+        await page.fill("#scenario-text", text);
+        await page.waitForSelector(".report .good");
+        await page.fill("#scenario-runs", "many");
+        await page.focus("#scenario-text");
+        await page.keyboard.press("Control+Enter");
+        await page.waitForSelector("text=Runs: a whole number");
+        await page.fill("#scenario-runs", "5");
+        stand.studies.hold = true;
+        await page.focus("#scenario-text");
+        await page.keyboard.press("Control+Enter");
+        await page.waitForSelector("progress:not([hidden])");
+        assert.deepEqual([stand.studies.started.runs, stand.studies.started.seed], [5, undefined]);
+        await page.focus("#scenario-text");
+        await page.keyboard.press("Control+Enter");
+        await page.waitForSelector("text=there is one at a time");
+        await page.focus(".study button >> nth=0");
+        await page.keyboard.press("Enter");
+        await page.waitForSelector(".pill >> text=ended");
+        // A view that is left and entered again keeps the text.
+        await page.fill("#scenario-text", text.replace("two-hosts", "mine"));
+        await page.evaluate(() => (location.hash = "#/"));
+        await page.waitForSelector(".thing");
+        await page.evaluate(() => (location.hash = "#/scenarios"));
+        await page.waitForSelector(".study .pill");
+        assert.match(await page.inputValue("#scenario-text"), /"mine"/);
+        stand.studies.hold = false;
+        await page.waitForSelector(".report .good");
+        await page.click(".scenarios button[type=submit]");
+        await page.waitForSelector(".study:nth-child(1) input:visible");
+        for (const box of await page.locator(".study input:visible").all()) await box.press("Space");
+        await page.focus("button:text-is('Compare')");
+        await page.keyboard.press("Enter");
+        await page.waitForSelector("table.numbers tbody tr");
+        assert.deepEqual(await violations(page), []);
+        assert.match(await page.textContent("table.numbers"), /significant, p < 0\.001/);
+        await page.done();
+      }),
+    ),
+
+  "who may only look opens results and starts nothing": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        stand.access = "read";
+        let page = await open(browser);
+        await enter(page, address, "#/scenarios", ".study .pill");
+        assert.ok(await page.isDisabled(".scenarios button[type=submit]"));
+        assert.ok(await page.isDisabled(".study button >> nth=0"));
+        assert.equal(await page.locator("a[href$='/report']:visible").count(), 1);
+        await page.done();
+        stand.studies.why = "no process for simulations can be started: out of memory";
+        page = await open(browser);
+        await enter(page, address, "#/scenarios", "text=Scenarios cannot be simulated here");
+        await page.done();
+      }),
+    ),
+
+  "the page of a confined daemon simulates, reports and compares": ({ weir }) =>
+    withDaemon(weir, async (browser, daemon) => {
+      const page = await visit(browser, daemon, "#/scenarios", "#scenario-text");
+      await page.waitForSelector(".report .good", { timeout: 60_000 });
+      await page.fill("#scenario-text", SHORT.replace("RATE", "2Mbit"));
+      await page.waitForSelector(".diagnostic.error mark", { timeout: 60_000 });
+      assert.match(await page.textContent(".diagnostic.error"), /Line 13/);
+      for (const [number, rate] of [[1, "500kbit/s"], [2, "2Mbit/s"]]) {
+        await page.fill("#scenario-text", SHORT.replace("RATE", rate));
+        await page.waitForSelector(".report .good", { timeout: 60_000 });
+        await page.click(".scenarios button[type=submit]");
+        assert.equal(await ended(page, number), "done");
+      }
+      const [report] = await Promise.all([page.context().waitForEvent("page"), page.click("a[href='/v1/studies/2/report']")]);
+      await report.waitForSelector("svg");
+      assert.match(await report.title(), /short/);
+      // The report's scripts run, without the rights of the page.
+      assert.equal(await report.evaluate(() => self.origin), "null");
+      const stolen = await report.evaluate(() => fetch("/v1/page").then(() => "answered", () => "refused"));
+      assert.equal(stolen, "refused");
+      await report.waitForSelector(".save button:visible");
+      await report.close();
+      for (const box of await page.locator(".study input:visible").all()) await box.check();
+      await page.click("button:text-is('Compare')");
+      await page.waitForSelector("table.numbers tbody tr", { timeout: 60_000 });
+      assert.match(await page.textContent("table.numbers"), /flow calls[^]*goodput[^]*significant/);
+      await page.done();
+    }),
+
+  "a simulation is ended from the page, and one that needs too much ends itself": ({ weir }) =>
+    withPair(weir, async (browser, pair) => {
+      const page = await visit(browser, pair, "#/scenarios", "#scenario-text");
+      await page.waitForSelector(".report .good", { timeout: 60_000 });
+      await page.fill("#scenario-text", SHORT.replace("2s", "300000s").replace("RATE", "900kbit/s"));
+      await page.waitForSelector(".report .good", { timeout: 60_000 });
+      await page.click(".scenarios button[type=submit]");
+      await page.waitForFunction(() => Number(document.querySelector("progress")?.value) > 0, undefined, { timeout: 60_000 });
+      await page.click("text=End it");
+      assert.equal(await ended(page, 1), "ended");
+      // A million flows with a port each do not fit into the memory of a study.
+      await page.fill("#scenario-text", SHORT.replace("RATE", "1bit/s").replace('name = "calls"', 'name = "calls"\ncount = 1000000'));
+      await page.waitForSelector(".report .good", { timeout: 60_000 });
+      await page.click(".scenarios button[type=submit]");
+      assert.equal(await ended(page, 2), "failed");
+      assert.match(await page.textContent(".study .bad:visible"), /needed more than/);
+      // The links did not notice.
+      assert.equal(pair.child.exitCode, null);
+      await page.evaluate(() => (location.hash = "#/"));
+      await page.waitForSelector(".pill.good");
+      await page.done();
+    }),
+};
