@@ -178,6 +178,45 @@ impl Watch for Fluid {
     }
 }
 
+/// The service of the fluid alone, over time.
+#[derive(Debug)]
+pub(super) struct Given {
+    weights: Vec<u32>,
+    total: u64,
+    changing: Option<Gps>,
+}
+
+impl Given {
+    /// A fluid for these flows. `steady` means that all flows always have packets.
+    pub(super) fn new(flows: &FlowSet, steady: bool) -> Self {
+        let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
+        let changing = (!steady).then(|| Gps::new(&weights));
+        Self { weights, total: flows.total_weight(), changing }
+    }
+
+    /// A packet arrives. Arrivals come in the order of time.
+    pub(super) fn arrives(&mut self, &Arrival { time, flow, len }: &Arrival) {
+        if let Some(gps) = &mut self.changing {
+            gps.advance(time);
+            gps.arrives(flow, len);
+        }
+    }
+
+    /// Whole bytes that a flow was given until a time, after the arrivals until then.
+    pub(super) fn at(&mut self, time: u64, flow: u32) -> u64 {
+        match &mut self.changing {
+            None => {
+                let share = u128::from(self.weights[flow as usize]) * u128::from(time);
+                (share / u128::from(self.total)) as u64
+            }
+            Some(gps) => {
+                gps.advance(time);
+                (gps.given(flow) >> FRACTION) as u64
+            }
+        }
+    }
+}
+
 /// The fluid where backlogs come and go.
 #[derive(Debug)]
 struct Gps {

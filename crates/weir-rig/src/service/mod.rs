@@ -22,20 +22,24 @@
 
 mod account;
 pub mod bounds;
+mod curves;
+mod drive;
 mod exact;
 mod fluid;
 mod link;
 mod workload;
 
 pub use bounds::{Bound, Status};
+pub use curves::{Curves, curves};
 pub use exact::Exact;
 pub use workload::Workload;
 
-use weir_core::sched::{Discipline, Scheduler, Visitor};
+use weir_core::sched::Discipline;
 
 use crate::flows::{FlowSet, Group};
 use crate::trace::Trace;
 use account::{Account, FlowAccount};
+use drive::Drive;
 use fluid::{Deviation, Fluid};
 use workload::Source;
 
@@ -249,21 +253,6 @@ fn class(
 fn mean(distances: &[(f64, u64)]) -> Option<f64> {
     let count: u64 = distances.iter().map(|(_, count)| count).sum();
     (count > 0).then(|| distances.iter().map(|(sum, _)| sum).sum::<f64>() / count as f64)
-}
-
-/// Drives the visited scheduler.
-struct Drive<'a, 'b, W> {
-    flows: &'a FlowSet,
-    source: &'a mut Source<'b>,
-    watch: &'a mut W,
-}
-
-impl<W: link::Watch> Visitor for Drive<'_, '_, W> {
-    type Output = (u64, u64);
-
-    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
-        link::drive(scheduler, self.flows, self.source, self.watch)
-    }
 }
 
 /// Minimum number of packets over which service is measured.
