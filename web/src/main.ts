@@ -11,7 +11,9 @@ import { objectView } from "./views/object";
 import { instances } from "./views/instances";
 import { rulesView } from "./views/rules";
 import { changeView } from "./views/change";
+import { kernelView } from "./views/kernel";
 import { scenariosView } from "./views/scenarios";
+import { schedulersView } from "./views/schedulers";
 
 interface Tab {
   path: string;
@@ -26,6 +28,8 @@ const TABS: Tab[] = [
   { path: "rules", name: words.rules, shown: (app) => app.can("rules") && app.page.language === "commands", open: (app) => rulesView(app) },
   { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app, rest) => changeView(app, rest) },
   { path: "scenarios", name: words.scenarios, shown: (app) => app.can("studies"), open: (app) => scenariosView(app) },
+  { path: "schedulers", name: words.sideBySideTab, shown: (app) => app.can("studies"), open: (app) => schedulersView(app) },
+  { path: "kernel", name: words.kernel, shown: (app) => app.can("studies"), open: (app, rest) => kernelView(app, rest) },
 ];
 
 async function start(): Promise<void> {
@@ -115,8 +119,11 @@ function open(root: HTMLElement, page: Page): void {
     document.title = `${view.title} · ${app.page.name} · Weir`;
     for (const link of nav.querySelectorAll("a")) {
       const here = link.getAttribute("href") === `#/${tab ? first : first === "o" ? "" : ""}`;
-      if (here) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
+      if (here) {
+        link.setAttribute("aria-current", "page");
+        // On a narrow screen the list is longer than the screen.
+        link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      } else link.removeAttribute("aria-current");
     }
     scrollTo(0, 0);
   };

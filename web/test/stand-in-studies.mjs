@@ -1,5 +1,5 @@
-// The part of the stand-in that answers about studies: a checker that knows one mistake, and
-// simulations that pass at once or stay in the middle.
+// The part of the stand-in that answers about studies: a checker that knows one mistake, simulations
+// that pass at once or stay in the middle, queues that swing, and curves of made-up schedulers.
 
 const TEXT = `name = "two-hosts"
 duration = "10s"
@@ -35,8 +35,9 @@ export class StudiesStandIn {
   hold = false;
   studies = [];
 
-  constructor(evil) {
+  constructor(evil, now) {
     this.evil = evil;
+    this.now = now;
     this.add("done");
     this.add("failed");
   }
@@ -78,6 +79,22 @@ export class StudiesStandIn {
         only_left: [], only_right: ["flow calls"], remark: "p: Welch's test over twentieths of single runs.\n",
       });
     }
+    if (pathname === "/v1/kernel") return json(200, { devices: ["lo", `eth0${this.evil}`.slice(0, 15), "eth1"], more: 0 });
+    if (pathname === "/v1/kernel/queues") {
+      if (this.why) return json(501, { error: this.why });
+      this.kernelAsked = (this.kernelAsked ?? 0) + 1;
+      const { searchParams } = new URL(request.url, "http://x");
+      return json(200, this.kernel(searchParams.get("device"), Number(searchParams.get("after"))));
+    }
+    if (pathname === "/v1/curves" && method === "GET") {
+      const names = ["fifo", "rr", "drr", "wf2q+", "qfq+", "fq_codel", "strict", "htb"];
+      return json(200, { algorithms: names.map((name) => ({ name, summary: `${name}, made up` })), limits: { algorithms: 6, flows: 16, packets: 5000 } });
+    }
+    if (pathname === "/v1/curves") {
+      if (body.algorithms.length > 6) return json(500, { error: "choose 1 to 6 schedulers" });
+      this.curvesAsked = body;
+      return json(200, this.curves(body));
+    }
     const one = /^\/v1\/studies\/(\d+)(\/report)?$/.exec(pathname);
     if (one && method === "DELETE") {
       const study = this.studies.find((s) => s.number === Number(one[1]));
@@ -91,5 +108,32 @@ export class StudiesStandIn {
       return response.end("<!doctype html><title>report</title>");
     }
     return undefined;
+  }
+
+  /** The queues of a device: the root, and one below it that swings. */
+  kernel(device, after) {
+    const newest = Math.floor(this.now() / 100);
+    const numbers = Array.from({ length: Math.min(50, after ? newest - after : 50) }, (_, i) => newest - i).reverse();
+    const queue = (id, label, root, n) => {
+      const mean = Math.max(0, 20 + 18 * Math.sin(n / 9 + id));
+      return { id, label: `${device} ${label}`, root, packets_min: Math.floor(mean * 0.6), packets_mean: mean, packets_max: Math.ceil(mean * 1.3), bytes_mean: mean * 1500, bytes_max: Math.ceil(mean * 1.3) * 1500, sent: 80, drops: mean > 36 ? 3 : 0 };
+    };
+    const points = numbers.map((n) => ({ number: n, t_ms: n * 100, span_ms: 100, queues: [queue(1, "tbf 8001:", true, n), queue(2, "fq_codel 10:", false, n)] }));
+    return { method: "netlink", rate: 100, remarks: ["read over netlink, since the kernel does not let this process run BPF programs; root may"], ended: null, points };
+  }
+
+  curves({ algorithms, flows, packets }) {
+    const parsed = flows.split(",").map((text) => ({ weight: Number(/w(\d+)/.exec(text)[1]), lengths: text.split(":")[2], class: 0 }));
+    const total = parsed.reduce((sum, flow) => sum + flow.weight, 0);
+    const end = packets * 1500;
+    const times = Array.from({ length: 241 }, (_, i) => Math.round((end * i) / 240));
+    const share = (flow) => times.map((t) => Math.round((t * parsed[flow].weight) / total));
+    const fluid = parsed.map((_, flow) => share(flow));
+    const all = algorithms.map((name, a) => ({
+      name, jain: 1,
+      served: fluid.map((curve, flow) => curve.map((bytes, i) => Math.max(0, Math.round(bytes + 1500 * (a + 0.5) * Math.sin(i / (4 + a) + flow))))),
+      classes: parsed.map(() => ({ bwfi_bytes: 1500 * (a + 1), bound_bytes: a ? 3000 * a : null, lag_bytes: 900 * a, lead_bytes: 700 * a, delay_bytes: 9000 })),
+    }));
+    return { times, fluid, flows: parsed, algorithms: all };
   }
 }

@@ -45,7 +45,7 @@ export class StandIn {
     ];
     this.folder = folder;
     this.evil = markup ? `<img src=x onerror="document.title='broken'"><b>bold</b>` : "";
-    this.studies = new StudiesStandIn(this.evil);
+    this.studies = new StudiesStandIn(this.evil, () => this.now());
     this.server = createServer((request, response) => this.answer(request, response));
     this.server.on("upgrade", (request, socket) => this.upgrade(request, socket));
   }

@@ -1,9 +1,9 @@
-// Tests of the parts of the page that compute: scenarios. With the stand-in for looks, and with the
-// real command for what is computed.
+// Tests of the parts of the page that compute: scenarios, schedulers, the kernel's queues. With the
+// stand-in for looks, and with the real command for what is computed.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, withBrowser } from "./browser.mjs";
@@ -13,6 +13,8 @@ import { enter, standIn, violations } from "./looks.mjs";
 /** The views, each with what is on it when it is complete. */
 export const VIEWS = {
   scenarios: ["#/scenarios", ".study .pill"],
+  schedulers: ["#/schedulers", ".curves .curve"],
+  kernel: ["#/kernel", "table.numbers tbody tr"],
 };
 
 /** Why the tests with the real command cannot run here. */
@@ -73,6 +75,63 @@ export function withPair(weir, test) {
     }
   });
 }
+
+/**
+ * Runs a test with a command and a browser in a network namespace of its own, which has a device
+ * with a full queue.
+ */
+async function withQueue(weir, words, test) {
+  const reason = missing(weir);
+  if (reason) return reason;
+  for (const tool of ["ip", "tc", "unshare", "nsenter"]) {
+    try {
+      execFileSync("which", [tool]);
+    } catch {
+      return `${tool} is missing; install it with scripts/setup test`;
+    }
+  }
+  const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
+  const script = `ip link set lo up; ip link add full0 type veth peer name full1; ip addr add 10.99.0.1/24 dev full0; ip link set full0 up; ip link set full1 up; ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev full0
+    tc qdisc add dev full0 root tbf rate 8kbit burst 1600 limit 20000; echo ready
+    while :; do echo datagram > /dev/udp/10.99.0.2/9; sleep 0.02; done`;
+  const holder = spawn("unshare", ["-n", "bash", "-c", script], { stdio: ["ignore", "pipe", "ignore"] });
+  const path = process.env.PATH;
+  let command;
+  try {
+    const ready = await new Promise((done) => {
+      holder.stdout.once("data", () => done(true));
+      holder.once("exit", () => done(false));
+    });
+    if (!ready) return "no network namespace can be made";
+    const chromium = execFileSync("sh", ["-c", "which chromium || which chromium-browser || which google-chrome || true"], { encoding: "utf8" }).trim();
+    writeFileSync(join(folder, "chromium"), `#!/bin/sh\nexec nsenter -t ${holder.pid} -n ${chromium} "$@"\n`);
+    chmodSync(join(folder, "chromium"), 0o755);
+    if (chromium) process.env.PATH = `${folder}:${path}`;
+    command = new Command("nsenter", ["-t", String(holder.pid), "-n", weir, ...words(folder)]);
+    return await withBrowser((browser) => test(browser, command));
+  } finally {
+    process.env.PATH = path;
+    await command?.end();
+    holder.kill("SIGKILL");
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The processes of studies below a process: the spawner, and those that it has forked. */
+function studiesBelow(parent) {
+  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
+    try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("__weir-studies")) return [];
+      return [{ pid: Number(pid), ppid: Number(/PPid:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) }];
+    } catch {
+      return [];
+    }
+  });
+  const spawners = all.filter((one) => one.ppid === parent).map((one) => one.pid);
+  return all.filter((one) => spawners.includes(one.pid) || spawners.includes(one.ppid));
+}
+
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 const SHORT = `name = "short"
 duration = "2s"
@@ -199,11 +258,76 @@ export const tests = {
       }),
     ),
 
+  "schedulers are compared with the keyboard, for flows that are chosen": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/schedulers", ".curves .curve");
+        assert.equal(await page.locator(".curves svg").count(), 3, "a plot for each flow");
+        assert.equal(await page.locator(".curves svg >> nth=0 >> .curve").count(), 4, "three schedulers and the fluid");
+        await page.focus("label.check:has-text('qfq+') input");
+        await page.keyboard.press("Space");
+        await page.waitForFunction(() => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 5);
+        await page.focus(".flow input >> nth=0");
+        await page.keyboard.press("ArrowRight");
+        await page.waitForSelector("text=Flow 1: weight 2 of 8");
+        await page.focus("text=Add a flow");
+        await page.keyboard.press("Enter");
+        await page.waitForFunction(() => document.querySelectorAll(".curves svg").length === 4);
+        await page.selectOption(".flow:nth-child(4) select", "imix");
+        await page.waitForSelector("text=Flow 4: weight 1 of 9, packets of 40, 576 or 1500 B");
+        await page.fill("#packets", "abc");
+        assert.match(await page.getAttribute("#packets", "class"), /wrong/);
+        await page.fill("#packets", "300");
+        await page.selectOption("#load", "ramp");
+        await page.waitForFunction(() => document.querySelector(".view").textContent.includes("450,000 bytes"));
+        assert.deepEqual(stand.studies.curvesAsked, { algorithms: ["fifo", "rr", "wf2q+", "qfq+"], flows: "1:w2:l1500,1:w2:l1500,1:w4:l300,1:w1:imix", load: "ramp", packets: 300, seed: 1 });
+        await page.focus("button:text-is('Ahead of the fluid')");
+        await page.keyboard.press("Enter");
+        await page.focus(".curves >> nth=0");
+        for (const key of ["End", "ArrowLeft"]) await page.keyboard.press(key);
+        assert.match(await page.textContent("figure [aria-live] >> nth=0"), /kB: fifo .*, fluid 0 B$/);
+        const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Save CSV >> nth=0")]);
+        assert.match(file.suggestedFilename(), /flow-1.*\.csv$/);
+        await page.done();
+        stand.access = "read";
+        const reader = await open(browser);
+        await enter(reader, address, "#/schedulers", "text=nothing can be computed");
+        await reader.done();
+      }),
+    ),
+
+  "the kernel's queues are read only while somebody looks": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/kernel", "table.numbers tbody tr");
+        assert.equal(await page.inputValue("#device"), "eth0", "not the loopback");
+        await page.waitForSelector("text=root may");
+        await page.waitForFunction(() => document.querySelectorAll(".kernel .uplot").length === 2);
+        assert.match(await page.textContent("tbody tr >> nth=1"), /eth0 fq_codel 10:.*pkts/);
+        await page.focus("#device");
+        await page.selectOption("#device", "eth1");
+        await page.waitForSelector("tbody th:has-text('eth1 tbf 8001:')");
+        assert.equal(await page.evaluate(() => location.hash), "#/kernel/eth1");
+        await page.evaluate(() => (location.hash = "#/"));
+        await page.waitForSelector(".thing");
+        await page.waitForTimeout(400);
+        const asked = stand.studies.kernelAsked;
+        await page.waitForTimeout(1000);
+        assert.equal(stand.studies.kernelAsked, asked, "nothing is asked from another view");
+        stand.studies.why = "no process can be started";
+        await page.evaluate(() => (location.hash = "#/kernel/eth1"));
+        await page.waitForSelector("text=The queues cannot be read: no process can be started");
+        await page.done();
+      }),
+    ),
+
   "the page of a confined daemon simulates, reports and compares": ({ weir }) =>
     withDaemon(weir, async (browser, daemon) => {
       const page = await visit(browser, daemon, "#/scenarios", "#scenario-text");
       await page.waitForSelector(".report .good", { timeout: 60_000 });
-      await page.fill("#scenario-text", SHORT.replace("RATE", "2Mbit"));
+      await page.fill("#scenario-text", SHORT.replace("RATE", "2Mbitt/s"));
       await page.waitForSelector(".diagnostic.error mark", { timeout: 60_000 });
       assert.match(await page.textContent(".diagnostic.error"), /Line 13/);
       for (const [number, rate] of [[1, "500kbit/s"], [2, "2Mbit/s"]]) {
@@ -243,11 +367,58 @@ export const tests = {
       await page.waitForSelector(".report .good", { timeout: 60_000 });
       await page.click(".scenarios button[type=submit]");
       assert.equal(await ended(page, 2), "failed");
-      assert.match(await page.textContent(".study .bad:visible"), /needed more than/);
+      assert.match(await page.textContent(".study p.bad:visible"), /needed more than/);
       // The links did not notice.
       assert.equal(pair.child.exitCode, null);
       await page.evaluate(() => (location.hash = "#/"));
       await page.waitForSelector(".pill.good");
+      await page.done();
+    }),
+
+  "the queues of the kernel are on the page, and are read only while it shows them": ({ weir }) =>
+    withQueue(weir, () => ["pair", "--web", "127.0.0.1:0", "--link", "4M/5ms", "--left", "sleep 600", "--right", "sleep 600"], async (browser, pair) => {
+      const page = await visit(browser, pair, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
+      // Tens of datagrams a second wait behind one kilobyte a second.
+      await page.waitForFunction(() => Number(document.querySelector("tbody .num b")?.textContent) > 5, undefined, { timeout: 60_000 });
+      await page.waitForSelector(".kernel .uplot");
+      assert.match(await page.textContent(".pick .note"), /Read 1,000 times a second, inside the kernel|Read 100 times a second, over netlink/);
+      const options = await page.locator("#device option").allTextContents();
+      assert.ok(options.includes("lo") && options.includes("full0"), options.join());
+      assert.equal(studiesBelow(pair.child.pid).length, 2, "the spawner and a reader");
+      await page.evaluate(() => (location.hash = "#/"));
+      await page.waitForSelector(".thing");
+      for (let tries = 0; studiesBelow(pair.child.pid).length > 1; tries++) {
+        assert.ok(tries < 300, "a reader without a viewer ends");
+        await pause(100);
+      }
+      // A device that does not exist is named.
+      await page.evaluate(() => (location.hash = "#/kernel/gone0"));
+      await page.waitForSelector("text=there is no device 'gone0'");
+      await page.done();
+    }),
+
+  "the page of a confined daemon reads the kernel's queues over netlink and says why": ({ weir }) =>
+    withQueue(weir, (folder) => ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", "127.0.0.1:0", "--user", "0"], async (browser, daemon) => {
+      const page = await visit(browser, daemon, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
+      await page.waitForFunction(() => Number(document.querySelector("tbody .num b")?.textContent) > 5, undefined, { timeout: 60_000 });
+      assert.match(await page.textContent(".pick .note"), /over netlink/);
+      await page.waitForSelector("text=--keep-privileges keeps them");
+      await page.done();
+    }),
+
+  "the page of a confined daemon computes service curves": ({ weir }) =>
+    withDaemon(weir, async (browser, daemon) => {
+      const page = await visit(browser, daemon, "#/schedulers", ".curves .curve");
+      assert.equal(await page.locator(".curves svg").count(), 3);
+      await page.click("label.check:has-text('wf2q+') >> nth=0");
+      await page.waitForFunction(() => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 3);
+      // FIFO and round robin know no weights: the flow with the greatest weight falls behind.
+      await page.click("button:text-is('Ahead of the fluid')");
+      await page.focus(".curves >> nth=2");
+      await page.keyboard.press("End");
+      assert.match(await page.textContent("figure >> nth=2 >> [aria-live]"), /fifo -\d.*fluid 0 B/);
+      await page.fill("#other-alg", "no-such");
+      await page.waitForSelector("[role=alert]:has-text('no-such')", { timeout: 60_000 });
       await page.done();
     }),
 };

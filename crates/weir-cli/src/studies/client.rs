@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_control::dashboard::{
-    Example, NewStudy, Studies, StudyError, StudyLimits, StudyPart, StudyState, StudyView,
+    CurveChoice, Example, KernelView, NewStudy, Studies, StudyError, StudyLimits, StudyPart,
+    StudyState, StudyView,
 };
 use weir_linux::process::{End, Spawned, Spawner, User};
 
+use super::curves;
 use super::frames::{self, END, Missing, PART, PROGRESS, REFUSAL, REPORT, RESULTS, TABLES};
 use super::scenario::{Far, MOST_RUNS, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
+use super::watches::Watches;
 
 /// Carries studies out: one at a time, and one short request beside it.
 #[derive(Debug)]
@@ -23,6 +26,9 @@ pub(crate) struct Workshop {
     shelf: Arc<Mutex<Shelf>>,
     /// Held by the request for whose answer a client waits.
     short: Mutex<()>,
+    watches: Watches,
+    /// Whether the spawner has given up its rights.
+    is_confined: bool,
 }
 
 /// The studies that are kept, oldest first.
@@ -78,7 +84,13 @@ impl Workshop {
     /// The system has no process or descriptor left.
     pub(crate) fn start(confine: Option<Option<User>>) -> std::io::Result<Self> {
         let spawner = Spawner::start(WORD, confine)?;
-        Ok(Self { spawner, shelf: Arc::default(), short: Mutex::default() })
+        Ok(Self {
+            spawner,
+            shelf: Arc::default(),
+            short: Mutex::default(),
+            watches: Watches::default(),
+            is_confined: confine.is_some(),
+        })
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
@@ -220,6 +232,29 @@ impl Studies for Workshop {
         let (left, right) = (results(left)?, results(right)?);
         self.ask(Task::Compare, &[&left, &right])
     }
+
+    fn devices(&self) -> Result<String, StudyError> {
+        self.ask(Task::Devices, &[])
+    }
+
+    fn kernel(&self, device: &str, after: u64) -> Result<KernelView, StudyError> {
+        let remark = self.is_confined.then_some(CONFINED);
+        self.watches.view(device, after, remark, || self.spawn(Task::Watch))
+    }
+
+    fn curve_choice(&self) -> CurveChoice {
+        CurveChoice {
+            algorithms: curves::algorithms(),
+            most_algorithms: curves::MOST_ALGORITHMS,
+            most_flows: curves::MOST_FLOWS,
+            most_packets: curves::MOST_PACKETS,
+        }
+    }
+
+    fn curves(&self, wanted: &str) -> Result<String, StudyError> {
+        bounded(wanted)?;
+        self.ask(Task::Curves, &[wanted.as_bytes()])
+    }
 }
 
 /// Follows a study until it ends, on a thread of its own.
@@ -273,12 +308,11 @@ fn exchange(
     let stream = &spawned.stream;
     // A process that reads nothing is ended by its own limits.
     let _ = stream.set_write_timeout(Some(SEND_WITHIN));
-    let sent = parts
+    // What the process says is better than that it does not listen.
+    let _ = parts
         .iter()
         .try_for_each(|part| frames::send(stream, PART, part))
         .and_then(|()| frames::send(stream, END, b""));
-    // What the process says is better than that it does not listen.
-    drop(sent);
     let missing = loop {
         match frames::receive(stream, MOST_RESULT, Some(until)) {
             Ok((END, _)) => return Ok(()),
@@ -302,7 +336,7 @@ fn exchange(
 fn ended(task: Task, end: End) -> String {
     let (memory, seconds) = match task {
         Task::Simulate => (MEMORY, PROCESSOR_S),
-        Task::Check | Task::Compare => (SHORT_MEMORY, SHORT_S),
+        _ => (SHORT_MEMORY, SHORT_S),
     };
     match end {
         End::Signal(ABORTED | SEGMENT) => format!(
@@ -357,6 +391,9 @@ const EXAMPLES: &[Example] = &[
     Example { name: "switch", text: include_str!("../../../../experiments/examples/switch.toml") },
 ];
 
+/// Why a confined reader has netlink only.
+const CONFINED: &str = "the daemon gave up its rights after its start; --keep-privileges keeps \
+                        them, and the queues are then read inside the kernel";
 /// Bytes of a scenario's text.
 const MOST_TEXT: usize = 256 << 10;
 /// Bytes of a report, and of results.

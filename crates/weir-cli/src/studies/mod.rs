@@ -4,9 +4,12 @@
 
 mod client;
 mod comparison;
+mod curves;
 mod frames;
+mod kernel;
 mod scenario;
 mod task;
+mod watches;
 
 use std::process::ExitCode;
 

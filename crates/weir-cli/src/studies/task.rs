@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use weir_linux::process::{Bounds, Capabilities, Confinement, filter_system_calls};
 
 use super::frames::{self, END, PART, REFUSAL};
-use super::{comparison, scenario};
+use super::{comparison, curves, kernel, scenario};
 
 /// The hidden first argument of the spawner.
 pub(super) const WORD: &str = "__weir-studies";
@@ -20,10 +20,17 @@ pub(super) enum Task {
     Simulate,
     /// Compares the results of two scenarios.
     Compare,
+    /// Lists the network devices.
+    Devices,
+    /// Reads the kernel's queues of a device.
+    Watch,
+    /// Computes service curves.
+    Curves,
 }
 
 impl Task {
-    const ALL: [Self; 3] = [Self::Check, Self::Simulate, Self::Compare];
+    const ALL: [Self; 6] =
+        [Self::Check, Self::Simulate, Self::Compare, Self::Devices, Self::Watch, Self::Curves];
 
     /// The number of the task in a request to the spawner.
     pub(super) fn number(self) -> u8 {
@@ -33,10 +40,11 @@ impl Task {
     /// What the process may use. A client waits for the answer of the shorter ones.
     pub(super) fn bounds(self) -> Bounds {
         match self {
-            Self::Check | Self::Compare => {
+            Self::Check | Self::Compare | Self::Devices | Self::Curves => {
                 Bounds { memory: SHORT_MEMORY, processor_s: SHORT_S, nice: 10 }
             }
             Self::Simulate => Bounds { memory: MEMORY, processor_s: PROCESSOR_S, nice: 19 },
+            Self::Watch => Bounds { memory: SHORT_MEMORY, processor_s: WATCH_S, nice: 5 },
         }
     }
 }
@@ -59,18 +67,26 @@ pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
         Task::Check => scenario::check(&request, &stream),
         Task::Simulate => scenario::simulate(&request, &stream),
         Task::Compare => comparison::compare(&request, &stream),
+        Task::Devices => kernel::devices(&stream),
+        Task::Watch => kernel::watch(&request, &stream),
+        Task::Curves => curves::compute(&request, &stream),
     };
     let sent = match done {
         Ok(()) => frames::send(&stream, END, b""),
         Err(why) => frames::send(&stream, REFUSAL, why.as_bytes()),
     };
+    drop(stream);
     if sent.is_ok() { 0 } else { FAILED }
 }
 
-/// Gives up files, capabilities and most system calls. The text of a scenario is another's.
+/// Gives up files, capabilities and most system calls, since the text of a scenario is another's. A
+/// reader of queues keeps what the spawner has: its programs inside the kernel need rights.
 fn confine(task: Task) -> Result<(), String> {
     let failed = |why: &dyn std::fmt::Display| format!("the process cannot be confined: {why}");
     task.bounds().apply().map_err(|error| failed(&error))?;
+    if task == Task::Watch {
+        return Ok(());
+    }
     Confinement::default().apply(Capabilities::empty()).map_err(|error| failed(&error))?;
     filter_system_calls().map_err(|error| failed(&error))
 }
@@ -106,3 +122,5 @@ pub(super) const PROCESSOR_S: u64 = 300;
 /// The bounds of a process whose answer a client waits for.
 pub(super) const SHORT_MEMORY: u64 = 512 << 20;
 pub(super) const SHORT_S: u64 = 10;
+/// The processor time of a reader, which lasts for days.
+pub(super) const WATCH_S: u64 = 86_400;

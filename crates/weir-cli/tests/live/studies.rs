@@ -111,7 +111,7 @@ fn limits(lab: &Lab) {
         assert!(checked["refusal"].is_null(), "{}: {checked}", example["name"]);
         assert!(checked["summary"].is_string(), "{}: {checked}", example["name"]);
     }
-    let wrong = json!({"text": scenario("1Mbit", 1)});
+    let wrong = json!({"text": scenario("1Mbitt/s", 1)});
     let wrong = site.post("/v1/studies/check", &cookie, &wrong).json();
     assert_eq!(wrong["diagnostics"][0]["line"], 13, "{wrong}");
 

@@ -39,7 +39,8 @@ pub use ruled::{differences, has_ruled, link_rate, rule_views, ruled_objects, ru
 pub use span::{Span, Watched};
 pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
 pub use studies::{
-    Example, NewStudy, Studies, StudyError, StudyLimits, StudyPart, StudyState, StudyView,
+    CurveAlgorithm, CurveChoice, Example, KernelPoint, KernelQueue, KernelView, NewStudy, Studies,
+    StudyError, StudyLimits, StudyPart, StudyState, StudyView,
 };
 
 /// Something with counters: a link, a direction of a bridge, a pipe, a scheduler or a queue.

@@ -96,6 +96,84 @@ pub enum StudyPart {
     Results,
 }
 
+/// One queue of the kernel during an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelQueue {
+    /// Its number within one watch.
+    pub id: u32,
+    /// Its name for people: device, discipline and handle.
+    pub label: String,
+    /// Whether the device hands its packets to it.
+    pub root: bool,
+    /// The fewest packets that waited.
+    pub packets_min: u32,
+    /// The mean number of packets that waited.
+    pub packets_mean: f64,
+    /// The most packets that waited.
+    pub packets_max: u32,
+    /// The mean number of bytes that waited.
+    pub bytes_mean: f64,
+    /// The most bytes that waited.
+    pub bytes_max: u32,
+    /// Packets that were sent during the interval.
+    pub sent: u64,
+    /// Packets that were dropped during the interval.
+    pub drops: u64,
+}
+
+/// The queues of a device during an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KernelPoint {
+    /// Its number; later points have greater ones.
+    pub number: u64,
+    /// The end of the interval on the monotonic clock, ns.
+    #[serde(skip)]
+    pub at_ns: u64,
+    /// The end in ms since 1970, as the page's server sets it.
+    pub t_ms: f64,
+    /// The length of the interval, ms.
+    pub span_ms: f64,
+    /// The queues.
+    pub queues: Vec<KernelQueue>,
+}
+
+/// The queues of a device, as they are read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KernelView {
+    /// How they are read; empty before the first reading.
+    pub method: String,
+    /// Readings per second.
+    pub rate: u64,
+    /// Remarks for the user, such as why a better method is not available.
+    pub remarks: Vec<String>,
+    /// Why reading has ended.
+    pub ended: Option<String>,
+    /// The points after the one that was asked for.
+    pub points: Vec<KernelPoint>,
+}
+
+/// A scheduler of which curves can be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CurveAlgorithm {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a sentence.
+    pub summary: &'static str,
+}
+
+/// The schedulers of which curves can be computed, and the limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CurveChoice {
+    /// The schedulers.
+    pub algorithms: Vec<CurveAlgorithm>,
+    /// The most schedulers of a request.
+    pub most_algorithms: usize,
+    /// The most flows of a request.
+    pub most_flows: u32,
+    /// The most packets of a request.
+    pub most_packets: u64,
+}
+
 /// Why a request about studies has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
@@ -154,4 +232,26 @@ pub trait Studies: Send + Sync + 'static {
     /// # Errors
     /// See [`StudyError`].
     fn compare(&self, left: u64, right: u64) -> Result<String, StudyError>;
+
+    /// The network devices of this machine: `{"devices", "more"}`.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    fn devices(&self) -> Result<String, StudyError>;
+
+    /// The queues of a device after the point with number `after`. The call begins the watch, which
+    /// ends when nobody asks any more. Does not wait.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    fn kernel(&self, device: &str, after: u64) -> Result<KernelView, StudyError>;
+
+    /// The schedulers of which curves can be computed. Does not wait.
+    fn curve_choice(&self) -> CurveChoice;
+
+    /// Service curves of schedulers: `{"times", "fluid", "flows", "algorithms"}`.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    fn curves(&self, wanted: &str) -> Result<String, StudyError>;
 }

@@ -21,8 +21,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 use rustix::process::{
-    PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, pidfd_open, setpriority_process,
-    setrlimit, waitid,
+    PidfdFlags, Resource, Rlimit, WaitId, WaitIdOptions, getpriority_process, pidfd_open,
+    setpriority_process, setrlimit, waitid,
 };
 
 use super::confine::{CapabilitySet, Confinement, User};
@@ -62,7 +62,7 @@ pub struct Bounds {
     pub memory: u64,
     /// Seconds of processor time.
     pub processor_s: u64,
-    /// The nice value: 0 is that of other programs, 19 the lowest priority.
+    /// The least nice value: 0 is that of other programs, 19 the lowest priority.
     pub nice: i32,
 }
 
@@ -82,7 +82,11 @@ impl Bounds {
         for (resource, current, maximum) in limits {
             setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?;
         }
-        Ok(setpriority_process(None, self.nice)?)
+        // Only a process with the right to do so has its priority raised, and none needs it.
+        if getpriority_process(None)? < self.nice {
+            setpriority_process(None, self.nice)?;
+        }
+        Ok(())
     }
 }
 

@@ -92,6 +92,7 @@ pub(super) fn router(
 ) -> Router {
     let hub = Hub::new(web.source);
     tokio::spawn(Arc::clone(&hub).collect(stopped.clone()));
+    let base_ms = hub.base_ms();
     let uptime_ms = web.session.view().uptime_ns / 1_000_000;
     let state = Arc::new(State {
         since_ms: hub.now_ms() - uptime_ms as i64,
@@ -120,7 +121,7 @@ pub(super) fn router(
         .route("/v1/plan", get(show_plan).post(start_plan).delete(stop_plan))
         .route("/v1/report", get(report))
         .with_state(Arc::clone(&state));
-    let studies = studies::router(web.studies, stopped.clone());
+    let studies = studies::router(web.studies, stopped.clone(), base_ms);
     Gate::new(web.access, bound, stopped.clone()).around(own.merge(studies).merge(api))
 }
 

@@ -1,4 +1,5 @@
-//! The resources of studies: scenarios that the page simulates.
+//! The resources of studies: scenarios that the page simulates, the kernel's queues, and service
+//! curves of schedulers.
 
 use std::sync::Arc;
 
@@ -28,14 +29,20 @@ struct State {
     /// Requests that wait for a process.
     asked: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
+    /// The time in ms since 1970 at the zero of the monotonic clock.
+    base_ms: i64,
 }
 
 type Server = Shared<Arc<State>>;
 
 /// The resources of studies.
-pub(super) fn router(studies: StudiesOrWhy, stopped: watch::Receiver<bool>) -> Router {
+pub(super) fn router(
+    studies: StudiesOrWhy,
+    stopped: watch::Receiver<bool>,
+    base_ms: i64,
+) -> Router {
     let asked = Arc::new(Semaphore::new(MOST_ASKED));
-    let state = State { studies, uploads: Uploads::default(), asked, stopped };
+    let state = State { studies, uploads: Uploads::default(), asked, stopped, base_ms };
     Router::new()
         .route("/v1/studies", get(list).post(start))
         .route("/v1/studies/check", post(check))
@@ -43,6 +50,9 @@ pub(super) fn router(studies: StudiesOrWhy, stopped: watch::Receiver<bool>) -> R
         .route("/v1/studies/{number}", delete(remove))
         .route("/v1/studies/{number}/report", get(report))
         .route("/v1/studies/{number}/results", get(results))
+        .route("/v1/kernel", get(devices))
+        .route("/v1/kernel/queues", get(kernel))
+        .route("/v1/curves", get(curve_choice).post(curves))
         .with_state(Arc::new(state))
 }
 
@@ -162,6 +172,51 @@ async fn results(
         response.headers_mut().insert(header::CONTENT_DISPOSITION, file);
     }
     Ok(response)
+}
+
+/// The network devices of this machine.
+async fn devices(Shared(state): Server) -> Result<Response, Reject> {
+    state.ask(|studies| studies.devices()).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Device {
+    device: String,
+    #[serde(default)]
+    after: u64,
+}
+
+/// The queues of a device, read while clients ask.
+async fn kernel(
+    Shared(state): Server,
+    device: Result<Query<Device>, QueryRejection>,
+) -> Result<Json<Value>, Reject> {
+    let Query(Device { device, after }) = device?;
+    let mut view = state.studies()?.kernel(&device, after)?;
+    for point in &mut view.points {
+        point.t_ms = state.base_ms as f64 + point.at_ns as f64 / 1e6;
+    }
+    Ok(Json(json!(view)))
+}
+
+/// The schedulers of which curves can be computed, and the limits.
+async fn curve_choice(Shared(state): Server) -> Result<Json<Value>, Reject> {
+    let choice = state.studies()?.curve_choice();
+    Ok(Json(json!({
+        "algorithms": choice.algorithms,
+        "limits": {
+            "algorithms": choice.most_algorithms,
+            "flows": choice.most_flows,
+            "packets": choice.most_packets,
+        },
+    })))
+}
+
+/// Computes service curves.
+async fn curves(Shared(state): Server, request: Request) -> Result<Response, Reject> {
+    let (wanted, _): (Value, _) = upload::json(&state.uploads, &state.stopped, request).await?;
+    state.ask(move |studies| studies.curves(&wanted.to_string())).await
 }
 
 fn as_json(text: impl Into<axum::body::Body>) -> Response {
