@@ -224,7 +224,7 @@ export const words = {
   readOnlyStudies: "This token allows reading only: results can be opened and compared, but nothing can be started.",
   studyLimits: (runs: string, seconds: string, memory: string, kept: string) =>
     `One at a time, at most ${runs} runs, ${seconds} s of processor time and ${memory} MiB of memory; the last ${kept} are kept. weir sim has no such limits.`,
-  scenarioCorrect: (runs: number) => (runs === 1 ? "Correct. It is one run." : `Correct. These are ${runs} runs.`),
+  scenarioCorrect: (runs: number) => `Correct. The text asks for ${runs} ${runs === 1 ? "run" : "runs"}.`,
   summary: "As it is understood",
   wholeNumber: (field: string) => `${field}: a whole number without a sign, or nothing.`,
   studies: "Simulations",

@@ -281,7 +281,8 @@ class Shelf {
   }
 
   private async compare(): Promise<void> {
-    const [left, right] = this.chosen;
+    // The older one is what the newer one is compared with.
+    const [left, right] = [...this.chosen].sort((a, b) => a - b);
     if (left === undefined || right === undefined) return;
     try {
       const comparison = await compareStudies(left, right);
