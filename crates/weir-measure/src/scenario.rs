@@ -113,6 +113,18 @@ pub struct Outcome {
     pub fairness: BTreeMap<String, f64>,
     /// Quantities over time.
     pub series: RunSeries,
+    /// How late the packets departed; `None` where time is virtual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
+}
+
+/// How late the packets of a live run departed from the links, over the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Lateness {
+    /// Actual departure minus due time, ns.
+    pub ns: Distribution,
+    /// Packets that departed more than 1 ms late.
+    pub late: u64,
 }
 
 /// The results of a group of flows.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_core::stats::LinkStats;
 use weir_measure::distribution::Distribution;
 use weir_measure::scenario::{
-    FlowName, FlowOutcome, LinkOutcome, Names, Outcome, RunSeries, fairness_by_kind,
+    FlowName, FlowOutcome, Lateness, LinkOutcome, Names, Outcome, RunSeries, fairness_by_kind,
 };
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 use weir_sim::scenario::Scenario;
@@ -35,6 +35,8 @@ pub(super) struct Seen {
     pub(super) drained: Vec<bool>,
     /// Packets that arrived at the live loop.
     pub(super) events: u64,
+    /// How late packets departed.
+    pub(super) lateness: Lateness,
 }
 
 /// Computes the outcome of the run, which took the time `end`.
@@ -96,6 +98,7 @@ pub(super) fn outcome(
             links: seen.samples,
             flows: series.into_iter().map(pad).collect(),
         },
+        lateness: Some(seen.lateness),
     }
 }
 

@@ -10,6 +10,8 @@ use rustix::process::Signal;
 use weir_linux::live::{LiveReport, Realtime};
 use weir_linux::process::Signals;
 use weir_linux::topology::{Happened, Neighbours, Network, Note, ProgramId};
+use weir_measure::distribution::Distribution;
+use weir_measure::scenario::Lateness;
 use weir_report::sim::NodeOutcome;
 use weir_report::{Late, why_late};
 use weir_sim::build::build;
@@ -182,6 +184,7 @@ impl LiveScenario {
         let report = finished.report();
         seen.drained = report.lanes.iter().map(|lane| lane.counters.backlog_packets == 0).collect();
         seen.events = report.lanes.iter().map(|lane| lane.counters.packets_in).sum();
+        seen.lateness = lateness(report);
         notes.extend(warnings(report));
         let scenario = &setup.scenario;
         let outcome = outcome(scenario, scenario.seed, &names, &plan, end, seen);
@@ -215,13 +218,18 @@ fn add_networks(
     Ok(())
 }
 
+/// How late the packets of all lanes departed.
+fn lateness(report: &LiveReport) -> Lateness {
+    let mut ns = Distribution::default();
+    report.lanes.iter().for_each(|lane| ns.merge(&Distribution::from(&lane.lateness)));
+    Lateness { ns, late: report.lanes.iter().map(|lane| lane.late_1ms).sum() }
+}
+
 /// Warnings about the live loop that affect the results.
 fn warnings(report: &LiveReport) -> Vec<String> {
     let mut words = Vec::new();
-    let late = Late {
-        packets: report.lanes.iter().map(|lane| lane.late_1ms).sum(),
-        departed: report.lanes.iter().map(|lane| lane.lateness.count()).sum(),
-    };
+    let lateness = lateness(report);
+    let late = Late { packets: lateness.late, departed: lateness.ns.count };
     if late.packets > 0 {
         let verdict = if late.is_too_much() {
             "this machine was too slow, or too busy"

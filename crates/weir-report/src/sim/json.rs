@@ -261,6 +261,12 @@ struct Run<'a> {
     /// The hosts that ran programs or containers.
     #[serde(skip_serializing_if = "<[NodeOutcome]>::is_empty")]
     nodes: &'a [NodeOutcome],
+    /// Packets that departed more than 1 ms late, of all links; only in live runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_packets: Option<u64>,
+    /// Lateness of the packets of all links over the whole run; only in live runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lateness_ns: Option<Latency>,
 }
 
 /// The metrics of a flow or link in one run. Each key is a metric's name, which ends in its unit;
@@ -430,7 +436,15 @@ impl<'a> Run<'a> {
         };
         let (flows, links) =
             (run.flows.iter().map(flow).collect(), run.links.iter().map(link).collect());
-        Self { seed: run.seed, events: run.events, flows, links, nodes }
+        Self {
+            seed: run.seed,
+            events: run.events,
+            flows,
+            links,
+            nodes,
+            late_packets: run.lateness.as_ref().map(|lateness| lateness.late),
+            lateness_ns: run.lateness.as_ref().map(|lateness| Latency::from(&lateness.ns)),
+        }
     }
 }
 

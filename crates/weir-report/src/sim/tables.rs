@@ -2,7 +2,7 @@
 //! distribution.
 
 use weir_measure::distribution::Distribution;
-use weir_measure::scenario::{FlowOutcome, LinkOutcome, Outcome};
+use weir_measure::scenario::{FlowOutcome, Lateness, LinkOutcome, Outcome};
 
 use super::Results;
 use super::metrics::{Metric, metrics_of_flow, metrics_of_link};
@@ -40,7 +40,7 @@ pub fn flows(results: &Results) -> Table {
 }
 
 /// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and
-/// statistics.
+/// statistics. After live runs, also how late the packets of all links together departed.
 pub fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> =
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
@@ -66,7 +66,23 @@ pub fn links(results: &Results) -> Table {
     );
     let metrics: Vec<_> = rows.iter().map(|(run, link)| metrics_of_link(run, link)).collect();
     columns.extend(by_name(&metrics));
+    if results.runs.iter().any(|run| run.lateness.is_some()) {
+        columns.extend(lateness(&rows));
+    }
     Table { columns }
+}
+
+/// How late the packets of each row's run departed.
+fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
+    let of = |read: fn(&Lateness) -> u64| {
+        Column::SomeInt(rows.iter().map(|(run, _)| run.lateness.as_ref().map(read)).collect())
+    };
+    [
+        ("run_departed", of(|lateness| lateness.ns.count)),
+        ("run_late", of(|lateness| lateness.late)),
+        ("run_lateness_p99_ns", of(|lateness| lateness.ns.quantile(0.99))),
+        ("run_lateness_max_ns", of(|lateness| lateness.ns.max)),
+    ]
 }
 
 /// A row for each interval of each flow and link. The input of a flow is its sent traffic, the

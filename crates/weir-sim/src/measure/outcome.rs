@@ -77,6 +77,7 @@ impl Plan {
             flows,
             links,
             series,
+            lateness: None,
         }
     }
 }
