@@ -3,21 +3,31 @@
 
   bench/sweep/overhead.py runs [--count N] [--ms MS]  a campaign against the same simulations alone
   bench/sweep/overhead.py store [--count N]           bookkeeping and memory on synthetic runs
-  bench/sweep/overhead.py workers [--count N]         throughput against the number of Dask workers
+  bench/sweep/overhead.py workers [--count N]         throughput against the number of Dask workers,
+                                                      which are hosts with networks of their own
+  bench/sweep/overhead.py cluster [--ms MS]           the client with up to 4,000 simulated workers,
+                                                      of which each works ten seconds
 
-It needs `weirlab` (make python). The lines are rows of bench/RESULTS.md.
+It needs `weirlab` (make python), and `workers` also needs `distributed` and namespaces. The lines
+are rows of bench/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import heapq
+import os
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import weirlab as wl
 
@@ -26,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("task", choices=["runs", "store", "workers"])
+    parser.add_argument("task", choices=["runs", "store", "workers", "cluster", "client"])
+    parser.add_argument("--place", help=argparse.SUPPRESS)
     parser.add_argument("--count", type=int, help="number of runs")
     parser.add_argument("--ms", type=float, default=50, help="processor time of a run, ms")
     options = parser.parse_args()
@@ -35,8 +46,18 @@ def main() -> None:
             runs(Path(folder), options.count or 10_000, options.ms)
         elif options.task == "store":
             store(Path(folder), options.count or 1_000_000)
-        else:
+        elif options.task == "workers":
+            print("| workers | throughput | took | a run | empty task: client | scheduler |")
+            print("|---|---|---|---|---|---|")
             workers(Path(folder), options.count or 2_000, options.ms)
+        elif options.task == "cluster":
+            print("| workers | throughput | busy | batches | client, a run | client, a batch |")
+            print("|---|---|---|---|---|---|")
+            for number in (10, 100, 1000, 4000):
+                runs = options.count or int(10 * number * 1000 / options.ms)
+                cluster_of(Path(folder, str(number)), number, runs, options.ms)
+        else:
+            client(options.place, options.count)
 
 
 def scenario(seconds: float) -> wl.Scenario:
@@ -51,13 +72,13 @@ def scenario(seconds: float) -> wl.Scenario:
     )
 
 
-def calibrated(ms: float) -> wl.Scenario:
-    """A scenario of which a run takes about this much processor time."""
+def calibrated_seconds(ms: float) -> float:
+    """The duration of a run that takes about this much processor time."""
     seconds = 2.0
     for _ in range(4):
         cost = wl.simulate(scenario(seconds), seeds=20, threads=1).cpu_s / 20
         seconds = round(seconds * ms / 1000 / cost, 2)
-    return scenario(seconds)
+    return seconds
 
 
 def cpu() -> float:
@@ -68,7 +89,7 @@ def cpu() -> float:
 
 
 def runs(folder: Path, count: int, ms: float) -> None:
-    net = calibrated(ms)
+    net = scenario(calibrated_seconds(ms))
     # Blocks alternate, so that both see the same machine.
     alone = together = wall = 0.0
     blocks = 10
@@ -95,43 +116,169 @@ def size(folder: Path) -> int:
 
 
 def store(folder: Path, count: int) -> None:
-    """Looks up and lists runs that do not exist, and then runs that do."""
-    net = scenario(1.0)
+    """Looks up runs that do not exist, and a tenth as many that do. Each campaign has a process of
+    its own, whose memory is measured."""
     for number in (count // 100, count // 10, count):
-        code = f"""
-import sys, time, resource
+        look_up(folder / "empty", number, "not there")
+    made(folder / "full", count // 10)
+    for number in (count // 100, count // 10):
+        look_up(folder / "full", number, "there")
+
+
+def campaign(place: Path, count: int) -> wl.Campaign:
+    """A hundred points."""
+    delays = [f"{n}us" for n in range(1, 101)]
+    axes = {"link.bottleneck.spec.delay": delays}
+    return wl.sweep(scenario(1.0), axes, seeds=count // 100, store=place)
+
+
+def look_up(place: Path, count: int, words: str) -> None:
+    code = f"""
+import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from overhead import scenario, cpu
-import weirlab as wl
-begin = cpu()
-c = wl.sweep(scenario(1.0), {{"link.bottleneck.spec.delay": [f"{{n}}us" for n in range(1, 101)]}},
-             seeds={number} // 100, store={str(folder / "s")!r})
-assert c.status().runs == {number}
-print((cpu() - begin) / {number} * 1e6, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+from overhead import campaign, cpu
+before = cpu()
+status = campaign({str(place)!r}, {count}).status()
+print(status.done, (cpu() - before) / {count} * 1e6,
+      resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
-        )
-        each, memory = done.stdout.split()
-        megabytes = int(memory) / 1e3
-        print(f"| {number:,} runs looked up | {float(each):.1f} us a run | {megabytes:.0f} MB |")
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True
+    )
+    found, each, memory = map(float, done.stdout.split())
+    assert found == (count if words == "there" else 0)
+    print(
+        f"| {count:,} runs, {words} | {each:.1f} us a run | {memory / 1e3:.0f} MB |", flush=True
+    )
+
+
+def made(place: Path, count: int) -> None:
+    """Puts synthetic runs into a store: directories whose only file is a link to another one."""
+    c = campaign(place, count)
+    meta = place / "tmp/meta.json"
+    number = 0
+    for point in range(len(c.points)):
+        for _, key in c._native.keys(point):
+            # File systems limit the links of a file.
+            if number % 10_000 == 0:
+                meta.unlink(missing_ok=True)
+                meta.write_text("{}")
+            number += 1
+            (place / "runs" / key).mkdir()
+            os.link(meta, place / "runs" / key / "meta.json")
+    meta.unlink()
 
 
 def workers(folder: Path, count: int, ms: float) -> None:
-    from distributed import Client, LocalCluster
+    """Each worker is a host with a network of its own, and so is the client."""
+    # Also with -P, by which the installed package is found in place of the sources.
+    sys.path.insert(0, str(Path(__file__).parent))
+    from hosts import cluster
 
-    net = calibrated(ms)
+    seconds = calibrated_seconds(ms)
     for number in (1, 2, 4, 8):
         place = folder / str(number)
-        with LocalCluster(
-            n_workers=number, threads_per_worker=1, dashboard_address=None
-        ) as cluster, Client(cluster) as client:
-            began = time.monotonic()
-            made = wl.sweep(net, seeds=count, store=place).run(client.get_executor()).made
-            took = time.monotonic() - began
-        assert made == count
-        print(f"| {number} Dask workers | {made / took:.1f} runs/s | {took:.1f} s |", flush=True)
+        place.mkdir()
+        with cluster(number, place) as (lab, address):
+            own = [sys.executable, os.path.abspath(__file__), "client", "--count", str(count)]
+            own += ["--place", f"{address} {number} {seconds} {place / 's'}"]
+            printed = lab["client"].check_output(own, text=True)
+        took, busy, own, scheduler = map(float, printed.split()[-4:])
+        print(
+            f"| {number} | {count / took:.1f} runs/s | {took:.1f} s | {1e3 * busy / count:.1f} ms | "
+            f"{1e3 * own:.2f} ms | {1e3 * scheduler:.2f} ms |",
+            flush=True,
+        )
         shutil.rmtree(place)
+
+
+class Simulated(Executor):
+    """Workers that need the time of their batches and do nothing. Each takes one batch at a time,
+    as those of Dask."""
+
+    def __init__(self, workers: int, run_s: float) -> None:
+        self.num_workers, self.run_s = workers, run_s
+        self.busy_s = 0.0
+        self.batches = 0
+        self.waiting: collections.deque[tuple[Future[Any], float, list[Any]]] = collections.deque()
+        self.due: list[tuple[float, int, Future[Any], list[Any]]] = []
+        self.lock = threading.Condition()
+        threading.Thread(target=self.work, daemon=True).start()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        runs = [(task[0], seed) for task in args[2] for seed in task[3]]
+        reports = [
+            (point, seed, "", self.run_s, "made", "", False, False) for point, seed in runs
+        ]
+        with self.lock:
+            self.batches += 1
+            self.waiting.append((future, len(runs) * self.run_s, reports))
+            self.lock.notify()
+        return future
+
+    def work(self) -> None:
+        """Ends each batch when its time is over."""
+        while True:
+            with self.lock:
+                now = time.monotonic()
+                while self.waiting and len(self.due) < self.num_workers:
+                    future, length, reports = self.waiting.popleft()
+                    self.busy_s += length
+                    heapq.heappush(self.due, (now + length, id(future), future, reports))
+                if not self.due or self.due[0][0] > now:
+                    self.lock.wait(min(0.005, self.due[0][0] - now) if self.due else 0.1)
+                    continue
+                _, _, future, reports = heapq.heappop(self.due)
+            future.set_result(reports)
+
+
+def cluster_of(folder: Path, workers: int, count: int, ms: float) -> None:
+    """The client with simulated workers: what share of their time they work."""
+    points = [f"{n}us" for n in range(1, 101)]
+    net = scenario(1.0)
+    c = wl.sweep(net, {"link.bottleneck.spec.delay": points}, seeds=count // 100, store=folder)
+    executor = Simulated(workers, ms / 1000)
+    before, began = cpu(), time.monotonic()
+    assert c.run(executor).made == count // 100 * 100
+    took, used = time.monotonic() - began, cpu() - before
+    print(
+        f"| {workers:,} | {count / took:,.0f} runs/s | {executor.busy_s / took / workers:.0%} | "
+        f"{executor.batches / took:,.0f} /s | {1e6 * used / count:.0f} us | "
+        f"{1e3 * used / executor.batches:.2f} ms |",
+        flush=True,
+    )
+
+
+def client(place: str, count: int) -> None:
+    """The client of a cluster: prints the time of a campaign, that of its runs, and what an empty
+    task takes of the processor time of the client and of the scheduler."""
+    from distributed import Client
+
+    address, number, seconds, store = place.split(" ", 3)
+    with Client(address) as connection:
+        connection.wait_for_workers(int(number), timeout=120)
+        executor = connection.get_executor()
+        net = scenario(float(seconds))
+        # The workers import the package before the clock starts.
+        wl.sweep(net, seeds=range(10**6, 10**6 + 4 * int(number)), store=store).run(executor)
+        began = time.monotonic()
+        result = wl.sweep(net, seeds=count, store=store).run(executor)
+        assert result.made == count
+        took = time.monotonic() - began
+
+        def used() -> tuple[float, float]:
+            return cpu(), connection.run_on_scheduler(time.process_time)
+
+        before = used()
+        for future in [executor.submit(divmod, number, 7) for number in range(EMPTY)]:
+            future.result()
+        own, scheduler = (after - first for first, after in zip(before, used()))
+        print(took, result.cpu_s, own / EMPTY, scheduler / EMPTY)
+
+
+# Tasks without work, by which Dask's cost of a task is measured.
+EMPTY = 2000
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ def sweep(
     points: Iterable[Mapping[str, Value]] | None = None,
     seeds: int | Iterable[int] | None = None,
     set: Mapping[str, Value] | None = None,
+    live: bool = False,
     store: str | os.PathLike[str],
 ) -> Campaign:
     """A campaign: the runs of a scenario over axes and seeds, and the store of their results.
@@ -102,6 +103,8 @@ def sweep(
             `axes`, each point is run with each combination.
         seeds: Number of runs of each point, or their seeds. By default those of the scenario.
         set: Keys that all runs change.
+        live: Whether ``weir live`` carries out the runs, on real frames, in place of the simulator.
+            They take their full time. A run whose packets departed late is repeated.
         store: The directory of the results, which is made if it is missing, or a place that
             fsspec reaches, such as ``s3://bucket/campaign``. Several processes, hosts and campaigns
             may use it at the same time.
@@ -120,11 +123,13 @@ def sweep(
     >>> c.run().made
     0
     """
+    if not isinstance(live, bool):
+        raise TypeError(f"live: expected a bool, not {type(live).__name__}")
     listed = None if points is None else [_settings(point) for point in points]
     if callable(scenario):
-        native = _of_function(scenario, axes, listed, seeds, set)
+        native = _of_function(scenario, axes, listed, seeds, set, live)
     elif file := _campaign_file(scenario):
-        if any(given is not None for given in (axes, points, seeds, set)):
+        if live or any(given is not None for given in (axes, points, seeds, set)):
             raise ValueError("a campaign file has axes, points, seeds and settings itself")
         native = _native.campaign_file(str(file), _sampled(file))
     else:
@@ -135,7 +140,7 @@ def sweep(
             made = source(one, set)
             label = [("scenario", _toml.value(made["default_name"], "scenario"))]
             sources.append((made, label if several else []))
-        native = _native.campaign(sources, _axes(axes), listed or [], _seed_argument(seeds))
+        native = _native.campaign(sources, _axes(axes), listed or [], _seed_argument(seeds), live)
     warn(native.diagnostics, 2)
     return Campaign(native, open_store(os.fspath(store)))
 
@@ -200,8 +205,10 @@ class Campaign:
                 ``concurrent.futures.Executor``, such as ``dask.distributed.Client.get_executor()``
                 or ``mpi4py.futures.MPIPoolExecutor``. Its workers need this package in the same
                 version, and the directory of the store.
-            jobs: Number of runs at a time; by default as many as there are workers.
-            retries: How often to repeat a run that failed for a temporary reason.
+            jobs: Number of runs at a time; by default as many as there are workers. Live runs are
+                carried out one at a time on threads and processes of this machine.
+            retries: How often to repeat a run that failed for a temporary reason, such as a live
+                run whose packets departed late.
             timeout: The longest time of a run, in seconds.
             memory: The most memory of a run, in bytes. Each batch then runs in a process of its
                 own with this limit on its address space.
@@ -223,7 +230,7 @@ class Campaign:
             timeout=None if timeout is None else _positive(timeout, "timeout"),
             memory=None if memory is None else whole(memory, "memory"),
             batch_s=_positive(batch_s, "batch_s"),
-            jobs=None if jobs is None else max(1, whole(jobs, "jobs")),
+            jobs=self._jobs(executor) if jobs is None else max(1, whole(jobs, "jobs")),
         )
         if progress is not True and progress is not False and not callable(progress):
             raise TypeError("progress: expected a function or a bool")
@@ -246,11 +253,18 @@ class Campaign:
             points=1,
             runs=runs,
             missing=lambda start, most: (tasks, 1, 0),
-            options=Options(retries=2, timeout=None, memory=None, batch_s=1.0, jobs=None),
+            options=Options(
+                retries=2, timeout=None, memory=None, batch_s=1.0, jobs=self._jobs(executor)
+            ),
             report=None,
         )
         runner.carry_out(executor)
         _result(runner)
+
+    def _jobs(self, executor: ExecutorLike) -> int | None:
+        """The number of runs at a time; None for as many as there are workers. Live runs at the
+        same time take processor time from one another, and their packets depart late."""
+        return 1 if self._native.is_live and not isinstance(executor, Executor) else None
 
     def _figures(self, tasks: list[_native.Task], figure: Figure) -> dict[int, list[Any]]:
         """The values of a figure in the runs of some tasks, by point."""
@@ -346,7 +360,7 @@ class Campaign:
         while True:
             pairs = min(pairs, whole(budget, "budget"))
             seeds = _with_seeds(tasks[0], pairs)[3]
-            grown = [(task[0], task[1], task[2], seeds) for task in tasks]
+            grown = [(*task[:3], seeds, task[4]) for task in tasks]
             self._run_missing(grown, 2 * pairs, executor)
             values = [self._figures([task], figure)[task[0]] for task in grown]
             both = [(a, b) for a, b in zip(*values) if a is not None and b is not None]
@@ -363,15 +377,16 @@ class Campaign:
         """Carries out at most `most` missing runs of some tasks. Returns how many."""
         missing: list[_native.Task] = []
         left = most
-        for point, body, inputs, seeds in tasks:
-            keys = [_native.key((point, body, inputs, seeds), seed) for seed in seeds]
+        for task in tasks:
+            point, body, inputs, seeds, by = task
+            keys = [_native.key(task, seed) for seed in seeds]
             wanted = [seed for seed, has in zip(seeds, self._store.has(keys)) if not has][:left]
             left -= len(wanted)
             if wanted:
                 if inputs:
                     # The inputs of the point are in the store afterwards.
                     self._store.missing(self._native, point, 1)
-                missing.append((point, body, inputs, wanted))
+                missing.append((point, body, inputs, wanted, by))
         if missing:
             self._carry_out(missing, executor)
         return most - left
@@ -476,7 +491,8 @@ class Campaign:
     def point_report(
         self, path: str | os.PathLike[str], point: int, seed: int | None = None
     ) -> None:
-        """Writes the report of a run, one HTML page with plots. The run is carried out again.
+        """Writes the report of a run, one HTML page with plots. The run is carried out again; of a
+        live run, the store has the report.
 
         Args:
             path: The file.
@@ -586,6 +602,7 @@ class Campaign:
         """
         seeds = [seed for seed, _ in self._native.keys(0)]
         lines = [f"scenario = {_toml.value(scenario, 'scenario')}", f"seeds = {seeds}"]
+        lines += ["live = true"] if self._native.is_live else []
         for number in range(self._native.points):
             lines += ["", "[[point]]"]
             for key, value in self._native.settings(number):
@@ -648,9 +665,9 @@ def _result(runner: Runner) -> SweepResult:
 
 def _with_seeds(task: _native.Task, count: int) -> _native.Task:
     """A task with `count` seeds: its own, then those that follow the largest."""
-    point, body, inputs, seeds = task
+    point, body, inputs, seeds, by = task
     more = range(max(seeds) + 1, max(seeds) + 1 + max(0, count - len(seeds)))
-    return (point, body, inputs, [*seeds, *more][:count])
+    return (point, body, inputs, [*seeds, *more][:count], by)
 
 
 def _axes(axes: Mapping[str, Sequence[Value]] | None) -> list[tuple[str, list[str]]]:
@@ -690,6 +707,7 @@ def _of_function(
     listed: list[_native.Settings] | None,
     seeds: int | Iterable[int] | None,
     changes: Mapping[str, Value] | None,
+    live: bool,
 ) -> _native.Campaign:
     """A campaign whose scenarios a function makes. Each point is a scenario, with its settings as
     labels."""
@@ -702,7 +720,7 @@ def _of_function(
             settings = [*first, *rest]
             words = {key: _read(value) for key, value in settings}
             made.append((source(function(**words), changes), settings))
-    return _native.campaign(made, [], [], _seed_argument(seeds))
+    return _native.campaign(made, [], [], _seed_argument(seeds), live)
 
 
 def _campaign_file(scenario: object) -> Path | None:

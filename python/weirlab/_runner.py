@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import queue
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import (
-    FIRST_COMPLETED,
     BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
-    wait,
 )
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -84,12 +84,13 @@ class _Run:
     body: str
     inputs: list[tuple[str, str]]
     seed: int
+    by: str
     attempts: int = 0
     lost: int = 0
     done: bool = False
 
     def task(self) -> _native.Task:
-        return (self.point, self.body, self.inputs, [self.seed])
+        return (self.point, self.body, self.inputs, [self.seed], self.by)
 
 
 @dataclass(slots=True)
@@ -97,6 +98,7 @@ class _Batch:
     runs: list[_Run]
     began: float
     is_copied: bool = False
+    executor: Executor | None = None
     connection: object = None
     """The connection over which the batch was sent, if the executor has one."""
 
@@ -132,6 +134,9 @@ class Runner:
     _next: int = 0
     _queue: deque[_Run] = field(default_factory=deque[_Run])
     _flying: dict[Future[Any], _Batch] = field(default_factory=dict[Future[Any], _Batch])
+    _news: queue.SimpleQueue[Future[Any]] = field(
+        default_factory=queue.SimpleQueue["Future[Any]"]
+    )
     _batches: int = 0
     _began: float = 0.0
     _reported: float = 0.0
@@ -159,10 +164,12 @@ class Runner:
             if all(run.done for batch in self._flying.values() for run in batch.runs):
                 # Only copies of what is done may be left.
                 return
-            ended, _ = wait(self._flying, timeout=_LOOK_S, return_when=FIRST_COMPLETED)
             broken = False
-            for future in ended:
-                broken |= self._ended(future, self._flying.pop(future))
+            for future in self._wait():
+                # A batch that was taken back is none of these.
+                if batch := self._flying.pop(future, None):
+                    # The others of a broken executor may end after it was renewed.
+                    broken |= self._ended(future, batch) and batch.executor is pool.executor
             self._drop_disconnected(pool)
             if broken:
                 pool.renew()
@@ -170,19 +177,29 @@ class Runner:
                 self._copy_stragglers(pool, width)
             self._show()
 
+    def _wait(self) -> list[Future[Any]]:
+        """The futures that have ended, after some time also none. Each tells its end itself, so the
+        cost does not grow with the number of batches at a time."""
+        ended: list[Future[Any]] = []
+        with contextlib.suppress(queue.Empty):
+            ended.append(self._news.get(timeout=_LOOK_S))
+            while True:
+                ended.append(self._news.get_nowait())
+        return ended
+
     def _batch(self, width: int) -> _Batch | None:
         """The next runs: about a second of work, or one run that has failed before."""
         size = self._size()
         while len(self._queue) < size * width and self._next < self.points:
             tasks, self._next, there = self.missing(self._next, size * width)
             self.there += there
-            for point, body, inputs, seeds in tasks:
+            for point, body, inputs, seeds, by in tasks:
                 if names := names_in(body):
                     raise ValueError(
                         f"{names[0]} is written in Python: a store keeps results by names, and the "
                         "class may change while its name stays; use simulate"
                     )
-                self._queue.extend(_Run(point, body, inputs, seed) for seed in seeds)
+                self._queue.extend(_Run(point, body, inputs, seed, by) for seed in seeds)
         # Towards the end, the workers share what is left.
         if self._next >= self.points:
             size = max(1, min(size, len(self._queue) // (2 * width)))
@@ -208,7 +225,7 @@ class Runner:
         self._batches += 1
         words = (self.store.place, _native.engine(), batch.tasks(), self._batches)
         limits = (self.options.timeout, self.options.memory)
-        batch.connection = pool.connection()
+        batch.executor, batch.connection = pool.executor, pool.connection()
         more = (pool.stopper,) if pool.stopper else ()
         try:
             future = pool.executor.submit(self.store.work, *words, *limits, *more)
@@ -220,6 +237,7 @@ class Runner:
             pool.renew()
             return True
         self._flying[future] = batch
+        future.add_done_callback(self._news.put)
         return True
 
     def _ended(self, future: Future[Any], batch: _Batch) -> bool:
@@ -318,8 +336,9 @@ class _Pool:
         self._given = given
         self._jobs = jobs
         self.stopper: _native.Stop | None = None
-        # The last known number of workers of Dask.
+        # The last known number of workers of Dask, and when it was asked for.
         self._width = 0
+        self._asked = 0.0
         self._is_ours = not isinstance(given, Executor)
         self.has_several_workers = given not in (None, "threads")
         self.executor = given if isinstance(given, Executor) else self._make()
@@ -342,6 +361,11 @@ class _Pool:
             return self._jobs
         client: Any = getattr(self.executor, "_client", None)
         if client is not None:
+            now = time.monotonic()
+            if self._width and now - self._asked < _LOOK_S:
+                # The question goes to the scheduler, which many batches a second keep busy.
+                return self._width
+            self._asked = now
             try:
                 threads: dict[str, int] = client.ncores()
             except OSError:

@@ -84,14 +84,15 @@ class Remote:
         tasks: list[_native.Task] = []
         runs = there = 0
         while start < native.points and runs < most:
-            point, body, inputs, seeds = native.task(start)
-            keys = [_native.key((point, body, inputs, seeds), seed) for seed in seeds]
+            task = native.task(start)
+            point, body, inputs, seeds, by = task
+            keys = [_native.key(task, seed) for seed in seeds]
             left = [seed for seed, is_there in zip(seeds, self.has(keys)) if not is_there]
             there += len(seeds) - len(left)
             runs += len(left)
             start += 1
             if left:
-                tasks.append((point, body, inputs, left))
+                tasks.append((point, body, inputs, left, by))
                 if inputs:
                     # The first call stores the input files in the mirror; the second uploads those
                     # that the place lacks.

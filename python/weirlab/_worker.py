@@ -42,7 +42,19 @@ def work(
         )
     if memory is not None:
         return _limited(store, tasks, timeout, memory)
-    return _native.work(store, tasks, timeout, stop)
+    return _native.work(store, tasks, timeout, stop, _command(tasks))
+
+
+def _command(tasks: list[_native.Task]) -> str | None:
+    """The command that carries out live runs; None if there is none, or no such run."""
+    if all(task[4] != "live" for task in tasks):
+        return None
+    from ._command import find_weir
+
+    try:
+        return find_weir()
+    except FileNotFoundError:
+        return None
 
 
 def _limited(
@@ -81,7 +93,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     # An abort for lack of memory needs no image of the memory.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.buffer.write(pickle.dumps(_native.work(store, tasks, timeout, None)))
+    reports = _native.work(store, tasks, timeout, None, _command(tasks))
+    sys.stdout.buffer.write(pickle.dumps(reports))
 
 
 if __name__ == "__main__":

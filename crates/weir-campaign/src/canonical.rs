@@ -40,6 +40,13 @@ pub(crate) fn with_seed(body: &str, seed: u64) -> String {
     format!("seed = {seed}\n{body}")
 }
 
+/// The name of a scenario in canonical form.
+pub(crate) fn name(body: &str) -> String {
+    let table: Option<Table> = body.parse().ok();
+    let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
+    name.unwrap_or_default().to_owned()
+}
+
 fn section(out: &mut String, title: &str, table: &Table) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "\n{title}");

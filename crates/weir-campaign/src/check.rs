@@ -6,7 +6,7 @@ use std::fs;
 use weir_sim::run::Progress;
 
 use crate::engine;
-use crate::key::{Key, Made};
+use crate::key::{Key, Made, Runner};
 use crate::store::{FORMAT, META, Meta, Store, StoreError, to_text};
 use crate::work::{Task, WorkError};
 
@@ -126,13 +126,14 @@ pub fn files(store: &Store, key: Key) -> Result<Meta, Damage> {
 /// The first damage.
 pub fn again(store: &Store, key: Key) -> Result<bool, Damage> {
     let meta = files(store, key)?;
-    if meta.engine != engine() || meta.source != "sim" {
+    if meta.engine != engine() || meta.source != Runner::Sim.name() {
         return Ok(false);
     }
     let path = store.path(key).join(SCENARIO);
     let text = fs::read_to_string(path).map_err(|_| Damage::Missing(SCENARIO.to_owned()))?;
     let body = text.split_once('\n').map_or("", |(_, body)| body).to_owned();
-    let task = Task { point: 0, body, inputs: inputs(store, &meta)?, seeds: vec![meta.seed] };
+    let (inputs, seeds) = (inputs(store, &meta)?, vec![meta.seed]);
+    let task = Task { point: 0, body, inputs, seeds, by: Runner::Sim };
     let (made, events) =
         task.simulate(store, meta.seed, &Progress::default()).map_err(Damage::Again)?;
     for (name, content) in &made {

@@ -4,6 +4,7 @@
 //! scenario = "two-hosts.toml"      # or scenarios = ["a.toml", "b.toml"]
 //! seeds = 20                       # a number of runs, or the seeds: [1, 2, 3]
 //! set = { duration = "5s" }        # keys that all runs change
+//! live = false                     # whether the runs are live, on real frames
 //!
 //! [axes]                           # every combination; the last axis changes fastest
 //! "link.bottleneck.spec.bw" = ["5M", "10M", "20M"]
@@ -20,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 use weir_rules::{Diagnostics, closest};
 
 use crate::canonical::quoted;
+use crate::key::Runner;
 use crate::plan::{Axis, Plan, PlanError, Seeds, Settings, Source};
 
 /// A campaign file, with paths relative to the file.
@@ -35,6 +37,8 @@ pub struct File {
     pub axes: Vec<Axis>,
     /// The points that are given one by one.
     pub points: Vec<Settings>,
+    /// Whether the runs are live, on real frames.
+    pub live: bool,
     /// The file has a table `sample`; the Python package draws its points.
     pub is_sampled: bool,
 }
@@ -61,6 +65,7 @@ impl File {
                 default_name: stem,
                 settings: self.set.clone(),
                 labels: if several { vec![label] } else { Vec::new() },
+                by: if self.live { Runner::Live } else { Runner::Sim },
             })
         };
         let sources = self.scenarios.iter().map(source).collect::<Result<_, PlanError>>()?;
@@ -147,6 +152,7 @@ pub fn parse(text: &str, path: &Path) -> Result<File, FileError> {
                 });
                 file.points = tables.ok_or_else(|| wrong(POINTS))?;
             }
+            "live" => file.live = value.as_bool().ok_or_else(|| wrong("true or false"))?,
             "sample" if value.is_table() => file.is_sampled = true,
             _ => {
                 let meant = closest(&name, KEYS)
@@ -216,7 +222,8 @@ impl Reader<'_> {
     }
 }
 
-const KEYS: [&str; 7] = ["scenario", "scenarios", "seeds", "set", "axes", "point", "sample"];
+const KEYS: [&str; 8] =
+    ["scenario", "scenarios", "seeds", "set", "axes", "point", "sample", "live"];
 const SEEDS: &str = "a number of runs, at least 1, or a list of seeds";
 const SETTINGS: &str = "a table of keys of the scenario and their values";
 const AXES: &str = "a table of keys of the scenario, each with a list of values";
@@ -245,7 +252,8 @@ mod tests {
         assert_eq!(file.axes[0].values, ["\"5M\"", "2"]);
         assert_eq!(file.axes[1].key, "a.b");
         assert_eq!(file.points, [vec![pair("x", "0.5")], vec![pair("x", "1")]]);
-        assert!(!file.is_sampled);
+        assert!(!file.is_sampled && !file.live);
+        assert!(read("scenario = \"a.toml\"\nlive = true\n").unwrap().live);
     }
 
     #[test]
@@ -260,6 +268,7 @@ mod tests {
             ),
             ("scenario = \"a\"\nseeds = 0\n", "dir/c.toml:2: `seeds` is a number of runs"),
             ("scenario = \"a\"\n[axes]\nx = 1\n", "dir/c.toml:2: `axes` is a table of keys"),
+            ("scenario = \"a\"\nlive = 1\n", "dir/c.toml:2: `live` is true or false"),
             ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` is a list of tables"),
         ] {
             let error = read(text).unwrap_err();

@@ -9,6 +9,40 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
+/// What carries out a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runner {
+    /// The simulator. Equal runs have equal bytes.
+    #[default]
+    Sim,
+    /// `weir live`, on real frames. Two such runs never have equal bytes.
+    Live,
+}
+
+impl Runner {
+    /// Its name in keys and in `meta.json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Live => "live",
+        }
+    }
+}
+
+impl FromStr for Runner {
+    type Err = NoRunner;
+
+    fn from_str(name: &str) -> Result<Self, NoRunner> {
+        [Self::Sim, Self::Live].into_iter().find(|one| one.name() == name).ok_or(NoRunner)
+    }
+}
+
+/// The text is no [`Runner`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a run is carried out by `sim` or `live`")]
+pub struct NoRunner;
+
 /// Everything that decides the result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Made<'a> {

@@ -1,7 +1,9 @@
 //! Campaigns: up to millions of runs, which follow from scenarios, axes and seeds, and a store that
 //! keeps the result of each run under the hash of its inputs.
 //!
-//! A run is a function of its scenario, the files that the scenario names, its seed and the version
+//! A run is carried out by the simulator or, on real frames, by `weir live` ([`live`]).
+//!
+//! A simulated run is a function of its scenario, the files that the scenario names, its seed and the version
 //! of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
 //! processes on many hosts may write at the same time: each run appears whole, under its key, or
 //! not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in memory. To
@@ -18,6 +20,7 @@ pub mod figure;
 pub mod file;
 mod inputs;
 pub mod key;
+pub mod live;
 pub mod plan;
 pub mod pool;
 pub mod store;

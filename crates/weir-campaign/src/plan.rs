@@ -12,6 +12,7 @@ pub use weir_sim::scenario::Axis;
 
 use crate::canonical;
 use crate::inputs::Inputs;
+use crate::key::Runner;
 use crate::store::{Store, StoreError};
 use crate::work::Task;
 
@@ -46,6 +47,8 @@ pub struct Source {
     /// The names that distinguish this scenario from the others of the campaign: columns of the
     /// results.
     pub labels: Settings,
+    /// What carries out the runs.
+    pub by: Runner,
 }
 
 /// The runs of a campaign.
@@ -68,6 +71,7 @@ struct Base {
     edited: Edited,
     /// The axes of the scenario's own sweep.
     axes: Vec<Axis>,
+    by: Runner,
     seed: u64,
     runs: u64,
     /// The number of the first point.
@@ -105,7 +109,10 @@ pub enum PlanError {
     #[error("`{0}` is no axis: `seeds` says how many runs a point has, and with which seeds")]
     Seeds(String),
     /// The scenario runs programs.
-    #[error("`{0}` is or runs a program, which the simulator cannot run")]
+    #[error(
+        "`{0}` is or runs a program, which the simulator cannot run: a live campaign can \
+         (`live = true`)"
+    )]
     Live(String),
     /// A file cannot be read.
     #[error("{}: {source}", path.display())]
@@ -179,6 +186,12 @@ impl Plan {
     pub fn runs(&self) -> u64 {
         let of_base = |base: &Base| base.count.saturating_mul(self.seeds_of(base));
         self.bases.iter().map(of_base).fold(0, u64::saturating_add)
+    }
+
+    /// Whether some runs are live.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.bases.iter().any(|base| base.by == Runner::Live)
     }
 
     /// The names of all axes, in the order in which a point first has them.
@@ -257,7 +270,7 @@ impl Plan {
         let Checked { scenario, diagnostics } =
             scenario::parse_edited(&edited, &base.name, &words(keys), &files);
         let scenario = scenario.ok_or(PlanError::Scenario(diagnostics))?;
-        if let Some(name) = scenario.live_only() {
+        if let (Runner::Sim, Some(name)) = (base.by, scenario.live_only()) {
             return Err(PlanError::Live(name.to_owned()));
         }
         // The text has been parsed before.
@@ -269,7 +282,8 @@ impl Plan {
         };
         let mut settings = base.labels.clone();
         settings.extend_from_slice(keys);
-        Ok(Point { settings, task: Task { point: 0, body, inputs: files.used(), seeds } })
+        let task = Task { point: 0, body, inputs: files.used(), seeds, by: base.by };
+        Ok(Point { settings, task })
     }
 
     /// Checks each value of each axis, and points of the list.
@@ -364,6 +378,7 @@ impl Base {
             labels: source.labels,
             edited,
             axes: scenario.sweep,
+            by: source.by,
             seed: scenario.seed,
             runs: u64::from(scenario.runs),
             first: 0,

@@ -36,7 +36,7 @@ pub struct Finished {
 }
 
 /// How runs are carried out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Number of threads.
     pub jobs: usize,
@@ -53,7 +53,7 @@ pub struct Options {
 pub fn run(
     plan: &Plan,
     store: &Store,
-    options: Options,
+    options: &Options,
     stop: &AtomicBool,
     progress: &(dyn Fn(&Tally) + Sync),
 ) -> Result<Finished, PlanOrStore> {
@@ -74,7 +74,7 @@ pub fn run(
                 }
             };
             let tasks = std::slice::from_ref(&task);
-            let reports = carry_out(store, tasks, options.limits, &mut || !halted());
+            let reports = carry_out(store, tasks, &options.limits, &mut || !halted());
             let mut state = lock(&state);
             for report in reports {
                 state.add(report, &task, options.retries, &ended);

@@ -227,8 +227,7 @@ impl Store {
     /// # Errors
     /// The directory cannot be made.
     pub fn begin(&self, key: Key) -> Result<Draft, StoreError> {
-        let path = self.temporary();
-        fs::create_dir(&path).map_err(StoreError::io(&path))?;
+        let path = self.scratch()?;
         Ok(Draft { path, key, files: BTreeMap::new(), target: self.path(key) })
     }
 
@@ -299,6 +298,16 @@ impl Store {
         let removed =
             if moved.is_dir() { fs::remove_dir_all(&moved) } else { fs::remove_file(&moved) };
         removed.map_err(StoreError::io(path))
+    }
+
+    /// Makes a directory below `tmp`, which the caller removes.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn scratch(&self) -> Result<PathBuf, StoreError> {
+        let path = self.temporary();
+        fs::create_dir(&path).map_err(StoreError::io(&path))?;
+        Ok(path)
     }
 
     /// The time of the file system that has the store.

@@ -1,5 +1,6 @@
 //! Carries out runs and puts their results into a store.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -10,10 +11,11 @@ use weir_sim::measure::{Names, Outcome, Record, Sink};
 use weir_sim::run::{Job, Progress, run};
 use weir_sim::scenario::{self, Checked, Scenario};
 
-use crate::canonical::with_seed;
+use crate::canonical::{self, with_seed};
 use crate::engine;
 use crate::inputs::Stored;
-use crate::key::{Key, Made};
+use crate::key::{Key, Made, Runner};
+use crate::live::{LiveError, LiveRun};
 use crate::store::{Committed, Facts, Store, StoreError};
 
 /// The runs of one point of a campaign that a worker carries out.
@@ -27,6 +29,8 @@ pub struct Task {
     pub inputs: Vec<(String, Key)>,
     /// The seeds of the runs.
     pub seeds: Vec<u64>,
+    /// What carries them out.
+    pub by: Runner,
 }
 
 /// The outcome of a run.
@@ -86,16 +90,27 @@ pub enum WorkError {
     /// The store refuses the result.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The live run failed.
+    #[error("{0}")]
+    Live(LiveError),
+    /// There is no command for live runs.
+    #[error("a live run needs the command `weir`, which this worker does not have")]
+    NoCommand,
+    /// A live run cannot be carried out again.
+    #[error("a live run has the results that the store has, and gives others each time")]
+    OnlyOnce,
     /// The store has the run with other bytes.
     #[error("{0} is in the store with other bytes: `weir sweep verify` shows which are wrong")]
     Differs(Key),
 }
 
 /// Limits of each run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// The longest time of a run.
     pub time: Option<Duration>,
+    /// The command `weir`, for live runs.
+    pub weir: Option<PathBuf>,
 }
 
 /// The files of a run, by name, as they are stored.
@@ -106,7 +121,7 @@ pub type Files = Vec<(String, Vec<u8>)>;
 pub fn carry_out(
     store: &Store,
     tasks: &[Task],
-    limits: Limits,
+    limits: &Limits,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Vec<Report> {
     let stopping = AtomicBool::new(false);
@@ -148,12 +163,12 @@ enum Event {
 fn all(
     store: &Store,
     tasks: &[Task],
-    limits: Limits,
+    limits: &Limits,
     stopping: &AtomicBool,
     events: &mpsc::Sender<Event>,
 ) {
     for task in tasks {
-        let parsed = Prepared::new(store, task);
+        let work = Work::new(store, task, limits);
         for &seed in &task.seeds {
             if stopping.load(Ordering::Relaxed) {
                 return;
@@ -166,10 +181,7 @@ fn all(
                 let progress = Arc::new(Progress::default());
                 // The receiver lives as long as this thread.
                 let _ = events.send(Event::Started(Arc::clone(&progress)));
-                let made = match &parsed {
-                    Ok(prepared) => prepared.store(store, task, seed, &progress),
-                    Err(words) => Err(WorkError::Scenario(words.clone())),
-                };
+                let made = work.store(store, task, seed, &progress);
                 if stopping.load(Ordering::Relaxed) && matches!(made, Err(WorkError::Stopped)) {
                     return;
                 }
@@ -185,7 +197,7 @@ fn all(
     }
 }
 
-fn failed(error: WorkError, limits: Limits) -> End {
+fn failed(error: WorkError, limits: &Limits) -> End {
     let error = match (error, limits.time) {
         (WorkError::Stopped, Some(most)) => WorkError::Late(most),
         (error, _) => error,
@@ -193,6 +205,11 @@ fn failed(error: WorkError, limits: Limits) -> End {
     let (again, lasting) = match &error {
         WorkError::Store(error) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Late(_) => (true, false),
+        // A machine that was too busy, or a failure that depends on it, may not come again.
+        WorkError::Live(LiveError::Store(error)) => (!error.is_lasting(), error.is_lasting()),
+        WorkError::Live(LiveError::Failed { refused, .. }) => (!refused, false),
+        WorkError::Live(LiveError::Outside(_)) => (false, false),
+        WorkError::Live(_) => (true, false),
         _ => (false, false),
     };
     End::Failed { reason: error.to_string(), again, lasting }
@@ -203,7 +220,8 @@ impl Task {
     #[must_use]
     pub fn key(&self, seed: u64) -> Key {
         let text = with_seed(&self.body, seed);
-        Key::of_run(&Made { engine: engine(), source: SOURCE, text: &text, inputs: &self.inputs })
+        let (source, inputs) = (self.by.name(), &self.inputs[..]);
+        Key::of_run(&Made { engine: engine(), source, text: &text, inputs })
     }
 
     /// Carries out the run with a seed, and returns its files and its number of events.
@@ -216,6 +234,7 @@ impl Task {
         seed: u64,
         progress: &Progress,
     ) -> Result<(Files, u64), WorkError> {
+        self.once()?;
         let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
         prepared.files(self, seed, progress)
     }
@@ -223,12 +242,79 @@ impl Task {
     /// Carries out the run with a seed, and returns its results.
     ///
     /// # Errors
-    /// The run cannot be carried out, or was stopped.
+    /// The run is live, cannot be carried out, or was stopped.
     pub fn results(&self, store: &Store, seed: u64) -> Result<Results, WorkError> {
+        self.once()?;
         let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
         let job = Job { scenario: &prepared.scenario, seed };
         let outcome = run(job, &Progress::default(), &|_| None)?.ok_or(WorkError::Stopped)?;
         Ok(results(with_seed(&self.body, seed), outcome))
+    }
+
+    fn once(&self) -> Result<(), WorkError> {
+        match self.by {
+            Runner::Sim => Ok(()),
+            Runner::Live => Err(WorkError::OnlyOnce),
+        }
+    }
+}
+
+/// How the runs of a task are carried out.
+enum Work<'a> {
+    Sim(Prepared),
+    Live(&'a Path),
+    /// They fail.
+    Refused(String),
+    NoCommand,
+}
+
+impl<'a> Work<'a> {
+    fn new(store: &Store, task: &Task, limits: &'a Limits) -> Self {
+        match task.by {
+            Runner::Sim => Prepared::new(store, task).map_or_else(Self::Refused, Self::Sim),
+            Runner::Live => limits.weir.as_deref().map_or(Self::NoCommand, Self::Live),
+        }
+    }
+
+    /// Carries out a run and stores it.
+    fn store(
+        &self,
+        store: &Store,
+        task: &Task,
+        seed: u64,
+        progress: &Progress,
+    ) -> Result<(), WorkError> {
+        let text = with_seed(&task.body, seed);
+        let (files, events, name) = match self {
+            Self::Sim(prepared) => {
+                let (files, events) = prepared.files(task, seed, progress)?;
+                (files, events, prepared.scenario.name.clone())
+            }
+            Self::Live(weir) => {
+                let run = LiveRun { weir, text: &text, inputs: &task.inputs };
+                let (files, events) =
+                    run.carry_out(store, &progress.stop).map_err(|error| match error {
+                        LiveError::Stopped => WorkError::Stopped,
+                        error => WorkError::Live(error),
+                    })?;
+                (files, events, canonical::name(&task.body))
+            }
+            Self::Refused(words) => return Err(WorkError::Scenario(words.clone())),
+            Self::NoCommand => return Err(WorkError::NoCommand),
+        };
+        let key = task.key(seed);
+        let mut draft = store.begin(key)?;
+        for (name, content) in &files {
+            draft.put(name, content)?;
+        }
+        let (source, inputs) = (task.by.name(), &task.inputs[..]);
+        let facts = Facts { engine: engine(), source, name: &name, seed, events, inputs };
+        match draft.commit(&facts)? {
+            Committed::New | Committed::Same => Ok(()),
+            // Another worker has carried out the same live run: its result is kept.
+            Committed::Differs if task.by == Runner::Live => Ok(()),
+            Committed::Differs => Err(WorkError::Differs(key)),
+        }
     }
 }
 
@@ -244,28 +330,6 @@ impl Prepared {
             scenario::parse(&task.body, "scenario.toml", &files);
         let scenario = scenario.ok_or_else(|| diagnostics.render(false).trim_end().to_owned())?;
         Ok(Self { scenario })
-    }
-
-    /// Carries out a run and stores it.
-    fn store(
-        &self,
-        store: &Store,
-        task: &Task,
-        seed: u64,
-        progress: &Progress,
-    ) -> Result<(), WorkError> {
-        let (files, events) = self.files(task, seed, progress)?;
-        let key = task.key(seed);
-        let mut draft = store.begin(key)?;
-        for (name, content) in &files {
-            draft.put(name, content)?;
-        }
-        let (name, inputs) = (&self.scenario.name, &task.inputs);
-        let facts = Facts { engine: engine(), source: SOURCE, name, seed, events, inputs };
-        match draft.commit(&facts)? {
-            Committed::New | Committed::Same => Ok(()),
-            Committed::Differs => Err(WorkError::Differs(key)),
-        }
     }
 
     fn files(
@@ -293,7 +357,7 @@ impl Prepared {
 }
 
 fn results(scenario: String, outcome: Outcome) -> Results {
-    Results { source: SOURCE.to_owned(), scenario, runs: vec![outcome], nodes: Vec::new() }
+    Results { source: Runner::Sim.name().to_owned(), scenario, runs: vec![outcome], nodes: Vec::new() }
 }
 
 /// The trace of a run as a Parquet file in memory.
@@ -352,7 +416,5 @@ const TABLES: [(&str, MakeTable); 4] = [
     ("series", tables::series),
     ("delays", tables::delays),
 ];
-/// The program that carries out the runs.
-const SOURCE: &str = "sim";
 /// Time between two looks at stops and limits.
 const LOOK: Duration = Duration::from_millis(20);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use weir_campaign::key::Runner;
 use weir_campaign::plan::{Axis, Plan, PlanError, Seeds, Source};
 use weir_campaign::pool::{self, Finished, Options};
 use weir_campaign::store::{Store, StoreError};
@@ -65,6 +66,7 @@ fn source(text: &str, directory: &Path) -> Source {
         default_name: "test".to_owned(),
         settings: Vec::new(),
         labels: Vec::new(),
+        by: Runner::Sim,
     }
 }
 
@@ -86,7 +88,7 @@ fn options(jobs: usize) -> Options {
 }
 
 fn run(plan: &Plan, store: &Store, jobs: usize) -> Finished {
-    pool::run(plan, store, options(jobs), &AtomicBool::new(false), &|_| {}).unwrap()
+    pool::run(plan, store, &options(jobs), &AtomicBool::new(false), &|_| {}).unwrap()
 }
 
 /// All files of a store with their contents.
@@ -128,7 +130,7 @@ fn only_missing_runs_are_carried_out() {
     let task = plan.point(2).unwrap().task;
     let some = Task { seeds: vec![4], ..task.clone() };
     assert!(matches!(
-        carry_out(&store, &[some], Limits::default(), &mut || true)[0].end,
+        carry_out(&store, &[some], &Limits::default(), &mut || true)[0].end,
         End::Made
     ));
     let found = plan.missing_at(&store, 2).unwrap();
@@ -152,7 +154,7 @@ fn a_stopped_campaign_keeps_what_is_done_and_leaves_nothing_else() {
     let store = scratch.store("s");
     let plan = plan();
     let stop = AtomicBool::new(false);
-    let finished = pool::run(&plan, &store, options(2), &stop, &|tally| {
+    let finished = pool::run(&plan, &store, &options(2), &stop, &|tally| {
         if tally.made == 4 {
             stop.store(true, Ordering::Relaxed);
         }
@@ -176,7 +178,7 @@ fn two_writers_of_a_run_leave_one_whole_run() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for report in carry_out(&store, &tasks, Limits::default(), &mut || true) {
+                for report in carry_out(&store, &tasks, &Limits::default(), &mut || true) {
                     assert!(!matches!(report.end, End::Failed { .. }), "{report:?}");
                 }
             });
@@ -212,7 +214,7 @@ fn a_key_follows_the_scenario_the_seed_and_the_files() {
     let task = plan.missing_at(&store, 0).unwrap().task.unwrap();
     fs::remove_file(&file).unwrap();
     assert!(matches!(
-        carry_out(&store, &[task], Limits::default(), &mut || true)[0].end,
+        carry_out(&store, &[task], &Limits::default(), &mut || true)[0].end,
         End::Made
     ));
     assert_eq!(check::verify(&store, 1, 1).unwrap().damaged.len(), 0);
@@ -309,10 +311,10 @@ fn a_run_that_takes_too_long_fails_and_others_do_not() {
     let sources = vec![source(TEXT, Path::new("."))];
     let axes = vec![axis("duration", &["\"100ms\"", "\"4000000s\""])];
     let plan = Plan::new(sources, axes, Vec::new(), Seeds::Count(1)).unwrap().0;
-    let limits = Limits { time: Some(Duration::from_secs(2)) };
+    let limits = Limits { time: Some(Duration::from_secs(2)), weir: None };
     let options = Options { jobs: 1, limits, retries: 1 };
     let stop = AtomicBool::new(false);
-    let finished = pool::run(&plan, &store, options, &stop, &|_| {}).unwrap();
+    let finished = pool::run(&plan, &store, &options, &stop, &|_| {}).unwrap();
     assert_eq!((finished.tally.made, finished.tally.failed), (1, 1));
     let End::Failed { reason, .. } = &finished.failures[0].end else { panic!("it failed") };
     assert_eq!(reason, "the run took longer than 2s");

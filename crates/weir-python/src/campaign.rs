@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use weir_campaign::key::Key;
+use weir_campaign::key::{Key, NoRunner, Runner};
 use weir_campaign::plan::{Axis, Plan, PlanError, PlanOrStore, Seeds, Settings};
 use weir_campaign::store::{Store, StoreError};
 use weir_campaign::work::{End, Limits, Task, carry_out};
@@ -20,9 +20,9 @@ use weir_report::sim::to_html;
 
 use crate::load::{Refused, Source, refused, to_list};
 
-/// A task in the form that travels to workers: the number of the point, the scenario, its inputs
-/// and the seeds.
-type PlainTask = (u64, String, Vec<(String, String)>, Vec<u64>);
+/// A task in the form that travels to workers: the number of the point, the scenario, its inputs,
+/// the seeds, and what carries them out.
+type PlainTask = (u64, String, Vec<(String, String)>, Vec<u64>, String);
 
 /// The report of a run: point, seed, key, seconds, how it ended, the reason of a failure, whether
 /// another attempt may succeed, and whether all other runs would fail.
@@ -68,7 +68,9 @@ pub(crate) fn campaign(
     axes: Vec<(String, Vec<String>)>,
     points: Vec<Settings>,
     seeds: Option<SeedsArgument>,
+    live: bool,
 ) -> PyResult<Campaign> {
+    let by = if live { Runner::Live } else { Runner::Sim };
     let made = py.detach(|| {
         let source = |(source, labels): (Source, Settings)| plan::Source {
             text: source.text,
@@ -77,6 +79,7 @@ pub(crate) fn campaign(
             default_name: source.default_name,
             settings: source.settings.into_iter().map(|(key, value, _)| (key, value)).collect(),
             labels,
+            by,
         };
         let axes = axes.into_iter().map(|(key, values)| Axis { key, values }).collect();
         let sources = sources.into_iter().map(source).collect();
@@ -132,6 +135,12 @@ impl Campaign {
     #[getter]
     fn runs(&self) -> u64 {
         self.plan.runs()
+    }
+
+    /// Whether some runs are live.
+    #[getter]
+    fn is_live(&self) -> bool {
+        self.plan.is_live()
     }
 
     /// The names of the axes.
@@ -213,10 +222,17 @@ impl Campaign {
         })
     }
 
-    /// The report of a run, which is carried out again, as one HTML page.
+    /// The report of a run as one HTML page. The run is carried out again; of a live run, the store
+    /// has the page.
     fn html(&self, py: Python<'_>, store: &str, point: u64, seed: u64) -> PyResult<String> {
         let store = Store::open(Path::new(store)).map_err(|error| os_error(&error))?;
         let found = py.detach(|| self.plan.point(point)).map_err(|e| refused_plan(py, e))?;
+        if found.task.by == Runner::Live {
+            let path = store.path(found.task.key(seed)).join("report.html");
+            let read = std::fs::read_to_string(&path);
+            return read
+                .map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())));
+        }
         let made = py.detach(|| {
             self.plan.put_inputs(&store, &found.task)?;
             found.task.results(&store, seed).map(|results| to_html(&results))
@@ -277,7 +293,7 @@ pub(crate) fn key(task: PlainTask, seed: u64) -> PyResult<String> {
     Ok(to_task(task)?.key(seed).to_string())
 }
 
-/// Carries out tasks. Signals end them, and so does `stop`.
+/// Carries out tasks, live ones by the command `weir`. Signals end them, and so does `stop`.
 #[pyfunction]
 pub(crate) fn work(
     py: Python<'_>,
@@ -285,14 +301,16 @@ pub(crate) fn work(
     tasks: Vec<PlainTask>,
     timeout_s: Option<f64>,
     stop: Option<Py<Stop>>,
+    weir: Option<PathBuf>,
 ) -> PyResult<Vec<PlainReport>> {
     let store = Store::open(Path::new(store)).map_err(|error| os_error(&error))?;
     let tasks = tasks.into_iter().map(to_task).collect::<PyResult<Vec<_>>>()?;
     let time = timeout_s.map(Duration::try_from_secs_f64).transpose();
-    let limits = Limits { time: time.map_err(|error| PyValueError::new_err(error.to_string()))? };
+    let time = time.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let limits = Limits { time, weir };
     let interrupted: Mutex<Option<PyErr>> = Mutex::new(None);
     let reports = py.detach(|| {
-        carry_out(&store, &tasks, limits, &mut || {
+        carry_out(&store, &tasks, &limits, &mut || {
             if stop.as_ref().is_some_and(|stop| stop.get().0.load(Ordering::Relaxed)) {
                 return false;
             }
@@ -356,16 +374,17 @@ fn to_seeds(seeds: Option<SeedsArgument>) -> Seeds {
 
 fn plain(task: Task) -> PlainTask {
     let inputs = task.inputs.into_iter().map(|(name, key)| (name, key.to_string())).collect();
-    (task.point, task.body, inputs, task.seeds)
+    (task.point, task.body, inputs, task.seeds, task.by.name().to_owned())
 }
 
-fn to_task((point, body, inputs, seeds): PlainTask) -> PyResult<Task> {
+fn to_task((point, body, inputs, seeds, by): PlainTask) -> PyResult<Task> {
     let parse = |(name, key): (String, String)| {
         let key = key.parse::<Key>();
         key.map(|key| (name, key)).map_err(|error| PyValueError::new_err(error.to_string()))
     };
     let inputs = inputs.into_iter().map(parse).collect::<PyResult<_>>()?;
-    Ok(Task { point, body, inputs, seeds })
+    let by = by.parse().map_err(|error: NoRunner| PyValueError::new_err(error.to_string()))?;
+    Ok(Task { point, body, inputs, seeds, by })
 }
 
 fn refused_plan(py: Python<'_>, error: PlanError) -> PyErr {

@@ -62,6 +62,17 @@ impl Table {
         described.map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
     }
 
+    /// The table with only some columns, which it shares.
+    fn select(&self, names: Vec<String>) -> PyResult<Self> {
+        let schema = self.batch.schema();
+        let place = |name: &String| {
+            schema.index_of(name).map_err(|_| PyKeyError::new_err(name.to_owned()))
+        };
+        let places = names.iter().map(place).collect::<PyResult<Vec<_>>>()?;
+        let batch = self.batch.project(&places);
+        batch.map(Self::new).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
     /// Memory of the table, bytes.
     #[getter]
     fn nbytes(&self) -> usize {

@@ -29,13 +29,15 @@ pub(crate) struct RunArgs {
     /// The directory of the runs. Several processes, hosts and campaigns may share it.
     #[arg(long, value_name = "DIR", required = true)]
     pub(crate) store: Option<PathBuf>,
-    /// Number of threads [default: as many as there are processors]; results do not depend on it.
+    /// Number of runs at a time [default: as many as there are processors, and one live run]; the
+    /// results of simulations do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// The longest time of a run, such as `10min`.
     #[arg(long, value_name = "TIME", value_parser = crate::args::parse_time)]
     pub(crate) timeout: Option<Duration>,
-    /// How often to repeat a run that failed for a temporary reason.
+    /// How often to repeat a run that failed for a temporary reason, such as a live run whose
+    /// packets departed late.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
     /// Show neither progress nor the result.

@@ -45,10 +45,12 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = read(campaign, args.quiet)?;
     let store = Store::create(store).map_err(Failure::of_weir)?;
     let signals = Signals::take().map_err(Failure::of_weir)?;
-    let jobs = args
-        .jobs
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let options = Options { jobs, limits: Limits { time: args.timeout }, retries: args.retries };
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    // Live runs at the same time take processor time from one another, and depart late.
+    let most = || if plan.is_live() { 1 } else { processors() };
+    let jobs = args.jobs.map_or_else(most, usize::from);
+    let limits = Limits { time: args.timeout, weir: Some(OURSELVES.into()) };
+    let options = Options { jobs, limits, retries: args.retries };
     let bar = bar(args.quiet, plan.runs());
     let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let began = Instant::now();
@@ -60,7 +62,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     };
     let (finished, signal) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| watch(&signals, &stop, &over));
-        let finished = pool::run(&plan, &store, options, &stop, &show);
+        let finished = pool::run(&plan, &store, &options, &stop, &show);
         over.store(true, Ordering::Relaxed);
         (finished, watcher.join().unwrap_or_default())
     });
@@ -165,6 +167,8 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
+/// This program, which carries out live runs.
+const OURSELVES: &str = "/proc/self/exe";
 /// Time between two looks at signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// The most failures that are shown.

@@ -164,8 +164,11 @@ impl Flow {
 #[pyclass(frozen, get_all, module = "weirlab")]
 #[derive(Debug)]
 pub(crate) struct Queue {
+    /// Packets that wait.
     pub(super) packets: u32,
+    /// Their bytes from the network-layer header on.
     pub(super) bytes: u64,
+    /// Whether the packet that arrives does not fit; False when a packet leaves.
     pub(super) full: bool,
 }
 

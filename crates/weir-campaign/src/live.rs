@@ -1,0 +1,192 @@
+//! Carries out a run on real frames: the command `weir live`, in place of the simulator.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use weir_report::Late;
+use weir_report::sim::{Column, Table, TableError};
+
+use crate::key::Key;
+use crate::store::{Store, StoreError};
+
+/// A run to carry out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveRun<'a> {
+    /// The command `weir`.
+    pub(crate) weir: &'a Path,
+    /// The scenario, with its seed.
+    pub(crate) text: &'a str,
+    /// The files that the scenario names, and their keys in the store.
+    pub(crate) inputs: &'a [(String, Key)],
+}
+
+/// Why a live run has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The run was stopped.
+    #[error("the run was stopped")]
+    Stopped,
+    /// A file of the scenario is not below the scenario's directory.
+    #[error("a live campaign needs the files of its scenario below the scenario's directory: `{0}`")]
+    Outside(String),
+    /// The command cannot be started.
+    #[error("{}: {source}", path.display())]
+    Command {
+        /// The command.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The command failed.
+    #[error("weir live: {words}")]
+    Failed {
+        /// What the command said.
+        words: String,
+        /// Whether it refused the scenario, as it would again.
+        refused: bool,
+    },
+    /// The times of the run are not reliable.
+    #[error("{0} departed more than 1 ms late: this machine was too slow or too busy")]
+    Late(String),
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The results cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// The files of a run by name, and its number of events.
+pub(crate) type LiveFiles = (Vec<(String, Vec<u8>)>, u64);
+
+impl LiveRun<'_> {
+    /// Carries out the run in a directory of the store that is removed afterwards.
+    pub(crate) fn carry_out(self, store: &Store, stop: &AtomicBool) -> Result<LiveFiles, LiveError> {
+        let folder = Folder(store.scratch()?);
+        let place = |path: &Path| {
+            let path = path.to_owned();
+            move |source| LiveError::Store(StoreError::Io { path, source })
+        };
+        let scenario = folder.0.join(SCENARIO);
+        fs::write(&scenario, self.text).map_err(place(&scenario))?;
+        for (name, key) in self.inputs {
+            let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+            if !Path::new(name).components().all(is_normal) {
+                return Err(LiveError::Outside(name.clone()));
+            }
+            let path = folder.0.join(name);
+            let parent = path.parent().unwrap_or(&folder.0);
+            let written = fs::create_dir_all(parent)
+                .and_then(|()| store.input(*key))
+                .and_then(|content| fs::write(&path, content));
+            written.map_err(place(&path))?;
+        }
+        let (out, errors) = (folder.0.join("out"), folder.0.join("errors"));
+        let file = File::create(&errors).map_err(place(&errors))?;
+        let mut command = Command::new(self.weir);
+        command.arg("live").arg(&scenario).arg("--quiet").arg("--out").arg(&out);
+        // In a group of its own, ^C in a terminal reaches only the campaign, which ends the run.
+        command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
+        let failed = |source| LiveError::Command { path: self.weir.to_owned(), source };
+        let mut child = command.spawn().map_err(failed)?;
+        let status = wait(&mut child, stop).map_err(failed)?.ok_or(LiveError::Stopped)?;
+        if !status.success() {
+            let words = said(&errors).unwrap_or_else(|| format!("it ended with {status}"));
+            return Err(LiveError::Failed { words, refused: status.code() == Some(REFUSED) });
+        }
+        let links = out.join("links.parquet");
+        check(&Table::read(File::open(&links).map_err(place(&links))?)?)?;
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&out).map_err(place(&out))? {
+            let path = entry.map_err(place(&out))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            files.push((name, fs::read(&path).map_err(place(&path))?));
+        }
+        // The text that decides the key.
+        files.retain(|(name, _)| name != "scenario.toml");
+        files.push(("scenario.toml".to_owned(), self.text.as_bytes().to_vec()));
+        files.sort();
+        let events = events(&files);
+        Ok((files, events))
+    }
+}
+
+/// Waits for the end of the command. Returns `None` if it was stopped.
+fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    let mut asked: Option<Instant> = None;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(asked.is_none().then_some(status));
+        }
+        match asked {
+            None if stop.load(Ordering::Relaxed) => {
+                asked = Some(Instant::now());
+                // It may have ended a moment ago.
+                let _ = kill_process(Pid::from_child(child), Signal::TERM);
+            }
+            Some(since) if since.elapsed() > GRACE => child.kill()?,
+            _ => {}
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The end of what the command wrote to its standard error.
+fn said(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_WORDS))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_WORDS).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim().trim_start_matches("weir: ").to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// Refuses a run in which too many packets departed late.
+fn check(links: &Table<String>) -> Result<(), LiveError> {
+    // All rows have the numbers of the whole run.
+    let first = |wanted: &str| {
+        let column = links.columns.iter().find(|(name, _)| name == wanted);
+        match column.map(|(_, column)| column) {
+            Some(Column::SomeInt(values)) => values.first().copied().flatten().unwrap_or(0),
+            _ => 0,
+        }
+    };
+    let late = Late { packets: first("run_late"), departed: first("run_departed").max(1) };
+    if late.is_too_much() { Err(LiveError::Late(late.in_words())) } else { Ok(()) }
+}
+
+/// The number of events, which the summary has.
+fn events(files: &[(String, Vec<u8>)]) -> u64 {
+    let summary = files.iter().find(|(name, _)| name == "summary.json");
+    let read = summary.and_then(|(_, text)| serde_json::from_slice::<serde_json::Value>(text).ok());
+    read.and_then(|summary| summary.get("events")?.as_u64()).unwrap_or(0)
+}
+
+/// A directory that is removed when it is dropped.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The garbage collection of the store finds what stays.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The file of the scenario, which also names the session.
+const SCENARIO: &str = "campaign.toml";
+/// The exit code of `weir` for a refused scenario.
+const REFUSED: i32 = 2;
+/// The most bytes of the command's words that are kept.
+const MOST_WORDS: u64 = 2000;
+/// Time between two looks at the command and at stops.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time in which a stopped command removes its hosts.
+const GRACE: Duration = Duration::from_secs(10);
