@@ -211,3 +211,30 @@ def test_two_threads_get_the_same_table(two_hosts: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda _: results._native.table("trace"), range(8)))
     assert all(table is made[0] for table in made) and len(made[0]) > 0
+
+
+def test_some_columns_share_the_memory_of_the_table(two_hosts: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    r = wl.simulate(two_hosts, set={"duration": "1500ms"}, trace=True)
+    numbers = [name for name, kind in r.trace.schema.items() if kind == "int64"]
+    some = r.trace.select(*numbers)
+    assert some.columns == tuple(numbers) and len(some) == len(r.trace)
+    for name in numbers:
+        whole, part = (pyarrow.table(table)[name].chunk(0) for table in (r.trace, some))
+        assert whole.buffers()[1].address == part.buffers()[1].address
+    frame = polars.DataFrame(some)
+    assert frame.columns == numbers and frame["t_ns"].to_list() == r.trace["t_ns"]
+    swapped = r.trace.select("flow", "t_ns")
+    assert swapped.columns == ("flow", "t_ns") and swapped["flow"] == r.trace["flow"]
+    # It lives longer than the table.
+    del r
+    assert len(some.select("t_ns")["t_ns"]) == frame.height
+    with pytest.raises(KeyError, match="Did you mean t_ns"):
+        some.select("t_n")
+    with pytest.raises(ValueError, match="each once"):
+        some.select("t_ns", "t_ns")
+    with pytest.raises(ValueError, match="each once"):
+        some.select()
+    with pytest.raises(TypeError):
+        some.select(3)  # type: ignore[arg-type]
