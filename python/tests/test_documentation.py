@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import html
 import inspect
+import pydoc
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +67,16 @@ def test_every_public_object_is_documented(name: str) -> None:
         assert EXAMPLES[name].examples, f"{name} has no example"
 
 
+@pytest.mark.parametrize("item", [wl.Ack, wl.Flow, wl.Packet, wl.Queue])
+def test_help_explains_what_algorithms_see(item: type) -> None:
+    # Bold letters are written twice, with a backspace between.
+    shown = re.sub(".\b", "", pydoc.render_doc(item)).replace(" |  ", "")
+    assert item.__doc__ and inspect.cleandoc(item.__doc__) in shown
+    for name, attribute in vars(item).items():
+        if not name.startswith("_"):
+            assert attribute.__doc__, f"help says nothing about {item.__name__}.{name}"
+
+
 @pytest.mark.parametrize("name", sorted(name for name, test in EXAMPLES.items() if test.examples))
 def test_the_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -84,3 +99,16 @@ def test_the_example_runs(
     runner.run(EXAMPLES[name])
     results = runner.summarize(verbose=False)
     assert results.failed == 0, capsys.readouterr().out
+
+
+def test_the_pages_have_all_names_and_their_examples(tmp_path: Path) -> None:
+    pytest.importorskip("pdoc")
+    # Outside the sources, so that the installed package is documented.
+    command = [sys.executable, "-P", str(ROOT / "python/make_docs.py"), str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pages = {path.name: html.unescape(path.read_text()) for path in tmp_path.rglob("*.html")}
+    text = re.sub("<[^>]*>", "", "\n".join(pages.values()))
+    for name in ("simulate", "sweep", "pair"):
+        first = EXAMPLES[name].examples[-1].source.splitlines()[0]
+        assert first in text, f"the example of {name} is on no page"

@@ -28,6 +28,12 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
         def test_runs(weir_run):
             done, results = weir_run(["echo", "here"], capture_output=True)
             assert done.stdout == b"here\\n" and len(results["links"]) == 2
+
+        @pytest.mark.network("3M/1ms")
+        def test_fails_behind_a_link(weir_run):
+            weir_run(["true"])
+            done, _ = weir_run(["false"])
+            assert done.returncode == 0
         """
     )
     return pytester
@@ -36,8 +42,9 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
 @pytest.mark.skipif(not namespaces_are_allowed(), reason="network namespaces are not allowed here")
 def test_fixtures_have_the_links_of_their_markers(session: pytest.Pytester) -> None:
     result = session.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=2, failed=1)
+    result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*link.back: bw 2Mbit*"])
+    result.stdout.fnmatch_lines(["run 1, up: bw 3Mbit*packets in*", "run 2, down: bw 3Mbit*"])
 
 
 def test_without_namespaces_the_tests_are_skipped_with_the_reason(
@@ -50,5 +57,5 @@ def test_without_namespaces_the_tests_are_skipped_with_the_reason(
         """
     )
     result = session.runpytest_subprocess("-rs", "-p", "no:cacheprovider")
-    result.assert_outcomes(skipped=3)
+    result.assert_outcomes(skipped=4)
     result.stdout.fnmatch_lines(["*network namespaces are not allowed here: not today*"])

@@ -24,9 +24,10 @@ import pytest
 
 from ._lab import Pair
 from ._live import pair, run
-from ._stats import Stats
+from ._stats import LinkStats, Stats, link_stats
 
 _STATS = pytest.StashKey[Callable[[], Stats]]()
+_RESULTS = pytest.StashKey[list[dict[str, Any]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,7 +58,18 @@ def weir_run(
     :func:`weirlab.run` does."""
     _need_namespaces()
     words, options = _network(request)
-    return functools.partial(run, **dict(zip(("spec",), words)), **options)
+    results: list[dict[str, Any]] = []
+    request.node.stash[_RESULTS] = results
+
+    @functools.wraps(run)
+    def behind_the_link(
+        *args: Any, **kwargs: Any
+    ) -> tuple[subprocess.CompletedProcess[Any], dict[str, Any]]:
+        done = run(*args, **{**dict(zip(("spec",), words)), **options, **kwargs})
+        results.append(done[1])
+        return done
+
+    return behind_the_link
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -65,20 +77,33 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """Adds what the links did to the report of a failed test."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
-    if report.when != "call" or not report.failed or _STATS not in item.stash:
+    if report.when != "call" or not report.failed:
+        return
+    results = item.stash.get(_RESULTS, None)
+    if results:
+        numbered = enumerate(results, 1)
+        lines = [
+            f"run {n}, {_line(link_stats(link))}" for n, one in numbered for link in one["links"]
+        ]
+        report.sections.append(("weir", "\n".join(lines)))
+    if _STATS not in item.stash:
         return
     try:
         stats = item.stash[_STATS]()
     except Exception as error:
         report.sections.append(("weir", f"no statistics: {error}"))
         return
-    lines = [
+    lines = [_line(link) for link in stats.links.values()]
+    report.sections.append(("weir", "\n".join(lines)))
+
+
+def _line(link: LinkStats) -> str:
+    """What a link did, in words."""
+    return (
         f"{link.name}: {link.spec}: {link.packets_in} packets in, {link.packets_out} out, "
         f"{link.drops} dropped {dict(link.drops_by_reason) or ''}, "
         f"queued {link.wait.p50 * 1000:.3f} ms (p50), {link.wait.p99 * 1000:.3f} ms (p99)"
-        for link in stats.links.values()
-    ]
-    report.sections.append(("weir", "\n".join(lines)))
+    )
 
 
 def _last(link: Pair) -> Callable[[], Stats]:
