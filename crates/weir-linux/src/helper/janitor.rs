@@ -119,17 +119,20 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts the janitor, which is ready when this returns. Call it before any change, even before
-    /// the state directory is created: this process can be killed between any two steps.
+    /// Starts the janitor, which gets ready while the caller does other work.
     pub(crate) fn start() -> io::Result<Janitor> {
-        let (mut lifeline, helper_end) = UnixStream::pair()?;
+        let (lifeline, helper_end) = UnixStream::pair()?;
         let mut command = command(Role::Janitor, helper_end.as_raw_fd());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         let child = command.spawn()?;
         drop(helper_end);
-        let mut ready = [0];
-        lifeline.read_exact(&mut ready)?;
         Ok(Janitor { child, lifeline: Some(lifeline) })
+    }
+
+    /// Waits until the janitor is ready. Call this once, before any change, even before the state
+    /// directory is created: this process can be killed between any two steps.
+    pub(crate) fn wait_until_ready(&mut self) -> io::Result<()> {
+        self.lifeline.as_mut().map_or(Ok(()), |lifeline| lifeline.read_exact(&mut [0]))
     }
 
     /// Gives the janitor the changes that it undoes at the end of this session. The janitor finds

@@ -90,6 +90,11 @@ impl ProgramSpec {
         }
     }
 
+    /// The name of the command, for messages.
+    fn name(&self) -> String {
+        self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     fn order(&self) -> Order {
         Order {
             command: self.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
@@ -123,20 +128,19 @@ pub(crate) struct Report {
     pub(crate) background: u32,
 }
 
-impl Program {
-    /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network
-    /// namespace. Returns the program, and a sentence for each optional step that failed.
-    pub(crate) fn start(
-        spec: &ProgramSpec,
-        netns: Option<&NetNs>,
-    ) -> Result<(Program, Vec<String>), SpawnError> {
-        let name = spec
-            .command
-            .first()
-            .map(|word| word.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        let failed = |source| SpawnError::Namespace { command: name.clone(), source };
-        let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
+/// An init process without a program. Dropping this ends it.
+#[derive(Debug)]
+pub(crate) struct Waiting(Program);
+
+impl Waiting {
+    /// Makes new PID and mount namespaces, in `netns`, with an init process that waits for its
+    /// program. The process gets ready while the caller does other work.
+    pub(crate) fn start(netns: &NetNs) -> io::Result<Waiting> {
+        Self::start_for(&ProgramSpec::new(&[]), Some(netns))
+    }
+
+    fn start_for(spec: &ProgramSpec, netns: Option<&NetNs>) -> io::Result<Waiting> {
+        let (socket, theirs) = UnixStream::pair()?;
         let init = on_a_thread(|| {
             if let Some(netns) = netns {
                 netns.join()?;
@@ -163,12 +167,18 @@ impl Program {
                 command.process_group(0);
             }
             command.spawn()
-        })
-        .map_err(failed)?;
-        drop(theirs);
-        let program = Program { init, socket: socket.try_clone().map_err(failed)? };
-        send(&mut socket, &spec.order()).map_err(failed)?;
-        match receive(&mut socket).map_err(failed)? {
+        })?;
+        Ok(Waiting(Program { init, socket }))
+    }
+
+    /// Starts the program. Returns it, and a sentence for each optional step that failed. A spec
+    /// with descriptors or a group of its own needs [`Program::start`].
+    pub(crate) fn launch(self, spec: &ProgramSpec) -> Result<(Program, Vec<String>), SpawnError> {
+        let Waiting(program) = self;
+        let name = spec.name();
+        let failed = |source| SpawnError::Namespace { command: name.clone(), source };
+        send(&program.socket, &spec.order()).map_err(failed)?;
+        match receive(&program.socket).map_err(failed)? {
             Event::Started { warnings } => Ok((program, warnings)),
             Event::ExecFailed { errno } if errno == libc::ENOENT => {
                 Err(SpawnError::NotFound { command: name })
@@ -186,6 +196,19 @@ impl Program {
             }
             Event::Ended { .. } => Err(failed(io::ErrorKind::InvalidData.into())),
         }
+    }
+}
+
+impl Program {
+    /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network
+    /// namespace. Returns the program, and a sentence for each optional step that failed.
+    pub(crate) fn start(
+        spec: &ProgramSpec,
+        netns: Option<&NetNs>,
+    ) -> Result<(Program, Vec<String>), SpawnError> {
+        let waiting = Waiting::start_for(spec, netns);
+        let failed = |source| SpawnError::Namespace { command: spec.name(), source };
+        waiting.map_err(failed)?.launch(spec)
     }
 
     /// Sends a signal to the program itself; without effect after the program has ended.

@@ -130,7 +130,8 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
         };
         ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &attachment)?);
         let hosts = names::hosts(&all, &host.name);
-        places.push(Place { netns, hosts, resolv: Some(names::no_resolver()) });
+        let resolv = Some(names::no_resolver());
+        places.push(Place { netns, hosts, resolv, waiting: None });
     }
     settle(&mut ports);
     Ok(Network {

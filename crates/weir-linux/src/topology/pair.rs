@@ -34,7 +34,9 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
         }
     });
     let place = |side: usize| {
-        let netns = quiet_netns()?;
+        let hosts = names::hosts(&[&ends[0], &ends[1]], &ends[side].name);
+        let mut place = Place::expecting_program(quiet_netns()?, hosts);
+        place.resolv = Some(names::no_resolver());
         let addresses = range.addresses(side, ipv6);
         let attachment = Attachment {
             name: INTERFACE,
@@ -44,9 +46,8 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
             gateways: &[],
             neighbours: &range.neighbours(side, ipv6, setup.neighbours),
         };
-        let port = attach(&netns, switch.as_ref(), &ends[side].name, &attachment)?;
-        let hosts = names::hosts(&[&ends[0], &ends[1]], &ends[side].name);
-        Ok::<_, SetupError>((Place { netns, hosts, resolv: Some(names::no_resolver()) }, port))
+        let port = attach(&place.netns, switch.as_ref(), &ends[side].name, &attachment)?;
+        Ok::<_, SetupError>((place, port))
     };
     let (left, left_port) = place(0)?;
     let (right, right_port) = place(1)?;

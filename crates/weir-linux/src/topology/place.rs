@@ -11,6 +11,7 @@ use crate::arena::BufferPool;
 use crate::netlink::{Mac, Netlink};
 use crate::netns::{NetNs, write_setting};
 use crate::port::{AnyPort, PacketPort, TapPort};
+use crate::process::Waiting;
 
 /// The namespace in which the programs of one side run.
 #[derive(Debug)]
@@ -20,6 +21,17 @@ pub(super) struct Place {
     pub(super) hosts: String,
     /// The programs' `/etc/resolv.conf`; `None` for the machine's.
     pub(super) resolv: Option<String>,
+    /// The init process of the first program. It gets ready while the link is set up.
+    pub(super) waiting: Option<Waiting>,
+}
+
+impl Place {
+    /// A place with an init process that gets ready for the first program.
+    pub(super) fn expecting_program(netns: NetNs, hosts: String) -> Self {
+        // After an error, the start of the program tries again and reports it.
+        let waiting = Waiting::start(&netns).ok();
+        Self { netns, hosts, resolv: None, waiting }
+    }
 }
 
 /// The configuration of an interface to create.

@@ -101,14 +101,26 @@ struct Inside {
     ends: [End; 2],
 }
 
+/// The namespaces of the program's side, before they have an interface.
+struct Bare {
+    switch: Option<NetNs>,
+    netns: NetNs,
+}
+
+impl Bare {
+    fn new(setup: &RunSetup) -> Result<Self, SetupError> {
+        Ok(Self { switch: switch_for(setup.backend)?, netns: quiet_netns()? })
+    }
+}
+
 fn inside(
+    Bare { switch, netns }: Bare,
     setup: &RunSetup,
     range: Range,
     ipv6: bool,
     ipv6_out: bool,
     outer_name: &str,
 ) -> Result<Inside, SetupError> {
-    let switch = switch_for(setup.backend)?;
     let end = |side: usize, name: &str, interface: &str| End {
         name: name.into(),
         interface: interface.into(),
@@ -116,7 +128,8 @@ fn inside(
         ipv6: ipv6.then(|| range.ipv6(side).0),
     };
     let ends = [end(0, "inside", INTERFACE), end(1, "host", outer_name)];
-    let netns = quiet_netns()?;
+    let hosts = names::hosts(&[&ends[1], &ends[0]], &ends[0].name);
+    let place = Place::expecting_program(netns, hosts);
     let addresses = range.addresses(0, ipv6);
     let mut gateways: Vec<IpAddr> = vec![range.ipv4(1).0.into()];
     if ipv6_out {
@@ -130,9 +143,8 @@ fn inside(
         gateways: &gateways,
         neighbours: &range.neighbours(0, ipv6, setup.neighbours),
     };
-    let port = attach(&netns, switch.as_ref(), "inside", &attachment)?;
-    let hosts = names::hosts(&[&ends[1], &ends[0]], &ends[0].name);
-    Ok(Inside { place: Place { netns, hosts, resolv: None }, port, switch, far: None, ends })
+    let port = attach(&place.netns, switch.as_ref(), "inside", &attachment)?;
+    Ok(Inside { place, port, switch, far: None, ends })
 }
 
 impl Inside {
@@ -161,8 +173,11 @@ impl Inside {
 /// A session of root, with an interface of the machine on the other side.
 fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
-    let janitor =
-        Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
+    let helper = |source| SetupError::Helper { helper: "janitor", source };
+    // The kernel removes the namespaces with this process, so the janitor need not be ready yet.
+    let mut janitor = Janitor::start().map_err(helper)?;
+    let bare = Bare::new(setup)?;
+    janitor.wait_until_ready().map_err(helper)?;
     let state =
         |source| SetupError::State { path: state_directory().display().to_string(), source };
     // The janitor's work needs the lock, so the janitor is used or dropped only after this closure
@@ -182,7 +197,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Ses
             let name = range.interface();
             let plan = forwarding_settings(&links, &routes);
             let ipv6_out = ipv6 && setup.outside && plan.ipv6 == Ipv6Forwarding::Possible;
-            let mut inside = inside(setup, range, ipv6, ipv6_out, &name)?;
+            let mut inside = inside(bare, setup, range, ipv6, ipv6_out, &name)?;
             let mut entrances = lead_inside(ports, range, ipv6);
             let addresses = range.addresses(1, ipv6);
             let attachment = Attachment {
@@ -310,7 +325,7 @@ fn run_for_user(
         routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast)
     };
     let ipv6_out = ipv6 && setup.outside && leads_out(true);
-    let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
+    let mut inside = inside(Bare::new(setup)?, setup, range, ipv6, ipv6_out, OUTER)?;
     let netns = router_netns()?;
     let addresses = range.addresses(1, ipv6);
     let attachment = Attachment {

@@ -131,7 +131,7 @@ impl Session {
     /// program after an error.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         let both = self.places.iter().all(Option::is_some);
-        let Some(place) = &self.places[side.index()] else {
+        let Some(place) = &mut self.places[side.index()] else {
             return Err(SpawnError::NoPlace { name: self.ends[side.index()].name.clone() });
         };
         if command.is_empty() {
@@ -145,7 +145,10 @@ impl Session {
         spec.own_proc = true;
         spec.without_stdin = both && side == Side::Left;
         spec.environment.push(("WEIR_SIDE".into(), self.ends[side.index()].name.clone()));
-        let (program, warnings) = Program::start(&spec, Some(&place.netns))?;
+        let (program, warnings) = match place.waiting.take() {
+            Some(waiting) => waiting.launch(&spec)?,
+            None => Program::start(&spec, Some(&place.netns))?,
+        };
         self.notes.extend(warnings.into_iter().map(Note::new));
         self.programs.push((side, program));
         Ok(())
