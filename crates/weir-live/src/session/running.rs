@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,12 @@ use super::error::StopError;
 pub(super) struct Running {
     handle: LiveHandle,
     stop: Arc<AtomicBool>,
-    /// Set when the loop has ended. The thread may then still be freeing the memory of the engine.
+    /// Set when the loop has ended. The thread may then still be freeing the memory of the engine
+    /// and closing the ports.
     ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<LiveReport, LiveError>>>,
+    /// Receives the report of the loop when it ends.
+    report: Receiver<Result<LiveReport, LiveError>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Running {
@@ -28,17 +32,19 @@ impl Running {
     /// a thread inherits the capabilities and the namespace of the thread that starts it. `stopper`
     /// is called when the loop has ended, with or without an error or a panic.
     pub(super) fn start(
-        mut live: Live,
+        live: Live,
         stopper: Option<Stopper>,
         starter: Option<&Resident>,
     ) -> io::Result<Self> {
         let (handle, stop, ended) = (live.handle(), Arc::<AtomicBool>::default(), Arc::default());
+        let (sender, report) = sync_channel(1);
         let work = {
             let (stop, ended) = (Arc::clone(&stop), Arc::<AtomicBool>::clone(&ended));
-            move || {
+            let run = move |live: &mut Live| {
                 let _end = End { ended, stopper };
                 live.run(&stop)
-            }
+            };
+            move || use_and_free(live, run, &sender)
         };
         let spawn = move || std::thread::Builder::new().name("weir-link".to_owned()).spawn(work);
         let thread = match starter {
@@ -47,7 +53,7 @@ impl Running {
             }
             None => spawn()?,
         };
-        Ok(Self { handle, stop, ended, thread: Some(thread) })
+        Ok(Self { handle, stop, ended, report, thread: Some(thread) })
     }
 
     pub(super) fn handle(&self) -> &LiveHandle {
@@ -68,11 +74,15 @@ impl Running {
     /// Ends the loop and returns its report. Waits for the end for at most `within`.
     pub(super) fn stop(mut self, within: Duration) -> Result<LiveReport, StopError> {
         self.request_stop();
-        let thread = self.thread.take().ok_or(StopError::Panicked)?;
-        if !finishes(&thread, within) {
-            return Err(StopError::Stuck { within });
+        let report = self.report.recv_timeout(within).map_err(|error| match error {
+            RecvTimeoutError::Timeout => StopError::Stuck { within },
+            RecvTimeoutError::Disconnected => StopError::Panicked,
+        });
+        if report.is_err() {
+            // The thread is left behind.
+            self.thread = None;
         }
-        Ok(thread.join().map_err(|_| StopError::Panicked)??)
+        Ok(report??)
     }
 
     fn request_stop(&self) {
@@ -100,30 +110,64 @@ impl Drop for End {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            self.request_stop();
-            // The session was dropped without a call of `stop`, so its report is not needed.
-            if finishes(&thread, END_WITHIN) {
-                let _ = thread.join();
-            }
+        let Some(thread) = self.thread.take() else { return };
+        self.request_stop();
+        if !self.ended.load(Ordering::Relaxed) {
+            // Nobody needs the report, but it shows the end.
+            let _ = self.report.recv_timeout(END_WITHIN);
         }
+        // Usually nothing of the loop remains when this returns.
+        let deadline = Instant::now() + FREE_WITHIN;
+        while !thread.is_finished() {
+            if Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        // A panic was reported when it happened.
+        let _ = thread.join();
     }
 }
 
-/// Waits until a thread finishes, for at most `within`; returns whether it has finished.
-fn finishes(thread: &JoinHandle<Result<LiveReport, LiveError>>, within: Duration) -> bool {
-    let deadline = Instant::now() + within;
-    while !thread.is_finished() {
-        if Instant::now() >= deadline {
-            return false;
-        }
-        std::thread::sleep(LOOK_AGAIN);
-    }
-    true
+/// Sends the result of `work` before `used` is freed: the kernel needs some 20 ms to remove each TAP
+/// device, and a session may have two thousand.
+fn use_and_free<U, R>(mut used: U, work: impl FnOnce(&mut U) -> R, result: &SyncSender<R>) {
+    // The receiver may have stopped waiting.
+    let _ = result.send(work(&mut used));
 }
 
 /// The longest wait for the loop's end. The loop ends after one turn; the rest is for an observer
 /// that still writes to a slow disk.
 pub(super) const END_WITHIN: Duration = Duration::from_secs(10);
-/// Interval at which the end of the loop is checked.
+/// The longest wait for the end of the thread after that of the loop. It usually takes less than a
+/// millisecond.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+/// Interval at which the end of the thread is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Frees itself when the test lets it.
+    struct Slow(Receiver<()>);
+
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            self.0.recv().expect("the test lets it end");
+        }
+    }
+
+    #[test]
+    fn the_result_does_not_wait_for_what_is_freed() {
+        let (allow, allowed) = channel();
+        let (sender, result) = sync_channel(1);
+        let thread = std::thread::spawn(move || use_and_free(Slow(allowed), |_| 7, &sender));
+        assert_eq!(result.recv_timeout(Duration::from_secs(60)), Ok(7));
+        assert!(!thread.is_finished(), "it is still freeing");
+        allow.send(()).expect("it waits");
+        thread.join().expect("it ends");
+    }
+}
