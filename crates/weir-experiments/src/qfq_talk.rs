@@ -98,7 +98,7 @@ fn finding(rows: &[Row]) -> Finding {
         let worst = FAIRNESS.map(|set| cell(worst(rows, name, set), 2));
         fairness.row([name.into(), stated].into_iter().chain(worst).collect());
     }
-    // The talk was asked for the average deviation, and had no values at hand.
+    // A listener asked for the average deviation; the talk gave no values.
     let mut mean = Table::new(
         "mean deviation from the ideal fluid in largest packets, worst class, every flow always \
          with packets",

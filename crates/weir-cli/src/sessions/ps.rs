@@ -54,7 +54,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
 #[derive(Debug, Serialize)]
 struct Silent {
     name: String,
-    /// Its process, if the system tells.
+    /// The id of its process; `None` if the kernel does not report it.
     pid: Option<u32>,
 }
 

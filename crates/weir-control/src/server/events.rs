@@ -76,7 +76,7 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
     }
 }
 
-/// Marks an answer without an end, so that the end of the server does not wait for it.
+/// Marks an answer that does not end by itself. The server does not wait for it when it stops.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endless;
 

@@ -63,8 +63,8 @@ impl Activity {
         self.handled.store(handled, Ordering::Relaxed);
     }
 
-    /// For how long the connection has been waiting for a complete head; `None` if it does
-    /// something else.
+    /// Time for which the connection has been waiting for a complete head; `None` if it does not
+    /// wait for one.
     pub(super) fn waiting(&self) -> Option<Duration> {
         let waits = ![&self.handling, &self.blocked, &self.endless]
             .into_iter()
@@ -73,12 +73,12 @@ impl Activity {
         waits.then(|| self.began.elapsed().saturating_sub(handled))
     }
 
-    /// Tells the connection that another one has its place.
+    /// Tells the connection that another connection takes its place.
     pub(super) fn displace(&self) {
         self.displaced.notify_one();
     }
 
-    /// Ends when another connection has the place of this one.
+    /// Returns when another connection takes the place of this one.
     pub(super) async fn displaced(&self) {
         self.displaced.notified().await;
     }

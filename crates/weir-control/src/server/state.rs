@@ -22,7 +22,7 @@ pub(crate) struct State {
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
     sample: Mutex<Option<(Instant, Sample)>>,
-    /// The threads that wait for the plane. Others are left for the health resource.
+    /// Limits the threads that wait for the plane, so that others are free for the health resource.
     askers: Askers,
     /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,

@@ -114,8 +114,8 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
-/// The axis of rates. It is logarithmic where the configured rate would leave the measured ones no
-/// room: acknowledgements on a link of 1 Gbit/s.
+/// The axis of rates. It is logarithmic if the measured rates would be too small to see beside the
+/// configured rate, for example those of acknowledgements on a link of 1 Gbit/s.
 fn rate_axis(s: &LinkSeries, configured: Option<u64>) -> Axis {
     let rates = s.iter().flat_map(|(t_ns, period)| {
         let span = s.span_ns(t_ns).max(1) as f64;

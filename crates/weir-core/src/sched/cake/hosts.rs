@@ -2,8 +2,8 @@
 //! has.
 //!
 //! Hosts are spread among sets of eight places, as flows are spread among sets of eight queues. If
-//! another host has a host's place, the host uses another place of the set that counts no queue. If
-//! there is none, the host shares its place.
+//! another host occupies a host's place, the host uses a place of the set that counts no queue. If
+//! there is none, the two hosts share the place.
 
 use alloc::vec::Vec;
 
