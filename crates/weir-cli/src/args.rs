@@ -682,8 +682,14 @@ pub(crate) struct WebArgs {
     /// A further name of this server, such as that of a proxy; may be given several times.
     #[arg(long, value_name = "NAME", requires = "web", help_heading = "Web page")]
     pub(crate) allowed_host: Vec<String>,
+    /// Serve the page with TLS, by the certificate in this file (PEM; those of its issuers follow).
+    #[arg(long, value_name = "FILE", requires = "web", help_heading = "Web page")]
+    pub(crate) web_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM) [default: in the file of --web-cert].
+    #[arg(long, value_name = "FILE", requires = "web_cert", help_heading = "Web page")]
+    pub(crate) web_key: Option<PathBuf>,
     /// Serve the page without encryption on an address that other machines reach.
-    #[arg(long, requires = "web", help_heading = "Web page")]
+    #[arg(long, requires = "web", conflicts_with = "web_cert", help_heading = "Web page")]
     pub(crate) insecure: bool,
 }
 

@@ -20,11 +20,12 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_control::api::{CommandRequest, SeverityView};
 use weir_control::client::{default_socket, default_state};
+use weir_control::dashboard::History;
 use weir_control::owner::{Candidate, Onto, Owner, Resumed, candidates};
 use weir_control::plane::Plane;
-use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token, Web};
+use weir_control::server::{Access, ControlSocket, Endpoints, Server, Tls, Token, Web};
 use weir_control::session::Session;
-use weir_control::store::Store;
+use weir_control::store::{HISTORY, Store};
 use weir_linux::live::LiveEvent;
 use weir_linux::process::{Capabilities, Confinement, Signals, filter_system_calls};
 use weir_linux::resident::Resident;
@@ -40,7 +41,7 @@ use weir_live::remote::PageParts;
 use crate::args::ServeArgs;
 use crate::live::wall_time;
 use crate::output::{Failure, USAGE, print, say};
-use crate::web::Page;
+use crate::web::{self, Page};
 
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
@@ -85,7 +86,10 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let web = start.page.as_ref().map(Page::endpoint).transpose()?.map(|page| {
         let source = Arc::new(DaemonDashboard::new(Arc::clone(&plane), owner.clone()));
         let PageParts { listener, access, studies } = page;
-        (listener, Web { access, source, session: Arc::clone(&session), studies })
+        let history =
+            History::new(&start.state.join(HISTORY), |text| say(format_args!("weir: {text}\n")));
+        let session = Arc::clone(&session);
+        (listener, Web { access, source, session, studies, history: Some(history) })
     });
     let server = Server::start_with_session(
         start.endpoints,
@@ -108,7 +112,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let ports = watch_interfaces(events, &plane)?;
     let ends = Ends { signals: &signals, asked: &asked };
-    let outcome = run_until_end(args, &ends, &owner, &server, &plane, &ports);
+    let tls = start.page.as_ref().and_then(Page::tls);
+    let reload = || start_reload(args, &owner, tls.as_ref());
+    let outcome = run_until_end(&ends, reload, &owner, &server, &plane, &ports);
     drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
@@ -274,8 +280,8 @@ struct Ends<'a> {
 /// Handles signals until the daemon ends. It waits neither for the loop nor for the disk, so that
 /// SIGTERM ends a daemon even if the loop is stuck.
 fn run_until_end(
-    args: &ServeArgs,
     ends: &Ends<'_>,
+    reload: impl Fn(),
     owner: &Owner,
     server: &Server,
     plane: &LivePlane,
@@ -311,7 +317,7 @@ fn run_until_end(
             .map_err(|error| Failure::of_weir(format!("cannot read signals: {error}")))?
         {
             match signal.number {
-                HANGUP => start_reload(args, owner),
+                HANGUP => reload(),
                 USER_1 | USER_2 => {}
                 _ => return Ok(ExitCode::SUCCESS),
             }
@@ -319,10 +325,18 @@ fn run_until_end(
     }
 }
 
-/// Starts [`reload`] on its own thread.
-fn start_reload(args: &ServeArgs, owner: &Owner) {
+/// Starts [`reload`] on its own thread, after it has read the page's certificate again.
+fn start_reload(args: &ServeArgs, owner: &Owner, tls: Option<&Tls>) {
     let (rules, owner) = (args.rules.clone(), owner.clone());
-    let work = move || reload(rules.as_deref(), &owner);
+    let certificate = tls.cloned().zip(args.web.web_cert.clone());
+    let work = move || {
+        if let Some((tls, path)) = &certificate {
+            web::reload(tls, path);
+        }
+        if rules.is_some() || certificate.is_none() {
+            reload(rules.as_deref(), &owner);
+        }
+    };
     if let Err(error) = std::thread::Builder::new().name("weir-reload".to_owned()).spawn(work) {
         say(format_args!("weir: SIGHUP: cannot start a thread: {error}\n"));
     }

@@ -6,9 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use weir_control::dashboard::Studies;
-use weir_control::server::{StudiesOrWhy, Token, WebAccess};
+use weir_control::server::{StudiesOrWhy, Tls, Token, Validity, WebAccess};
 use weir_linux::process::User;
 use weir_live::remote::PageParts;
 
@@ -52,10 +53,17 @@ impl Page {
     ) -> Result<Option<Self>, Failure> {
         let Some(wanted) = args.web else { return Ok(None) };
         let address = wanted.unwrap_or(DEFAULT);
-        if !address.ip().is_loopback() && !args.insecure {
+        // Their process is forked before this one knows the private key and the tokens. The page
+        // works without studies, too, and says why there are none.
+        let studies = Workshop::start(confine)
+            .map(|workshop| Arc::new(workshop) as Arc<dyn Studies>)
+            .map_err(|error| format!("no process for simulations can be started: {error}"));
+        let tls = tls(args)?;
+        if !address.ip().is_loopback() && tls.is_none() && !args.insecure {
             let message = format!(
-                "--web {address}: other machines could read the token on its way; stay on \
-                 127.0.0.1 and put a proxy with TLS in front (docs/web.md), or add --insecure"
+                "--web {address}: other machines could read the token on its way; name a \
+                 certificate with --web-cert, or stay on 127.0.0.1 and put a proxy with TLS in \
+                 front (docs/web.md), or add --insecure"
             );
             return Err(Failure::new(USAGE, message));
         }
@@ -71,11 +79,7 @@ impl Page {
         let (Some(full), Some(read)) = (full, read) else {
             return Err(Failure::of_weir("--web: the saved tokens are damaged; remove them"));
         };
-        let access = WebAccess { full, read, hosts: args.allowed_host.clone(), secure: false };
-        // The page works without studies, too, and says why there are none.
-        let studies = Workshop::start(confine)
-            .map(|workshop| Arc::new(workshop) as Arc<dyn Studies>)
-            .map_err(|error| format!("no process for simulations can be started: {error}"));
+        let access = WebAccess { full, read, hosts: args.allowed_host.clone(), tls };
         Ok(Some(Self { listener, access, tokens, studies }))
     }
 
@@ -89,6 +93,11 @@ impl Page {
         Ok(PageParts { listener, access: self.access.clone(), studies: self.studies.clone() })
     }
 
+    /// The certificate of the page, for a time when its files have changed.
+    pub(crate) fn tls(&self) -> Option<Tls> {
+        self.access.tls.clone()
+    }
+
     /// Prints where the page is. The part after `#` stays in the browser.
     pub(crate) fn announce(&self) {
         let Ok(mut address) = self.listener.local_addr() else { return };
@@ -98,12 +107,64 @@ impl Page {
                 IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
             });
         }
+        let scheme = if self.access.tls.is_some() { "https" } else { "http" };
+        let host = self
+            .name()
+            .map_or_else(|| address.to_string(), |name| format!("{name}:{}", address.port()));
         let [full, read] = &self.tokens;
         say(format_args!(
-            "weir: the page is at http://{address}/#token={full}\n\
-             weir: to look only: http://{address}/#token={read}\n"
+            "weir: the page is at {scheme}://{host}/#token={full}\n\
+             weir: to look only: {scheme}://{host}/#token={read}\n"
         ));
     }
+
+    /// A name of this server for which the certificate is valid, so that a browser accepts it.
+    fn name(&self) -> Option<String> {
+        let is_local = self.listener.local_addr().is_ok_and(|bound| bound.ip().is_loopback());
+        let mut names = self.access.tls.as_ref()?.names().into_iter();
+        names.find(|name| name == "localhost" || !is_local)
+    }
+}
+
+/// The certificate of the page, if it has one. A certificate that browsers refuse is only said.
+fn tls(args: &WebArgs) -> Result<Option<Tls>, Failure> {
+    let Some(certificate) = &args.web_cert else { return Ok(None) };
+    let key = args.web_key.as_ref().unwrap_or(certificate);
+    let tls = Tls::read(certificate, key)
+        .map_err(|error| Failure::new(USAGE, format!("--web-cert: {error}")))?;
+    warn(&tls, certificate);
+    Ok(Some(tls))
+}
+
+/// Reads the certificate again, and says what came of it.
+pub(crate) fn reload(tls: &Tls, certificate: &Path) {
+    let name = certificate.display();
+    match tls.reload() {
+        Ok(()) => {
+            say(format_args!("weir: the certificate {name} read again\n"));
+            warn(tls, certificate);
+        }
+        Err(error) => say(format_args!(
+            "weir: SIGHUP: {error}; the certificate that was read before stays in use\n"
+        )),
+    }
+}
+
+fn warn(tls: &Tls, certificate: &Path) {
+    let date = |time: SystemTime| {
+        let time = jiff::Timestamp::try_from(time).ok();
+        time.map_or("?".to_owned(), |time| time.strftime("%F %TZ").to_string())
+    };
+    let what = match tls.validity(SystemTime::now()) {
+        Validity::Valid => return,
+        Validity::EndsSoon(end) => format!("ends at {}; renew it", date(end)),
+        Validity::Expired(end) => format!("expired at {}: browsers refuse it; renew it", date(end)),
+        Validity::NotYet(begin) => format!(
+            "is valid from {} on: browsers refuse it until then; compare the clock of this machine",
+            date(begin)
+        ),
+    };
+    say(format_args!("weir: warning: the certificate {} {what}\n", certificate.display()));
 }
 
 /// The tokens in a file, which is made if it does not exist.
@@ -154,7 +215,7 @@ mod tests {
 
     fn args(web: &str, insecure: bool) -> WebArgs {
         let web = Some(Some(web.parse().unwrap()));
-        WebArgs { web, allowed_host: Vec::new(), insecure }
+        WebArgs { web, allowed_host: Vec::new(), web_cert: None, web_key: None, insecure }
     }
 
     #[test]

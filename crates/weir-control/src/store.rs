@@ -4,6 +4,7 @@
 //! config.weir      the configuration as commands; its first line has revision and checksum
 //! revision-7.weir  an earlier configuration, in the same form
 //! files/           the files that commands name (profiles, traces, schedules, jitter tables)
+//! web-history/     the past of the web page's objects, which the page's server writes
 //! damaged.weir     the last configuration that could not be read, for its repair
 //! lock             held by the daemon that uses the directory
 //! ```
@@ -229,6 +230,8 @@ impl Store {
                 source: errno.into(),
             })?;
         }
+        // Without the page's past the daemon works as well.
+        let _ = give_directory(&self.directory.join(HISTORY), uid, gid);
         Ok(())
     }
 
@@ -574,6 +577,8 @@ const REVISION: &str = "revision-";
 const SUFFIX: &str = ".weir";
 const DAMAGED: &str = "damaged.weir";
 const TEMPORARY: &str = ".writing";
+/// The directory of the past of the web page's objects.
+pub const HISTORY: &str = "web-history";
 /// Number of earlier configurations that are kept: enough to undo a wrong script, and few enough to
 /// choose from.
 pub const KEPT_REVISIONS: usize = 16;

@@ -138,7 +138,8 @@ impl Reserved {
             Arc::new(Remote { name: self.name, about, changes, board, stop: Box::new(stop) });
         let web = web.zip(source).map(|(page, source)| {
             let PageParts { listener, access, studies } = page;
-            (listener, Web { access, source, session: Arc::clone(&session), studies })
+            let session = Arc::clone(&session);
+            (listener, Web { access, source, session, studies, history: None })
         });
         let server = Server::start_session(self.socket, access, session, web)?;
         Ok(Served { _server: server })

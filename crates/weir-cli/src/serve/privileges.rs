@@ -59,7 +59,7 @@ fn ids(user: &nix::unistd::User) -> User {
 }
 
 /// The access that the daemon's threads keep: to write the state, to remove the socket, to read the
-/// rules again, and to read the kernel's information about processors.
+/// rules and the page's certificate again, and to read the kernel's information about processors.
 pub(super) fn confinement(
     args: &ServeArgs,
     user: Option<User>,
@@ -72,11 +72,11 @@ pub(super) fn confinement(
         .read("/proc")
         .read("/sys/devices/system/cpu")
         .read("/sys/fs/cgroup");
-    if let Some(rules) = &args.rules {
-        // The whole directory stays readable, because an editor may replace the file, and because
-        // rules may name other files in the directory.
-        confinement = confinement.read(parent(rules));
-        if let Ok(target) = std::fs::canonicalize(rules) {
+    // The whole directories stay readable, because an editor or the renewal of a certificate may
+    // replace the file, and because rules may name other files in their directory.
+    for file in [&args.rules, &args.web.web_cert, &args.web.web_key].into_iter().flatten() {
+        confinement = confinement.read(parent(file));
+        if let Ok(target) = std::fs::canonicalize(file) {
             confinement = confinement.read(parent(&target));
         }
     }

@@ -33,6 +33,7 @@ mod links;
 mod nested;
 mod outputs;
 mod owners;
+mod past;
 mod pauses;
 mod programs;
 mod prometheus;
@@ -50,6 +51,7 @@ mod silent;
 mod sim_image;
 mod studies;
 mod talk;
+mod tls;
 mod top;
 mod verbs;
 mod watch;
@@ -200,6 +202,8 @@ fn waiting() -> Vec<Trial> {
         studies::tests(),
         web::tests(),
         web_parts::tests(),
+        tls::tests(),
+        past::tests(),
         reproduce::tests(),
     ];
     modules.into_iter().flatten().collect()

@@ -763,13 +763,15 @@ impl Daemon {
         }
     }
 
-    fn kill(self) {
+    /// Kills it, as the kernel does when memory is short.
+    pub(crate) fn kill(self) {
         kill(self.running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(self.running.finish().code, 128 + 9);
     }
 }
 
-fn serve_words(lab: &Lab, options: &[&str]) -> Vec<String> {
+/// The words that start a daemon in the directory of a test.
+pub(crate) fn serve_words(lab: &Lab, options: &[&str]) -> Vec<String> {
     let path = |name: &str| lab.path(name).display().to_string();
     let (socket, state) = (path("weir.sock"), path("state"));
     let fixed =
@@ -794,7 +796,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// The number of a user without an account.
-const OTHER: u32 = 64_999;
+pub(crate) const OTHER: u32 = 64_999;
 /// The service manager's period in the test of its reports.
 const WATCHDOG: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(20);

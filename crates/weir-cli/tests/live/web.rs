@@ -317,7 +317,7 @@ fn daemon(lab: &Lab) {
 
 /// A page's server, with the tokens that the command has printed.
 pub(crate) struct Site {
-    port: u16,
+    pub(crate) port: u16,
     pub(crate) full: String,
     pub(crate) read: String,
 }
@@ -337,7 +337,8 @@ impl Site {
         loop {
             let text = running.stderr();
             let mut tokens = text.lines().filter_map(|line| {
-                let (_, rest) = line.split_once("http://127.0.0.1:")?;
+                let (_, rest) = line.split_once("://")?;
+                let (_, rest) = rest.split_once(':')?;
                 let (port, token) = rest.split_once("/#token=")?;
                 Some((port.parse::<u16>().ok()?, token.to_owned()))
             });
@@ -399,7 +400,7 @@ impl Site {
         format!("Cookie: {}\r\n", cookie.split(';').next().unwrap_or_default())
     }
 
-    fn stream(&self, headers: &str) -> Result<Stream, Reply> {
+    pub(crate) fn stream(&self, headers: &str) -> Result<Stream, Reply> {
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the page listens");
         socket.set_read_timeout(Some(LIMIT)).expect("a time limit");
         let request = format!(
@@ -437,13 +438,13 @@ impl Reply {
 }
 
 /// The client's end of a stream.
-struct Stream {
+pub(crate) struct Stream {
     socket: TcpStream,
     closed: Option<u16>,
 }
 
 impl Stream {
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         let text = message.to_string();
         let mut frame = vec![0x81];
         match u8::try_from(text.len()) {
@@ -503,11 +504,11 @@ impl Stream {
         }
     }
 
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         self.receive().unwrap_or_else(|| panic!("the stream ended: {:?}", self.closed))
     }
 
-    fn until(&mut self, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) fn until(&mut self, mut wanted: impl FnMut(&Value) -> bool) -> Value {
         let deadline = Instant::now() + LIMIT;
         loop {
             let message = self.next();
@@ -519,7 +520,7 @@ impl Stream {
     }
 
     /// The points of a subscription in the next message that has some.
-    fn points(&mut self, id: u64) -> Vec<Value> {
+    pub(crate) fn points(&mut self, id: u64) -> Vec<Value> {
         let mut points = Vec::new();
         self.until(|message| {
             for part in message["parts"].as_array().into_iter().flatten() {

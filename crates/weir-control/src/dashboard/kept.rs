@@ -78,15 +78,26 @@ impl Kept {
         parts.into_iter().rev().flatten().collect()
     }
 
-    /// Puts back points of an earlier process, which end before all others.
-    pub fn restore(&mut self, points: impl IntoIterator<Item = Point>) {
-        let (_, most) = SPANS[SPANS.len() - 1];
-        let Some(last) = self.levels.last_mut() else { return };
-        for point in points {
-            last.whole.push_back(point);
-            if last.whole.len() > most {
-                last.whole.pop_front();
-            }
+    /// The merged points of a level after `after_ns`, the one that is being merged only if
+    /// `unfinished`.
+    pub fn merged(
+        &self,
+        level: usize,
+        after_ns: u64,
+        unfinished: bool,
+    ) -> impl Iterator<Item = &Point> {
+        let level = self.levels.get(level);
+        let whole = level.into_iter().flat_map(|level| &level.whole);
+        let part = level.and_then(|level| level.part.as_ref()).filter(|_| unfinished);
+        let skip = move |point: &&Point| point.at_ns <= after_ns;
+        whole.chain(part).skip_while(skip)
+    }
+
+    /// Puts back a merged point of an earlier process, which ends before all others of the level
+    /// are added.
+    pub fn restore(&mut self, level: usize, point: Point) {
+        if let (Some(level), Some(&(_, most))) = (self.levels.get_mut(level), SPANS.get(level)) {
+            level.add(point, most);
         }
     }
 }
@@ -101,7 +112,11 @@ impl Level {
             self.part = Some(merged);
             return;
         }
-        self.whole.push_back(merged);
+        self.add(merged, most);
+    }
+
+    fn add(&mut self, point: Point, most: usize) {
+        self.whole.push_back(point);
         if self.whole.len() > most {
             self.whole.pop_front();
         }
@@ -124,7 +139,7 @@ pub const RECENT_NS: u64 = 180_000_000_000;
 /// Maximum number of these points. At the shortest periods they last for a shorter time.
 const MOST_RECENT: usize = 2000;
 /// The lengths of merged points in ns, with the number that is kept: two hours and a day.
-const SPANS: [(u64, usize); 2] = [(10_000_000_000, 720), (60_000_000_000, 1440)];
+pub(super) const SPANS: [(u64, usize); 2] = [(10_000_000_000, 720), (60_000_000_000, 1440)];
 
 #[cfg(test)]
 mod tests {
@@ -164,6 +179,30 @@ mod tests {
         kept = filled(1000);
         let (points, gap) = kept.after(10);
         assert_eq!((points.count(), gap), (181, true));
+    }
+
+    #[test]
+    fn points_of_an_earlier_process_come_first_and_leave_a_gap() {
+        let earlier = filled(605);
+        let mut kept = Kept::default();
+        for level in 0..SPANS.len() {
+            let points: Vec<Point> = earlier.merged(level, 0, true).cloned().collect();
+            assert_eq!(points.last().unwrap().at_ns, 605 * SECOND, "the last one is unfinished");
+            assert_eq!(earlier.merged(level, 595 * SECOND, false).count(), [1, 1][level]);
+            points.into_iter().for_each(|point| kept.restore(level, point));
+        }
+        let counted = |kept: &Kept| kept.since(0).iter().map(|one| one.packets_in).sum::<u64>();
+        assert_eq!(counted(&kept), 605);
+        // An hour later.
+        for at in 4205..=4300 {
+            let point = Point { packets_in: 1, span_ns: SECOND, ..Point::default() };
+            kept.push(Point { at_ns: at * SECOND, ..point });
+        }
+        assert_eq!(counted(&kept), 605 + 96);
+        let all = kept.since(0);
+        let begin = |point: &&Point| point.at_ns - point.span_ns;
+        let gaps = all.windows(2).filter(|pair| begin(&pair[1]) > pair[0].at_ns).count();
+        assert_eq!(gaps, 1);
     }
 
     #[test]

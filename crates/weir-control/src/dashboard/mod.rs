@@ -5,7 +5,10 @@
 //! * [`Point`]: what an object did in an interval; points merge without losing a peak;
 //! * [`Kept`]: the points of the last minutes at full resolution, and of the last day merged;
 //! * [`Studies`]: computations beside the links, such as a simulated scenario.
+//! * [`History`]: merged points on disk, for the time after a restart.
 
+mod clock;
+mod history;
 mod kept;
 mod log;
 mod plan;
@@ -28,6 +31,8 @@ use weir_rules::command::ObjectKind;
 use crate::api::{AqmView, DiagnosticView, RuleView, SessionLink};
 use crate::plane::NoAnswer;
 
+pub use clock::{now_ns, on_page};
+pub use history::{Fresh, History, MOST_BYTES};
 pub use kept::{Kept, RECENT_NS, thinned};
 pub use log::Log;
 pub use plan::{

@@ -13,6 +13,7 @@
 mod access;
 mod askers;
 mod budget;
+mod connection;
 mod events;
 mod exporter;
 mod guard;
@@ -26,10 +27,10 @@ mod socket;
 mod state;
 mod stopping;
 mod tally;
+mod tls;
 mod upload;
 mod web;
 
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
@@ -38,33 +39,26 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as HyperService, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::sync::{Semaphore, watch};
 
 pub use access::{Access, Token, TokenError};
+pub use connection::{GRACE, STALLED};
 pub use exporter::Exporter;
 pub use metrics::{Format as MetricsFormat, of_sessions as session_metrics};
 pub use routes::openapi;
 pub use session::session_openapi;
 pub use socket::{ControlSocket, SocketError, is_listening, listener};
 pub use state::SAMPLE_AGE;
+pub use tls::{Tls, TlsError, Validity};
 pub use web::{StudiesOrWhy, Web, WebAccess};
 
 use crate::owner::Owner;
 use crate::plane::Plane;
 use crate::session::Session;
 use crate::session_client::DAEMON_PREFIX;
-use events::Endless;
-use guard::{Activity, Guarded};
+use connection::{Connections, Stream};
+use guard::Activity;
 use pool::{Bounds, Full, Pool, Rank};
 use state::State;
 use tally::Tally;
@@ -229,8 +223,8 @@ struct Serving {
     privileged: Router,
     /// The router for clients that must present a token.
     remote: Router,
-    /// The listener and the router of the page.
-    web: Option<(TcpListener, Router)>,
+    /// The listener and the router of the page, and its encryption.
+    web: Option<(TcpListener, Router, Option<Tls>)>,
     users: Arc<Pool<u32>>,
     addresses: Arc<Pool<IpAddr>>,
     /// The addresses of browsers, which open several connections for each tab.
@@ -254,8 +248,10 @@ impl Serving {
                 let bound = listener.local_addr()?;
                 let of_session = page.is_none();
                 let api = page.unwrap_or_else(|| local.clone());
-                let router = web::router(web, api, of_session, bound, &connections.stopped);
-                Some((TcpListener::from_std(listener)?, router))
+                let Connections { stopped, open, .. } = &connections;
+                let tls = web.access.tls.clone();
+                let router = web::router(web, api, of_session, bound, stopped, open);
+                Some((TcpListener::from_std(listener)?, router, tls))
             }
             None => None,
         };
@@ -357,7 +353,7 @@ impl Serving {
 
     /// Serves the clients of the page.
     async fn accept_browsers(&self) {
-        let Some((listener, router)) = &self.web else { return std::future::pending().await };
+        let Some((listener, router, tls)) = &self.web else { return std::future::pending().await };
         loop {
             let Ok((stream, address)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_AGAIN).await;
@@ -370,11 +366,20 @@ impl Serving {
             let _ = stream.set_nodelay(true);
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
             let activity = Arc::<Activity>::default();
-            match self.browsers.displace(address.ip(), rank, &activity) {
-                Ok(place) => {
+            match (self.browsers.displace(address.ip(), rank, &activity), tls) {
+                (Ok(place), None) => {
                     self.connections.serve(stream, Rank::Other, router.clone(), activity, place);
                 }
-                Err(full) => self.refuse_full(stream, full, &address.ip().to_string()),
+                (Ok(place), Some(tls)) => {
+                    let client =
+                        self.connections.client(Rank::Other, router.clone(), activity, place);
+                    tokio::spawn(client.serve_encrypted(stream, tls.clone()));
+                }
+                (Err(full), None) => self.refuse_full(stream, full, &address.ip().to_string()),
+                // To tell the reason would take a handshake.
+                (Err(_), Some(_)) => {
+                    self.connections.tally.excess_connections.fetch_add(1, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -407,114 +412,6 @@ impl Serving {
     }
 }
 
-/// A connection's stream.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
-
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
-
-/// The connections that are being served.
-struct Connections {
-    stopped: watch::Receiver<bool>,
-    tally: Arc<Tally>,
-    /// Each connection has a clone of the sender; the receiver notices when all have ended.
-    open: mpsc::Sender<()>,
-    closed: mpsc::Receiver<()>,
-}
-
-impl Connections {
-    fn new(stopped: watch::Receiver<bool>, tally: Arc<Tally>) -> Self {
-        let (open, closed) = mpsc::channel(1);
-        Self { stopped, tally, open, closed }
-    }
-
-    /// Serves one connection until it ends or is displaced, and then drops its place in a pool.
-    fn serve(
-        &self,
-        stream: impl Stream,
-        rank: Rank,
-        router: Router,
-        activity: Arc<Activity>,
-        place: impl Send + Sync + 'static,
-    ) {
-        let io = Guarded::new(stream, STALLED, Arc::clone(&self.tally), Arc::clone(&activity));
-        let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
-        // A stream that outlives its connection keeps the place, and the end of the server waits
-        // for it.
-        let held = web::Held(Arc::new((place, open)));
-        tokio::spawn(async move {
-            let service = service(router, rank, held.clone(), Arc::clone(&activity));
-            let connection =
-                http(HEADERS).serve_connection(TokioIo::new(io), service).with_upgrades();
-            let mut connection = std::pin::pin!(connection);
-            let ends = tokio::select! {
-                // An error of a client's connection concerns only that client.
-                _ = connection.as_mut() => false,
-                () = stopping::stop(&mut stopped) => true,
-                () = activity.displaced() => true,
-            };
-            if ends {
-                connection.as_mut().graceful_shutdown();
-                let grace = if activity.is_answering() { GRACE } else { FLUSH };
-                let _ = timeout(grace, connection).await;
-            }
-            drop(held);
-        });
-    }
-
-    /// Answers every request of a connection with a refusal, for at most [`REFUSAL`].
-    fn refuse(&self, stream: impl Stream, router: Router, permit: OwnedSemaphorePermit) {
-        let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
-        tokio::spawn(async move {
-            let mut http = http(REFUSAL);
-            http.keep_alive(false);
-            let connection =
-                http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-            tokio::select! {
-                _ = timeout(REFUSAL, connection) => {}
-                () = stopping::stop(&mut stopped) => {}
-            }
-            drop((permit, open));
-        });
-    }
-
-    /// Waits until all connections have ended. Each ends within [`GRACE`] after the server has
-    /// stopped.
-    async fn end(mut self) {
-        drop(self.open);
-        let _ = timeout(GRACE + FLUSH, self.closed.recv()).await;
-    }
-}
-
-fn http(head: Duration) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(HEADER_BYTES);
-    builder
-}
-
-/// The service of one connection: the router, with notes of what the connection is doing.
-fn service(
-    router: Router,
-    rank: Rank,
-    held: web::Held,
-    activity: Arc<Activity>,
-) -> impl HyperService<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
-    let router = TowerToHyperService::new(router);
-    service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(rank);
-        request.extensions_mut().insert(held.clone());
-        let activity = Arc::clone(&activity);
-        activity.set_handling(true, false);
-        let answer = router.call(request);
-        async move {
-            let answer = answer.await;
-            let endless =
-                answer.as_ref().is_ok_and(|answer| answer.extensions().get::<Endless>().is_some());
-            activity.set_handling(false, endless);
-            answer
-        }
-    })
-}
-
 async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
@@ -522,13 +419,6 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Socket
     }
 }
 
-/// Time after which the server disconnects a client that accepts no data.
-pub const STALLED: Duration = Duration::from_secs(10);
-/// Time for pending requests to finish when the daemon ends.
-pub const GRACE: Duration = Duration::from_secs(2);
-/// Time for writing finished answers, and for closing connections without an answer in progress,
-/// when the daemon ends.
-const FLUSH: Duration = Duration::from_millis(100);
 /// Connections on the Unix socket. A watch or dashboard has one or two.
 const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
 /// Connections on TCP. Connections without a valid token count too, but one that only waits loses
@@ -540,13 +430,7 @@ const BROWSERS: Bounds = Bounds { all: 256, reserve: 32, each: 96 };
 const SEND_BUFFER: usize = 128 << 10;
 /// Maximum number of connections of refused clients.
 const REFUSALS: usize = 16;
-/// Time for a refused client to receive the reason.
-const REFUSAL: Duration = Duration::from_secs(1);
 /// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 18;
-/// Time limit for the head of a request, and for a connection to be idle between requests.
-const HEADERS: Duration = Duration::from_secs(10);
-/// Maximum length of the head of a request.
-const HEADER_BYTES: usize = 64 * 1024;
 /// Pause after a connection could not be accepted because no descriptors are left.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

@@ -23,6 +23,7 @@ use super::files;
 use crate::server::access::Token;
 use crate::server::budget::Uploads;
 use crate::server::reject::Reject;
+use crate::server::tls::Tls;
 use crate::server::upload;
 
 /// What a client may do.
@@ -56,8 +57,8 @@ pub struct WebAccess {
     pub read: Token,
     /// Further names of this server, such as that of a proxy in front of it. The port is optional.
     pub hosts: Vec<String>,
-    /// Whether clients use TLS, so that cookies need it too.
-    pub secure: bool,
+    /// The encryption, with which cookies need TLS too.
+    pub tls: Option<Tls>,
 }
 
 /// The checks of one server.
@@ -162,6 +163,7 @@ impl Gate {
             .iter()
             .any(|own| own.eq_ignore_ascii_case(host) || own.eq_ignore_ascii_case(name))
             || name.eq_ignore_ascii_case("localhost")
+            || self.is_in_certificate(name)
         {
             return true;
         }
@@ -171,6 +173,12 @@ impl Gate {
         address.is_ok_and(|address| {
             address.is_loopback() || self.bound.ip().is_unspecified() || address == self.bound.ip()
         })
+    }
+
+    /// Whether the certificate says that this server has this name.
+    fn is_in_certificate(&self, name: &str) -> bool {
+        let names = self.access.tls.iter().flat_map(Tls::names);
+        names.into_iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
     /// Refuses a request for the wrong host, or from a page of another server.
@@ -223,7 +231,7 @@ impl Gate {
     }
 
     fn set_cookie(&self, value: &str, more: &str) -> Response {
-        let secure = if self.access.secure { "; Secure" } else { "" };
+        let secure = if self.access.tls.is_some() { "; Secure" } else { "" };
         let cookie =
             format!("{}={value}; HttpOnly; SameSite=Strict; Path=/{secure}{more}", self.cookie);
         let mut response = StatusCode::NO_CONTENT.into_response();
@@ -338,7 +346,7 @@ mod tests {
             full: token("0123456789abcdef"),
             read: token("fedcba9876543210"),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
-            secure: false,
+            tls: None,
         };
         Gate::new(access, bound.parse().unwrap(), watch::channel(false).1)
     }

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::top::{Ranking, TOP_PERIOD, Tops};
 use crate::api::RuleView;
 use crate::dashboard::{
-    Builder, ChangeView, Condition, Count, Depth, Group, Kept, Object, Objects, Point, Source,
+    Builder, ChangeView, Condition, Count, Depth, Fresh, Group, History, Kept, Object, Objects,
+    Point, Source, now_ns, on_page,
 };
 use crate::plane::NoAnswer;
 use crate::server::askers::Askers;
@@ -35,7 +35,7 @@ pub(super) struct Hub {
     changed: Notify,
     /// The origin of all periods, so that equal ones end together.
     epoch: Instant,
-    /// The time in ms since 1970 at the zero of the monotonic clock.
+    /// The time in ms since 1970 at the zero of the page's clock.
     base_ms: i64,
     users: AtomicU64,
 }
@@ -93,13 +93,17 @@ pub(super) struct News {
 }
 
 impl Hub {
-    pub(super) fn new(source: Arc<dyn Source>) -> Arc<Self> {
+    /// The objects of a source, with their pasts from before a restart.
+    pub(super) fn new(source: Arc<dyn Source>, past: BTreeMap<Object, Kept>) -> Arc<Self> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let base_ms = wall.as_millis() as i64 - (monotonic_ns() / 1_000_000) as i64;
+        let base_ms = wall.as_millis() as i64 - (now_ns() / 1_000_000) as i64;
+        let idle = Some(Instant::now());
+        let known = |kept| Watched { kept, idle, ..Watched::default() };
+        let watched = past.into_iter().map(|(object, kept)| (object, known(kept))).collect();
         Arc::new(Self {
             source,
             askers: Askers::default(),
-            watched: Mutex::default(),
+            watched: Mutex::new(watched),
             tops: Mutex::default(),
             condition: Mutex::new(Arc::new(Condition { status: "ok", ..Condition::default() })),
             rules: Mutex::default(),
@@ -112,7 +116,7 @@ impl Hub {
 
     /// The time in ms since 1970. It never goes back.
     pub(super) fn now_ms(&self) -> i64 {
-        self.base_ms + (monotonic_ns() / 1_000_000) as i64
+        self.base_ms + (now_ns() / 1_000_000) as i64
     }
 
     pub(super) fn base_ms(&self) -> i64 {
@@ -142,7 +146,7 @@ impl Hub {
         }
     }
 
-    /// Reads the past of an object since `from_ns` on the monotonic clock.
+    /// Reads the past of an object since `from_ns` on the page's clock.
     pub(super) fn past<T>(
         &self,
         object: &Object,
@@ -151,6 +155,15 @@ impl Hub {
     ) -> T {
         let watched = lock(&self.watched);
         read(watched.get(object).map(|watched| watched.kept.since(from_ns)).unwrap_or_default())
+    }
+
+    /// The points of all objects that are not in a history yet.
+    pub(super) fn fresh(&self, history: &History, unfinished: bool) -> BTreeMap<Object, Fresh> {
+        let watched = lock(&self.watched);
+        let fresh = |(object, watched): (&Object, &Watched)| {
+            (object.clone(), history.fresh(object, &watched.kept, unfinished))
+        };
+        watched.iter().filter(|(_, watched)| !watched.gone).map(fresh).collect()
     }
 
     /// The rules with their counters, which clients share for a moment; none if the loop does not
@@ -172,7 +185,7 @@ impl Hub {
     pub(super) fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
         let (mut changes, more) = self.source.changes(after);
         for change in &mut changes {
-            change.t_ms = self.base_ms + (change.at_ns / 1_000_000) as i64;
+            change.t_ms = self.base_ms + (on_page(change.at_ns) / 1_000_000) as i64;
         }
         (changes, more)
     }
@@ -279,7 +292,7 @@ impl Hub {
             let ranking = lock(&self.tops).take(group);
             // The lists of thousands of members are compared without the lock.
             if let Some(ranking) = ranking {
-                lock(&self.tops).put(group, ranking.update(members, monotonic_ns()));
+                lock(&self.tops).put(group, ranking.update(members, now_ns()));
             }
         }
         Ok(())
@@ -292,7 +305,7 @@ impl Hub {
             missing.retain(|other| **other != object);
             let Some(entry) = watched.get_mut(&object) else { continue };
             if let Some(point) = entry.builder.take(count) {
-                entry.kept.push(point);
+                entry.kept.push(Point { at_ns: on_page(point.at_ns), ..point });
             }
         }
         for object in missing {
@@ -382,12 +395,6 @@ impl Watched {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The machine's monotonic clock, in ns, as the links use it.
-pub(super) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 /// Objects that are read without clients, and that the overview shows.

@@ -7,6 +7,7 @@
 mod files;
 mod gate;
 mod hub;
+mod keeper;
 mod plan;
 mod report;
 mod stream;
@@ -27,7 +28,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use gate::WebAccess;
 pub use studies::StudiesOrWhy;
@@ -38,7 +39,7 @@ use super::reject::Reject;
 use super::upload;
 use crate::api::RuleView;
 use crate::dashboard::{
-    Edit, EditError, Edited, FIELDS, NoObject, Object, PlanView, Source, thinned,
+    Edit, EditError, Edited, FIELDS, History, NoObject, Object, PlanView, Source, thinned,
 };
 use crate::plane::NoAnswer;
 use crate::session::Session;
@@ -55,6 +56,8 @@ pub struct Web {
     pub session: Arc<dyn Session>,
     /// What simulates scenarios for it.
     pub studies: StudiesOrWhy,
+    /// Where the past of the objects survives a restart.
+    pub history: Option<History>,
 }
 
 /// The state of the page's handlers.
@@ -82,17 +85,28 @@ pub(super) struct Held(
 
 /// The router of a page: the page's own resources, then those of `api`, behind the gate. Counters
 /// are read by a task that this starts, so it must be called inside the runtime. The API of a
-/// session has no rules of its own.
+/// session has no rules of its own. The end of the server waits while a clone of `open` exists.
 pub(super) fn router(
     web: Web,
     api: Router,
     of_session: bool,
     bound: SocketAddr,
     stopped: &watch::Receiver<bool>,
+    open: &mpsc::Sender<()>,
 ) -> Router {
-    let hub = Hub::new(web.source);
+    let mut history = web.history;
+    let earlier = history.as_mut().map(|history| history.restore(|object| web.source.has(object)));
+    let hub = Hub::new(web.source, earlier.unwrap_or_default());
     tokio::spawn(Arc::clone(&hub).collect(stopped.clone()));
     let base_ms = hub.base_ms();
+    if let Some(history) = history {
+        let (keeping, open) =
+            (keeper::keep(Arc::clone(&hub), history, stopped.clone()), open.clone());
+        tokio::spawn(async move {
+            keeping.await;
+            drop(open);
+        });
+    }
     let uptime_ms = web.session.view().uptime_ns / 1_000_000;
     let state = Arc::new(State {
         since_ms: hub.now_ms() - uptime_ms as i64,
@@ -116,7 +130,7 @@ pub(super) fn router(
         .route("/v1/change", post(change))
         .route("/v1/undo", post(undo))
         .route("/v1/changes", get(changes))
-        .route("/v1/history", get(history))
+        .route("/v1/history", get(past))
         .route("/v1/trace", get(trace))
         .route("/v1/plan", get(show_plan).post(start_plan).delete(stop_plan))
         .route("/v1/report", get(report))
@@ -241,7 +255,7 @@ struct Span {
 }
 
 /// The past of an object.
-async fn history(
+async fn past(
     Shared(state): Server,
     span: Result<Query<Span>, QueryRejection>,
 ) -> Result<Response, Reject> {

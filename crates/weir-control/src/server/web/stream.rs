@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::files;
 use super::gate::Right;
-use super::hub::{Hub, User, monotonic_ns};
+use super::hub::{Hub, User};
 use super::top::{Search, Sort, TOP_PERIOD, View};
-use crate::dashboard::{Condition, FIELDS, Group, Object, Point, thinned};
+use crate::dashboard::{Condition, FIELDS, Group, Object, Point, now_ns, thinned};
 use crate::server::stopping::stop;
 
 /// A request of a client.
@@ -296,7 +296,7 @@ impl Tab {
                     .map_err(|error: crate::dashboard::NoObject| error.to_string())?;
                 let sent = user.watch(&object, period).map_err(|error| error.to_string())?;
                 let past = wish.history_s.min(MOST_HISTORY_S) * 1_000_000_000;
-                let past_ns = (past > 0).then(|| monotonic_ns().saturating_sub(past));
+                let past_ns = (past > 0).then(|| now_ns().saturating_sub(past));
                 (Shown::Object { object, sent, past_ns }, FIELDS)
             }
             What::Top => {
@@ -485,7 +485,7 @@ fn write_rules(
     at_ns: &mut u64,
     out: &mut String,
 ) {
-    let now = monotonic_ns();
+    let now = now_ns();
     let seconds = (now - std::mem::replace(at_ns, now)) as f64 / 1e9;
     let known = std::mem::take(last);
     let _ =
