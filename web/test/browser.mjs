@@ -1,6 +1,7 @@
 // Chromium for the tests, or the reason why there is none.
 
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 function find() {
@@ -15,13 +16,13 @@ function find() {
 }
 
 /** Runs a test with a browser; without one the result is the reason for skipping. */
-export async function withBrowser(test) {
+export async function withBrowser(test, more = []) {
   const executablePath = find();
   if (!executablePath) return "chromium is missing; install it with scripts/setup browser";
   // Chromium refuses to sandbox itself for root.
   const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   // Pictures must not depend on the settings of the system for fonts and colours.
-  const args = [...sandbox, "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb"];
+  const args = [...sandbox, "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb", ...more];
   const browser = await chromium.launch({ executablePath, args });
   try {
     return await test(browser);
@@ -45,4 +46,26 @@ export async function open(browser, options = {}) {
     if (errors.length) throw new Error(`errors on the page:\n${errors.join("\n")}`);
   };
   return page;
+}
+
+/** The rows of a plot as the page saves them: numbers by column, NaN where nothing is known. */
+export async function rows(page, chart = 0) {
+  await page.click(`.chart >> nth=${chart} >> summary`);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click(`.chart >> nth=${chart} >> button:has-text("CSV")`)]);
+  const [head, ...lines] = readFileSync(await file.path(), "utf8").trim().split("\n");
+  const names = head.split(",");
+  return lines.map((line) => Object.fromEntries(line.split(",").map((cell, i) => [names[i], cell === "" ? NaN : Number(cell)])));
+}
+
+/** Pairs of times between which a plot has no line: what is last known before, and first after. */
+export function gaps(all) {
+  const known = (row) => Object.entries(row).some(([name, value]) => name !== "time_s" && !Number.isNaN(value));
+  const found = [];
+  for (let i = 1; i + 1 < all.length; i++) {
+    if (!known(all[i]) && known(all[i - 1])) {
+      const next = all.slice(i).find(known);
+      if (next) found.push([all[i - 1].time_s, next.time_s]);
+    }
+  }
+  return found;
 }

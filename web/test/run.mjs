@@ -6,15 +6,19 @@ import { tests as looks } from "./looks.mjs";
 import { tests as pictures } from "./pictures.mjs";
 import { tests as reports } from "./reports.mjs";
 import { tests as parts } from "./parts.mjs";
+import { tests as faults } from "./faults.mjs";
 import { tests as live } from "./live.mjs";
 import { tests as liveParts } from "./live-parts.mjs";
 import { tests as studies } from "./studies.mjs";
+import { tests as access } from "./access.mjs";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { weir: { type: "string" }, shots: { type: "string" }, accept: { type: "boolean" } },
 });
-const all = { ...units, ...looks, ...pictures, ...parts, ...reports, ...live, ...liveParts, ...studies };
+const all = {
+  ...units, ...looks, ...pictures, ...parts, ...reports, ...faults, ...live, ...liveParts, ...studies, ...access,
+};
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
 for (const [name, test] of Object.entries(all)) {

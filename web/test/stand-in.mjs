@@ -24,6 +24,12 @@ function noise(a, b) {
 export class StandIn {
   /** Milliseconds that the clock of the server is ahead. */
   skew = 0;
+  /** The time before which the server knows nothing, ms: that of its restart. */
+  since = -Infinity;
+  /** Links of a session, besides its own two. */
+  links = 0;
+  /** Requests for what the page is, which a page that has lost its stream repeats. */
+  asks = 0;
   pageVersion = "1";
   access = "full";
   /** The subscriptions that wait for tell(), each with its socket. */
@@ -90,6 +96,7 @@ export class StandIn {
     return [
       link("up", `curl${this.evil}`, "network", "bw 256Kbit/s delay 20ms", 256e3, 20),
       link("down", "network", `curl${this.evil}`, "bw 4Mbit/s delay 20ms queue 50", 4e6, 20),
+      ...Array.from({ length: this.links }, (_, i) => link(`${this.evil}${i}`, `host${i}${this.evil}`, `"><svg onload=alert(${i})>`, `bw ${i + 1}Mbit/s`, (i + 1) * 1e6, 0)),
     ];
   }
 
@@ -177,7 +184,10 @@ export class StandIn {
     if (!request.headers.cookie?.includes(`weir-${this.port}=x`)) return json(401, { message: "sign in" });
     if (this.studies.answer(request, pathname, body, json, response) !== undefined || response.headersSent) return undefined;
     switch (pathname) {
-      case "/v1/page": return json(200, this.page());
+      case "/v1/page":
+        this.asks++;
+        // A network that is away does not answer, and neither does a daemon that has ended.
+        return this.refuse && this.asks > 1 ? request.socket.destroy() : json(200, this.page());
       case "/v1/objects": return json(200, { revision: 12, total: this.kind === "serve" ? this.objects().length : 2, objects: this.objects() });
       case "/v1/rules": return json(200, this.rules());
       case "/v1/changes": return json(200, { changes: this.changes, more: 0 });
@@ -304,7 +314,8 @@ export class StandIn {
     send(socket, { type: "subscribed", id, period_ms: period, fields });
     const history = () => {
       const points = [];
-      for (let t = this.now() - Math.min(180, message.history_s) * 1000; t < this.now(); t += period) points.push(this.point(object, t, period));
+      const begin = Math.max(this.now() - Math.min(180, message.history_s) * 1000, this.since);
+      for (let t = begin; t < this.now(); t += period) points.push(this.point(object, t, period));
       return { history: true, points };
     };
     const past = what === "object" && message.history_s ? history : undefined;

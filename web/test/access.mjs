@@ -1,0 +1,190 @@
+// Tests of who reaches the page of the real command, in Chromium: over TLS, by another name, from
+// another page; and what it shows after a restart of the daemon.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { createServer } from "node:http";
+import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gaps, open, rows, withBrowser } from "./browser.mjs";
+import { Command, missing } from "./live.mjs";
+
+/** Two idle programs behind a link, with a page. */
+function idle(weir, ...more) {
+  return new Command(weir, ["pair", "--web", "127.0.0.1:0", ...more, "--link", "bw 4Mbit/s", "--left", "sleep 600", "--right", "ping -q -i 0.05 left"]);
+}
+
+async function inFolder(test) {
+  const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
+  try {
+    return await test(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Names that lead to this machine, as an attacker's do (DNS rebinding). */
+const REBOUND = ["--host-resolver-rules=MAP *.example 127.0.0.1"];
+
+export const tests = {
+  "the page works over TLS, and its cookie goes no other way": ({ weir }) => {
+    const reason = missing(weir);
+    if (reason) return reason;
+    try {
+      execFileSync("openssl", ["version"], { stdio: "ignore" });
+    } catch {
+      return "openssl is missing; install it with scripts/setup test";
+    }
+    return inFolder((folder) =>
+      withBrowser(async (browser) => {
+        const [cert, key] = ["lab.pem", "lab.key"].map((name) => join(folder, name));
+        const names = "subjectAltName=DNS:localhost,DNS:lab.example";
+        execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-keyout", key, "-out", cert, "-subj", "/CN=lab", "-addext", names], { stdio: "ignore" });
+        const pair = idle(weir, "--web-cert", cert, "--web-key", key);
+        try {
+          const address = await pair.address();
+          assert.match(address, /^https:\/\/localhost:/);
+          const page = await open(browser, { ignoreHTTPSErrors: true });
+          // The name of the certificate is a name of the server.
+          await page.goto(address.replace("localhost", "lab.example"));
+          await page.waitForSelector(".thing");
+          await page.click("text=to-left");
+          await page.waitForSelector(".uplot");
+          await page.waitForSelector(".pill.good");
+          await page.waitForFunction(() => /\d/.test(document.querySelector(".tiles b").textContent));
+          const cookies = await page.context().cookies();
+          assert.ok(cookies.length === 1 && cookies[0].secure && cookies[0].httpOnly, JSON.stringify(cookies));
+          assert.equal(cookies[0].sameSite, "Strict");
+          await page.fill(".change textarea", "bw 2Mbit/s");
+          await page.waitForSelector(".report .good");
+          await page.click(".change button[type=submit]");
+          await page.waitForSelector("text=In force");
+          await page.done();
+          // Without exception for it, a browser does not accept the certificate.
+          const strict = await open(browser);
+          await assert.rejects(strict.goto(address), /CERT/);
+          await strict.done();
+        } finally {
+          await pair.end();
+        }
+      }, REBOUND),
+    );
+  },
+
+  "another name and another page do not reach the links": ({ weir }) => {
+    const reason = missing(weir);
+    if (reason) return reason;
+    return withBrowser(async (browser) => {
+      const pair = idle(weir);
+      const server = createServer((_, response) => {
+        response.writeHead(200, { "Content-Type": "text/html" });
+        response.end("<title>evil</title>");
+      });
+      await new Promise((done) => server.listen(0, "127.0.0.1", done));
+      try {
+        const address = new URL(await pair.address());
+        const page = await open(browser);
+        await page.goto(address.href);
+        await page.waitForSelector(".thing");
+        // A name of somebody else that was made to lead here.
+        const rebound = await open(browser);
+        const answer = await rebound.goto(`http://evil.example:${address.port}/`);
+        assert.equal(answer.status(), 403);
+        // Chromium says that it ignores headers for names without TLS, which is no fault of the page.
+        await rebound.context().close();
+        // A page of somebody else in the same browser, which has the cookie.
+        const other = await page.context().newPage();
+        await other.goto(`http://evil.example:${server.address().port}/`);
+        const tried = await other.evaluate(async (at) => {
+          const tell = (promise) => promise.then((answer) => `${answer.type} ${answer.status}`, (error) => error.name);
+          const body = JSON.stringify({ words: "loss 100%" });
+          const headers = { "Content-Type": "application/json" };
+          const stream = new Promise((done) => {
+            const socket = new WebSocket(`ws://${at}/v1/stream`);
+            socket.onopen = () => done("open");
+            socket.onerror = () => done("refused");
+          });
+          const frame = document.createElement("iframe");
+          frame.src = `http://${at}/`;
+          document.body.append(frame);
+          return {
+            change: await tell(fetch(`http://${at}/v1/change`, { method: "POST", credentials: "include", headers, body })),
+            form: await tell(fetch(`http://${at}/v1/change`, { method: "POST", credentials: "include", mode: "no-cors", body })),
+            look: await tell(fetch(`http://${at}/v1/objects`, { credentials: "include" })),
+            stream: await stream,
+          };
+        }, address.host);
+        // A form is sent, but its answer is hidden; nothing may have changed.
+        assert.deepEqual({ ...tried, form: "" }, { change: "TypeError", form: "", look: "TypeError", stream: "refused" });
+        const objects = await page.evaluate(() => fetch("/v1/objects").then((answer) => answer.json()));
+        assert.deepEqual(objects.objects.map((one) => one.spec), ["bw 4Mbit/s", "bw 4Mbit/s"]);
+        await page.done();
+      } finally {
+        server.close();
+        await pair.end();
+      }
+    }, REBOUND);
+  },
+
+  "graphs of a daemon that was killed do not start empty": ({ weir }) => {
+    const reason = missing(weir);
+    if (reason) return reason;
+    return inFolder((folder) =>
+      withBrowser(async (browser) => {
+        const start = (port) => new Command(weir, ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", `127.0.0.1:${port}`, "--user", "0"]);
+        let daemon = start(0);
+        const history = join(folder, "state/web-history/10s");
+        const object = "#/o/lane%3Aweirtest2-weirtest3";
+        const see = async (page, address) => {
+          await page.goto(address);
+          await page.waitForSelector("main .view");
+          await page.evaluate((hash) => (location.hash = hash), object);
+          await page.waitForSelector(".uplot");
+        };
+        try {
+          const address = await daemon.address();
+          const page = await open(browser);
+          await see(page, address);
+          // Each record holds points of ten seconds, and is whole when the file has its length.
+          const length = () => (existsSync(history) ? statSync(history).size : 0);
+          for (let records = 0, last = 0; records < 2; ) {
+            await page.waitForTimeout(200);
+            if (length() > last) [records, last] = [records + 1, length()];
+          }
+          daemon.child.kill("SIGKILL");
+          await daemon.ended;
+          const killed = Date.now() / 1000;
+          await page.waitForSelector(".banner.bad");
+          await page.waitForTimeout(4000);
+          daemon = start(new URL(address).port);
+          await daemon.address();
+          await page.waitForSelector(".banner.bad", { state: "detached", timeout: 30_000 });
+          const gap = async (shown) => {
+            for (let i = 0; i < 100; i++) {
+              await shown.waitForTimeout(200);
+              const all = await rows(shown);
+              if (gaps(all).length) return [all[0].time_s, ...gaps(all)];
+            }
+            return [];
+          };
+          // The open page goes on after a gap.
+          const [, ...open_] = await gap(page);
+          assert.equal(open_.length, 1, JSON.stringify(open_));
+          await page.done();
+          // A new one begins with what was before the kill.
+          const fresh = await open(browser);
+          await see(fresh, address);
+          const [first, ...between] = await gap(fresh);
+          assert.ok(first < killed, `the first value is ${first - killed} s after the kill`);
+          assert.equal(between.length, 1, JSON.stringify(between));
+          const [[from, to]] = between;
+          assert.ok(from <= killed + 1 && to > killed, `${from - killed} s to ${to - killed} s`);
+          await fresh.done();
+        } finally {
+          await daemon.end();
+        }
+      }),
+    );
+  },
+};
