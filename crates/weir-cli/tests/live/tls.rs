@@ -188,17 +188,31 @@ fn refused(lab: &Lab) {
     let words = ["--web", "127.0.0.1:0", "--web-cert", &both];
     let done = lab.weir([&["pair", "--left", "true", "--right", "true"][..], &words].concat());
     assert!(done.code == 0 && !done.stderr.contains("warning"), "{done:?}");
-    let old = path("old");
-    must(&format!(
-        "cd {} && openssl req -new -key {key} -subj /CN=x -out csr && echo \
-         subjectAltName=DNS:localhost > ext && openssl x509 -req -in csr -key {key} -days -1 \
-         -extfile ext -out {old} && openssl x509 -req -in csr -key {key} -days 3 -extfile ext -out \
-         soon",
-        path("")
-    ));
-    let done = serve(&old, &key);
-    assert!(done.code == 0 && done.stderr.contains("expired at 20"), "{done:?}");
-    let done = serve(&path("soon"), &key);
+    lab.file(
+        "ca",
+        "[ca]\ndefault_ca = d\n[d]\ndatabase = db\nserial = serial\nnew_certs_dir = \
+         .\ndefault_md = sha256\npolicy = p\nx509_extensions = e\n[p]\ncommonName = \
+         supplied\n[e]\nsubjectAltName = DNS:localhost\n",
+    );
+    must(&format!("cd {} && openssl req -new -key {key} -subj /CN=x -out csr", path("")));
+    let lasting = |begin: &str, end: &str| {
+        let to = format!("{}.lasting", &begin[..2]);
+        must(&format!(
+            "cd {} && rm -f db* && : > db && echo 01 > serial && openssl ca -batch -notext \
+             -selfsign -config ca -in csr -keyfile {key} -startdate {begin} -enddate {end} -out {to}",
+            path("")
+        ));
+        path(&to)
+    };
+    let done = serve(&lasting("200101000000Z", "210102000000Z"), &key);
+    let said = "expired at 2021-01-02 00:00:00Z: browsers refuse it";
+    assert!(done.code == 0 && done.stderr.contains(said), "{done:?}");
+    let done = serve(&lasting("480101000000Z", "490101000000Z"), &key);
+    assert!(done.code == 0 && done.stderr.contains("is valid from 2048-01-01"), "{done:?}");
+    is_refused(&lasting("220101000000Z", "210101000000Z"), &key, "cannot be used");
+    let soon = path("soon");
+    must(&format!("openssl req -x509 -key {key} -days 3 -subj /CN=x -out {soon}"));
+    let done = serve(&soon, &key);
     assert!(done.code == 0 && done.stderr.contains("ends at 20"), "{done:?}");
 
     // With a certificate, other machines may reach the page.

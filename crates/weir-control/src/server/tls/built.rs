@@ -96,14 +96,7 @@ impl Tls {
         let Some(first) = certified.cert.first() else { return Validity::Valid };
         let Ok(certificate) = EndEntityCert::try_from(first) else { return Validity::Valid };
         let moment = |time: UnixTime| UNIX_EPOCH + Duration::from_secs(time.as_secs());
-        let on = |time: SystemTime| {
-            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-            // Without issuers this always fails. The first thing that fails is the time.
-            let usage = KeyUsage::server_auth();
-            let time = UnixTime::since_unix_epoch(since);
-            certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
-        };
-        match (on(now), on(now + SOON)) {
+        match (fault(&certificate, now), fault(&certificate, now + SOON)) {
             (Some(webpki::Error::CertNotValidYet { not_before, .. }), _) => {
                 Validity::NotYet(moment(not_before))
             }
@@ -147,7 +140,10 @@ fn load(
     let Some(first) = chain.first() else {
         return Err(TlsError::NoCertificate { path: certificate.to_owned() });
     };
-    EndEntityCert::try_from(first).map_err(|error| unusable(error.into()))?;
+    let parsed = EndEntityCert::try_from(first).map_err(|error| unusable(error.into()))?;
+    if let Some(error @ webpki::Error::InvalidCertValidity) = fault(&parsed, SystemTime::now()) {
+        return Err(unusable(error.into()));
+    }
     let (text, mode) = read(key)?;
     let unusable = |reason: Box<dyn std::error::Error + Send + Sync>| TlsError::Key {
         path: key.to_owned(),
@@ -173,6 +169,14 @@ fn load(
         error => unusable(error.into()),
     })?;
     Ok(Arc::new(certified))
+}
+
+/// What is wrong with a certificate at a time. Without issuers something always is; the first thing
+/// that is looked at is the time.
+fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Error> {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (time, usage) = (UnixTime::since_unix_epoch(since), KeyUsage::server_auth());
+    certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
 }
 
 /// Whether a text in PEM form has a key that is encrypted, in the new form or in the old one.
