@@ -35,7 +35,7 @@ use weir_sim::disk::Beside;
 use weir_linux::live::Realtime;
 use weir_live::Tuning;
 use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, DaemonSession, LivePlane};
-use weir_live::dashboard::DaemonDashboard;
+use weir_live::dashboard::{DaemonDashboard, span_report};
 use weir_live::remote::PageParts;
 
 use crate::args::ServeArgs;
@@ -89,7 +89,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         let history =
             History::new(&start.state.join(HISTORY), |text| say(format_args!("weir: {text}\n")));
         let session = Arc::clone(&session);
-        (listener, Web { access, source, session, studies, history: Some(history) })
+        let report = span_report;
+        (listener, Web { access, source, session, report, studies, history: Some(history) })
     });
     let server = Server::start_with_session(
         start.endpoints,

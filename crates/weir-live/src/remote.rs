@@ -22,7 +22,7 @@ use weir_report::{RunInfo, RunResult, to_json};
 use weir_rules::Diagnostics;
 
 use crate::changes::{Changed, Changes, Refusal, known_links};
-use crate::dashboard::SessionDashboard;
+use crate::dashboard::{SessionDashboard, span_report};
 use crate::lab::Board;
 use crate::readings::{readings, shown};
 
@@ -139,7 +139,8 @@ impl Reserved {
         let web = web.zip(source).map(|(page, source)| {
             let PageParts { listener, access, studies } = page;
             let session = Arc::clone(&session);
-            (listener, Web { access, source, session, studies, history: None })
+            let report = span_report;
+            (listener, Web { access, source, session, report, studies, history: None })
         });
         let server = Server::start_session(self.socket, access, session, web)?;
         Ok(Served { _server: server })

@@ -476,9 +476,6 @@ pub trait Source: Send + Sync + 'static {
 
     /// The last plan.
     fn plan(&self) -> PlanView;
-
-    /// A report of a span of time as one HTML document.
-    fn report(&self, span: &Span) -> String;
 }
 
 /// Number of changes that a source keeps.

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use weir_control::dashboard::{Count, CountTimes, Depth, Object, link_rate, ruled_rate};
+use weir_control::plane::NoAnswer as Unanswered;
 use weir_core::{Emulator, Nanos};
-use weir_linux::live::{LaneReport, LiveReport, NoAnswer};
+use weir_linux::live::{ANSWER_WITHIN, LaneReport, LiveReport, NoAnswer};
 use weir_measure::histogram::Histogram;
 use weir_measure::stats::{LinkCounters, Reasons};
 use weir_rules::command::ObjectKind;
@@ -282,6 +283,14 @@ pub(super) fn rule_views(
         (count.id, counters)
     });
     Ok(weir_control::dashboard::rule_views(rules, counts))
+}
+
+/// A loop without an answer, in the words of the page.
+pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
+    match error {
+        NoAnswer::Late => Unanswered::Late { within: ANSWER_WITHIN },
+        NoAnswer::Ended => Unanswered::Ended,
+    }
 }
 
 /// Links of which a worker copies counters and times between two turns of its loop.

@@ -6,18 +6,18 @@ use std::sync::{Arc, OnceLock};
 use weir_control::api::RuleView;
 use weir_control::dashboard::{
     ChangeView, Condition, Count, Depth, Edit, EditError, Edited, Group, Language, Member, Object,
-    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, Span, TraceError,
-    TraceQuestion, Traced, has_ruled, rule_views, ruled_objects, step_views,
+    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, TraceError, TraceQuestion,
+    Traced, has_ruled, rule_views, ruled_objects, step_views,
 };
 use weir_control::owner::Owner;
 use weir_control::plane::NoAnswer as Unanswered;
 use weir_linux::clock;
 use weir_rules::ruleset::Ruleset;
 
-use super::counts::{self, LaneName};
+use super::counts::{self, LaneName, unanswered};
 use super::editor::Editor;
-use super::session::{condition, lane_view, unanswered};
-use super::{members, plan, report, trace};
+use super::session::{condition, lane_view};
+use super::{members, plan, trace};
 use crate::daemon::LivePlane;
 use crate::plan::Start;
 
@@ -156,10 +156,6 @@ impl Source for DaemonDashboard {
 
     fn plan(&self) -> PlanView {
         self.planner.view()
-    }
-
-    fn report(&self, span: &Span) -> String {
-        report::html(span)
     }
 }
 

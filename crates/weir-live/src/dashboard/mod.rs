@@ -11,4 +11,5 @@ mod session;
 mod trace;
 
 pub use daemon::DaemonDashboard;
+pub use report::span_report;
 pub use session::SessionDashboard;

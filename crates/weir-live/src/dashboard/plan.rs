@@ -112,7 +112,7 @@ mod tests {
             ("1s reset\n\n2x reset", 3, "is no time"),
             ("1s down", 1, "say what to change"),
             ("1s bww 1Mbit/s", 1, "bww"),
-            ("# nothing\n30h reset", 2, "at most 24 hours"),
+            ("# nothing\n100000s reset", 2, "at most 24 hours"),
             ("1s trace \"/etc/passwd\"", 1, ""),
         ] {
             match read(text, Start::Links(&links)) {

@@ -5,7 +5,8 @@ use weir_measure::stats::Reasons;
 use weir_report::{SpanChange, SpanObject, SpanPoint, SpanReport, span_to_html};
 
 /// The report as one HTML document.
-pub(super) fn html(span: &Span) -> String {
+#[must_use]
+pub fn span_report(span: &Span) -> String {
     let after = |at_ns: u64| at_ns.saturating_sub(span.from_ns) as f64 / 1e9;
     let change = |change: &weir_control::dashboard::ChangeView| SpanChange {
         at_s: after(change.at_ns),
@@ -77,7 +78,7 @@ mod tests {
             ..Point::default()
         };
         let view = ObjectView { name: "pipe 1".to_owned(), ..ObjectView::default() };
-        let page = html(&Span {
+        let page = span_report(&Span {
             name: "serve".to_owned(),
             from_ms: 1_700_000_000_123,
             from_ns: 2_000_000_000,

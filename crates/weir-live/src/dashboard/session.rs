@@ -5,16 +5,16 @@ use std::sync::OnceLock;
 use weir_control::api::{RuleView, SessionLink};
 use weir_control::dashboard::{
     ChangeView, Condition, Count, Depth, Edit, EditError, Edited, Group, Language, Member, Object,
-    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, Span, TraceError,
-    TraceQuestion, Traced, has_ruled, link_rate, ruled_objects, step_views,
+    ObjectView, Objects, PlanError, PlanStep, PlanView, Planner, Source, TraceError, TraceQuestion,
+    Traced, has_ruled, link_rate, ruled_objects, step_views,
 };
 use weir_control::plane::NoAnswer as Unanswered;
 use weir_linux::clock;
-use weir_linux::live::{ANSWER_WITHIN, NoAnswer};
+use weir_linux::live::NoAnswer;
 use weir_rules::{NoFiles, canonical};
 
-use super::counts::{self, LaneName, Shape};
-use super::{members, plan, report, trace};
+use super::counts::{self, LaneName, Shape, unanswered};
+use super::{members, plan, trace};
 use crate::changes::{Changes, Refusal, Saved};
 use crate::plan::Start;
 use crate::readings::shown;
@@ -218,10 +218,6 @@ impl Source for SessionDashboard {
     fn plan(&self) -> PlanView {
         self.planner.view()
     }
-
-    fn report(&self, span: &Span) -> String {
-        report::html(span)
-    }
 }
 
 /// What a plan begins with.
@@ -286,12 +282,5 @@ pub(super) fn condition(
             problems.insert(0, error.to_string());
             Condition { status: "stalled", problems, ..Condition::default() }
         }
-    }
-}
-
-pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
-    match error {
-        NoAnswer::Late => Unanswered::Late { within: ANSWER_WITHIN },
-        NoAnswer::Ended => Unanswered::Ended,
     }
 }

@@ -15,8 +15,8 @@ use weir_rules::rule::{Rule, RuleAction, Target};
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 
+use super::counts::unanswered;
 use super::members::name_of;
-use super::session::unanswered;
 use crate::session::Control;
 
 /// Follows a packet through the rules that are in force.

@@ -92,10 +92,12 @@ pub fn span_to_html(report: &SpanReport) -> String {
     let mut data = Vec::new();
     let content = html! {
         (header(report))
-        (overview(report))
-        (changes(report))
-        @for (place, object) in report.objects.iter().enumerate() {
-            (section(object, place, report, &mut data))
+        main {
+            (overview(report))
+            (changes(report))
+            @for (place, object) in report.objects.iter().enumerate() {
+                (section(object, place, report, &mut data))
+            }
         }
         footer {
             "Made by Weir " (report.version) " from the readings of its page. Where nothing was \

@@ -39,7 +39,7 @@ use super::reject::Reject;
 use super::upload;
 use crate::api::RuleView;
 use crate::dashboard::{
-    Edit, EditError, Edited, FIELDS, History, NoObject, Object, PlanView, Source, thinned,
+    Edit, EditError, Edited, FIELDS, History, NoObject, Object, PlanView, Source, Span, thinned,
 };
 use crate::plane::NoAnswer;
 use crate::session::Session;
@@ -54,6 +54,8 @@ pub struct Web {
     pub source: Arc<dyn Source>,
     /// The session with its name.
     pub session: Arc<dyn Session>,
+    /// Makes a report of a span of time, as one HTML document.
+    pub report: fn(&Span) -> String,
     /// What simulates scenarios for it.
     pub studies: StudiesOrWhy,
     /// Where the past of the objects survives a restart.
@@ -64,6 +66,7 @@ pub struct Web {
 struct State {
     hub: Arc<Hub>,
     session: Arc<dyn Session>,
+    report: fn(&Span) -> String,
     since_ms: i64,
     uploads: Uploads,
     /// Tabs with a stream.
@@ -112,6 +115,7 @@ pub(super) fn router(
         since_ms: hub.now_ms() - uptime_ms as i64,
         hub,
         session: web.session,
+        report: web.report,
         uploads: Uploads::default(),
         tabs: Arc::new(Semaphore::new(MOST_TABS)),
         edits: Semaphore::new(MOST_EDITS),
@@ -246,7 +250,7 @@ async fn changes(Shared(state): Server) -> Json<Value> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Span {
+struct Past {
     object: String,
     from_ms: i64,
     to_ms: i64,
@@ -257,7 +261,7 @@ struct Span {
 /// The past of an object.
 async fn past(
     Shared(state): Server,
-    span: Result<Query<Span>, QueryRejection>,
+    span: Result<Query<Past>, QueryRejection>,
 ) -> Result<Response, Reject> {
     let Query(span) = span?;
     let object: Object = span
@@ -341,8 +345,9 @@ async fn report(
     let permit = Arc::clone(&state.reports).acquire_owned().await.map_err(|_| Reject::ending())?;
     let hub = Arc::clone(&state.hub);
     let view = state.session.view();
+    let write = state.report;
     let work = move || {
-        let made = report::make(&hub, &wish, objects, (view.name, view.program));
+        let made = report::make(&hub, &wish, objects, (view.name, view.program), write);
         drop(permit);
         made
     };

@@ -51,6 +51,7 @@ pub(super) fn make(
     wish: &Wish,
     objects: Vec<Object>,
     (name, program): (String, String),
+    write: fn(&Span) -> String,
 ) -> Result<Response, Reject> {
     let base = hub.base_ms();
     let on_clock = |ms: i64| u64::try_from(ms.saturating_sub(base)).unwrap_or(0) * 1_000_000;
@@ -78,7 +79,7 @@ pub(super) fn make(
     let mut changes = hub.changes(0).0;
     changes.retain(|change| (from_ns..=to_ns).contains(&change.at_ns));
     let file = format!("weir-{}-{}.html", plain(&name), wish.from_ms / 1000);
-    let page = hub.source.report(&Span {
+    let page = write(&Span {
         name,
         program,
         from_ns,
