@@ -182,8 +182,8 @@ const KEEP: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(2);
 /// The longest wait for a reader before it is seen whether anybody looks.
 const SILENT: Duration = Duration::from_secs(1);
-/// Points that are kept: a minute.
-const MOST_POINTS: usize = 600;
+/// Points that are kept: a quarter of a minute. A page keeps what it was told.
+const MOST_POINTS: usize = 150;
 const MOST_MESSAGE: usize = 256 << 10;
 const MOST_REMARKS: usize = 8;
 

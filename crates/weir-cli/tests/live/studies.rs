@@ -171,9 +171,19 @@ fn limits(lab: &Lab) {
     let report = site.get("/v1/studies/4/report", &looking);
     let policy = report.header("content-security-policy");
     assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("same-origin"));
-    assert!(report.body.contains("<svg"), "a report has plots");
-    let results = site.get("/v1/studies/4/results", &looking).json();
-    assert_eq!(results["runs"][0]["flows"][0]["name"], "calls");
+    let results = site.get("/v1/studies/4/results", &looking);
+    assert_eq!(results.json()["runs"][0]["flows"][0]["name"], "calls");
+    // They are those of the command, to the byte.
+    let file = lab.file("short.toml", &scenario("500kbit/s", 3));
+    let [page, out] = ["report.html", "out"].map(|name| lab.path(name));
+    let [to_page, to_out] = [&page, &out].map(|path| path.display().to_string());
+    lab.weir(["sim", &file, "--quiet", "--report", &to_page, "--out", &to_out]);
+    let same = |path: std::path::PathBuf, body: &str| {
+        let text = std::fs::read_to_string(&path).expect("weir sim has written it");
+        assert!(text == body, "{} differs from what the page has", path.display());
+    };
+    same(page, &report.body);
+    same(out.join("summary.json"), &results.body);
     let compared = site.get("/v1/studies/compare?left=4&right=5", &looking).json();
     assert_eq!(compared["blocks"][0]["name"], "flow calls", "{compared}");
     assert!(compared["text"].as_str().unwrap().starts_with("left : short (sim, 1 run)"));

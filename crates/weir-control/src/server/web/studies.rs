@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -144,7 +145,7 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The report of a study. Its scripts get no right of the page: they neither read its cookie nor
+/// The report of a study, of which all clients share one copy. Its scripts get no right of the page: they neither read its cookie nor
 /// send requests.
 async fn report(
     Shared(state): Server,
@@ -152,7 +153,7 @@ async fn report(
 ) -> Result<Response, Reject> {
     let Path(number) = number?;
     let report = state.studies()?.part(number, StudyPart::Report)?;
-    let mut response = axum::body::Body::from(report.to_vec()).into_response();
+    let mut response = Body::from(Bytes::from_owner(report)).into_response();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, html);
     response.extensions_mut().insert(OwnPolicy(REPORT));
@@ -166,7 +167,7 @@ async fn results(
 ) -> Result<Response, Reject> {
     let Path(number) = number?;
     let results = state.studies()?.part(number, StudyPart::Results)?;
-    let mut response = as_json(results.to_vec());
+    let mut response = as_json(Bytes::from_owner(results));
     let file = format!("attachment; filename=\"study-{number}.json\"");
     if let Ok(file) = HeaderValue::from_str(&file) {
         response.headers_mut().insert(header::CONTENT_DISPOSITION, file);
@@ -219,7 +220,7 @@ async fn curves(Shared(state): Server, request: Request) -> Result<Response, Rej
     state.ask(move |studies| studies.curves(&wanted.to_string())).await
 }
 
-fn as_json(text: impl Into<axum::body::Body>) -> Response {
+fn as_json(text: impl Into<Body>) -> Response {
     let mut response = text.into().into_response();
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
