@@ -150,7 +150,7 @@ pub(crate) struct ServeArgs {
     /// with that.
     #[arg(long, value_name = "REVISION", value_parser = parse_choice, help_heading = "Control")]
     pub(crate) recover: Option<Option<weir_control::owner::Choice>>,
-    /// Unix socket of the API [default: /run/weir/weir.sock; for ordinary users
+    /// Unix socket of the API [default: $WEIR_SOCKET, else /run/weir/weir.sock; for ordinary users
     /// $XDG_RUNTIME_DIR/weir.sock]
     #[arg(long, value_name = "PATH", help_heading = "Control")]
     pub(crate) socket: Option<PathBuf>,

@@ -35,8 +35,8 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
 pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "WEIR_SOCKET",
-        "The daemon's socket for the commands of ipfw and dnctl and for `weir watch`; --socket \
-         takes precedence.",
+        "The daemon's socket: for `weir serve`, for the commands of ipfw and dnctl, and for `weir \
+         watch`; --socket takes precedence.",
     ),
     (
         "XDG_RUNTIME_DIR",

@@ -445,21 +445,19 @@ impl Connection {
     }
 }
 
-/// The default socket of this user's daemon: `/run/weir/weir.sock` for root, a file in the runtime
-/// directory for other users.
+/// The default socket of this user's daemon: `WEIR_SOCKET`, else `/run/weir/weir.sock` for root and
+/// a file in the runtime directory for other users.
 #[must_use]
 pub fn default_socket() -> PathBuf {
-    own_socket().unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
+    named_socket().or_else(own_socket).unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
 }
 
 /// The socket on which a client looks for a daemon: `WEIR_SOCKET`, else this user's own socket if
 /// it exists, else the system's.
 #[must_use]
 pub fn find_socket() -> PathBuf {
-    if let Some(named) = std::env::var_os("WEIR_SOCKET").filter(|named| !named.is_empty()) {
-        return named.into();
-    }
-    own_socket().filter(|own| own.exists()).unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
+    let own = || own_socket().filter(|own| own.exists());
+    named_socket().or_else(own).unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))
 }
 
 /// The default state directory of this user's daemon.
@@ -473,6 +471,11 @@ pub fn default_state() -> PathBuf {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     state.unwrap_or_else(|| PathBuf::from(".")).join("weir")
+}
+
+/// The socket that the environment names.
+fn named_socket() -> Option<PathBuf> {
+    std::env::var_os("WEIR_SOCKET").filter(|named| !named.is_empty()).map(PathBuf::from)
 }
 
 fn own_socket() -> Option<PathBuf> {

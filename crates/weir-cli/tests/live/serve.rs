@@ -47,6 +47,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("an_interface_without_carrier_is_reported", needs, carrier),
         trial("an_interface_that_is_switched_off_is_down_and_not_gone", needs, switched_off),
         trial("sigterm_ends_a_daemon_of_which_the_loop_is_stuck", needs, stuck),
+        trial("a_daemon_listens_where_the_environment_says", &[Need::Root], named_socket),
         trial("a_daemon_is_listed_shows_statistics_and_is_stopped", needs, session),
     ]
 }
@@ -64,6 +65,22 @@ fn shapes(lab: &Lab) {
     let rules = daemon.client.rules().expect("rules");
     assert_eq!(rules[0].counters.packets, 1_000);
     daemon.check_accounting();
+}
+
+/// The daemon and its clients agree on the socket that `WEIR_SOCKET` names.
+fn named_socket(lab: &Lab) {
+    let start = |words: &[&str]| {
+        let mut command = Command::new(weir());
+        command.args(words).env("WEIR_SOCKET", lab.path("named.sock"));
+        lab.launch(&mut command)
+    };
+    let state = lab.path("state").display().to_string();
+    let mut daemon = start(&["serve", "--state", &state, "--keep-privileges"]);
+    until("the daemon listens", || daemon.alive() && lab.path("named.sock").exists());
+    let done = start(&["pipe", "1", "config", "bw", "1Mbit/s"]).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    daemon.signal_group(Signal::SIGTERM);
+    assert_eq!(daemon.finish().code, 0);
 }
 
 /// The commands about sessions know the daemon by the name `serve`.
