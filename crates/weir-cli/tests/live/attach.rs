@@ -113,8 +113,10 @@ fn killed_at_each_step(lab: &Lab) {
         }
         of_threads.into_values().max().unwrap_or_default()
     };
-    let steps: Vec<(&str, u64)> =
-        STEPS.iter().flat_map(|call| (1..=count(call)).map(move |number| (*call, number))).collect();
+    let steps: Vec<(&str, u64)> = STEPS
+        .iter()
+        .flat_map(|call| (1..=count(call)).map(move |number| (*call, number)))
+        .collect();
     assert!(STEPS.iter().all(|call| count(call) > 0), "an attachment makes these calls: {calls}");
     let rounds = kills().min(steps.len() as u64);
     for round in 0..rounds {

@@ -288,7 +288,8 @@ mod tests {
     fn the_worker_is_woken_by_its_own_descriptor_and_by_time() {
         for count in [2, 40] {
             let absent = || AnyPort::Absent(AbsentPort::new("gone").expect("a descriptor"));
-            let mut ports = Ports::new((0..count).map(|_| absent()).collect()).expect("descriptors");
+            let mut ports =
+                Ports::new((0..count).map(|_| absent()).collect()).expect("descriptors");
             while ports.ready.pop().is_some() {}
             let own = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
             let mut sleep = || ports.sleep(own.as_fd(), Nanos::from_millis(1));

@@ -66,11 +66,7 @@ impl Watch {
     ///
     /// # Errors
     /// `EINTR` when a signal arrived.
-    pub(super) fn look(
-        &mut self,
-        ports: &[LivePort],
-        found: &mut Vec<usize>,
-    ) -> Result<(), Errno> {
+    pub(super) fn look(&mut self, ports: &[LivePort], found: &mut Vec<usize>) -> Result<(), Errno> {
         if self.list.is_some() {
             return self.read_list(found);
         }
