@@ -88,8 +88,8 @@ fn killed(lab: &Lab) {
     }
 }
 
-/// Weir is killed as it makes the system calls with which it attaches: those that enter a namespace,
-/// make a device, and load and attach programs.
+/// Weir is killed as it makes the system calls with which it attaches: those that enter a
+/// namespace, make a device, and load and attach programs.
 fn killed_at_each_step(lab: &Lab) {
     let _world = World::make();
     let attach = |options: &[&str]| {

@@ -1,7 +1,7 @@
 //! All ports of a worker, and the wait for one of them to become readable.
 //!
-//! A session may have two thousand ports, of which few have anything to do in one turn. The lists of
-//! those are kept, so that a turn takes time for the ports that it uses, not for all.
+//! A session may have two thousand ports, of which few have anything to do in one turn. Lists of
+//! these are kept, so that a turn takes time for the ports that it uses, not for all.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

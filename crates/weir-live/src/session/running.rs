@@ -129,8 +129,8 @@ impl Drop for Running {
     }
 }
 
-/// Sends the result of `work` before `used` is freed: the kernel needs some 20 ms to remove each TAP
-/// device, and a session may have two thousand.
+/// Sends the result of `work` before `used` is freed: the kernel needs some 50 ms to remove each
+/// TAP device on a busy machine, and a session may have two thousand.
 fn use_and_free<U, R>(mut used: U, work: impl FnOnce(&mut U) -> R, result: &SyncSender<R>) {
     // The receiver may have stopped waiting.
     let _ = result.send(work(&mut used));
