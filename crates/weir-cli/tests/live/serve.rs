@@ -528,8 +528,8 @@ fn carrier(lab: &Lab) {
     assert_eq!(daemon.health().bridges[0].went_down, 1);
 }
 
-/// The daemon asks the kernel whether an interface is down or gone, which its filter of system calls
-/// must allow.
+/// The daemon asks the kernel whether an interface is down or gone, which its filter of system
+/// calls must allow.
 fn switched_off(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);

@@ -1,8 +1,8 @@
 //! How a worker learns which of its ports have frames.
 //!
 //! `ppoll` asks each port in turn and leaves nothing behind in the kernel, which is best for the
-//! two ports of most sessions. Its cost grows with the number of ports. With many ports, epoll keeps
-//! a list in the kernel, and each arriving frame pays for an entry in it.
+//! two ports of most sessions. Its cost grows with the number of ports. With many ports, epoll
+//! keeps a list in the kernel, and each arriving frame pays for an entry in it.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
