@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -104,6 +105,56 @@ def test_the_batch_of_a_worker_that_hangs_goes_to_another_one(
         assert campaign(store).run(executor).made == 12
     assert executor.hung is not None and executor.hung.cancelled()
     assert content(store) == expected
+
+
+def marked(mark: str) -> list[str]:
+    """The processes with this variable in their environment."""
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def test_a_killed_client_leaves_no_worker_and_loses_no_run(store: Path) -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_sweep import campaign
+def show(progress):
+    print(progress.made, flush=True)
+if __name__ == "__main__":
+    campaign(Path({str(store)!r}), seeds=20).run("processes", jobs=2, batch_s=0.1, progress=show)
+"""
+    program = store.parent / "study.py"
+    program.write_text(code)
+    for number in range(2):
+        mark = f"WEIR_TEST_CLIENT={os.getpid()}-{number}"
+        words = [sys.executable, "-P", str(program)]
+        environ = {**os.environ, **dict([mark.split("=")])}
+        client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ)
+        assert client.stdout is not None
+        # Each client gets further than the one before.
+        for line in client.stdout:
+            if int(line) > 4:
+                break
+        assert len(marked(mark)) > 2, "the client and its workers"
+        client.kill()
+        client.wait()
+        client.stdout.close()
+        end = time.monotonic() + 120
+        while left := marked(mark):
+            assert time.monotonic() < end, f"processes are left: {left}"
+            time.sleep(0.05)
+    c = campaign(store, seeds=20)
+    there = c.status().done
+    assert 8 < there < 80
+    assert c.run().made == 80 - there
+    assert len([*(store / "runs").iterdir()]) == 80
+    subprocess.run([wl.find_weir(), "sweep", "gc", "--store", str(store)], check=True)
+    assert c.verify(sample=5).damaged == {}
 
 
 # Shifts the clock that a program sees, by the library that the program loads first.

@@ -350,7 +350,8 @@ class _Pool:
             return ThreadPoolExecutor(jobs)
         if self._given == "processes":
             # A process of its own makes the workers: threads of this one do not disturb them.
-            return ProcessPoolExecutor(jobs, multiprocessing.get_context("forkserver"))
+            context = multiprocessing.get_context("forkserver")
+            return ProcessPoolExecutor(jobs, context, _worker.end_with_the_client)
         raise ValueError(
             f"executor: expected 'threads', 'processes' or an Executor, not {self._given!r}"
         )

@@ -5,6 +5,7 @@ With a limit of memory, a batch runs in a process of its own, ``python -m weirla
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import resource
@@ -12,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from typing import TypeAlias
 
 from . import _native
@@ -43,6 +45,21 @@ def work(
     if memory is not None:
         return _limited(store, tasks, timeout, memory)
     return _native.work(store, tasks, timeout, stop, _command(tasks))
+
+
+def end_with_the_client() -> None:
+    """Ends this worker when the client's process has ended, even if it was killed. Without that, a
+    worker of a pool waits forever for its next batch."""
+    client = multiprocessing.parent_process()
+    if client is None:
+        return
+
+    def watch() -> None:
+        client.join()
+        # What is unfinished is below `tmp` in the store, as after a crash.
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _command(tasks: list[_native.Task]) -> str | None:
