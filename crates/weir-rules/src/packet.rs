@@ -108,8 +108,8 @@ impl FromStr for PacketSpec {
             vlan: 0,
             flow_label: 0,
             icmp_type: if protocol == ICMP6 { 128 } else { 8 },
-            src_mac: [2, 0, 0, 0, 0, 1],
-            dst_mac: [2, 0, 0, 0, 0, 2],
+            src_mac: SRC_MAC,
+            dst_mac: DST_MAC,
         };
         spec.len = if matches!(protocol, ICMP | ICMP6) { 84 } else { 1500 };
         let mut seen: Vec<&str> = Vec::new();
@@ -283,6 +283,12 @@ impl fmt::Display for PacketSpec {
         if self.flow_label > 0 {
             write!(f, " flow-id {}", self.flow_label)?;
         }
+        let macs =
+            [("src-mac", self.src_mac, SRC_MAC), ("dst-mac", self.dst_mac, DST_MAC)].into_iter();
+        for (name, mac, _) in macs.filter(|(_, mac, usual)| mac != usual) {
+            let bytes = mac.map(|byte| format!("{byte:02x}"));
+            write!(f, " {name} {}", bytes.join(":"))?;
+        }
         Ok(())
     }
 }
@@ -385,6 +391,9 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP6: u8 = 58;
 const ACK: u8 = 16;
+/// The MAC addresses of a packet without others: local ones.
+const SRC_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const DST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The words after the addresses, each of which has a value.
 const OPTIONS: [&str; 9] =
     ["len", "flags", "dscp", "ttl", "vlan", "flow-id", "type", "src-mac", "dst-mac"];
@@ -396,6 +405,7 @@ const MOST_TEXT: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use weir_wire::{fields, flow_key, parse};
 
     fn read(text: &str) -> PacketSpec {
@@ -433,6 +443,7 @@ mod tests {
             "udp [::1]:1 [::2]:2 dscp 3 flow-id 9 vlan 4094 len 64KB",
             "icmp 1.2.3.4 5.6.7.8 type 0",
             "47 10.0.0.1 10.0.0.2 len 20B",
+            "udp 10.0.0.1:1 10.0.0.2:2 dst-mac ff:ff:ff:ff:ff:ff",
         ] {
             let text = text.replace("64KB", "64000B");
             assert_eq!(read(&read(&text).to_string()), read(&text), "{text}");
@@ -465,5 +476,24 @@ mod tests {
         }
         let long = "tcp ".repeat(10_000).parse::<PacketSpec>().unwrap_err();
         assert!(long.message.contains("at most 1000 bytes"), "{long}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_refused_or_a_frame_that_can_be_parsed(
+            text in "(tcp|udp|icmp|icmp6|sctp|[0-9]{1,3}) [0-9a-f:.\\[\\]]{1,16} \
+                     (10\\.0\\.0\\.1|\\[::1\\]|::1)(:[0-9]{1,6})?\
+                     ( (len|flags|dscp|ttl|vlan|type|flow-id|src-mac) [0-9a-zB,:]{1,6}){0,4}",
+            other in "(tcp|udp|icmp|gre|[0-9]{1,3}) 10\\.0\\.0\\.[0-9](:[0-9]{1,4})? \
+                      10\\.0\\.0\\.[0-9](:[0-9]{1,4})?( len [0-9]{1,5}B)?( ttl [0-9]{1,3})?",
+        ) {
+            for text in [text, other] {
+                let Ok(spec) = text.parse::<PacketSpec>() else { continue };
+                let frame = spec.frame();
+                let parsed = parse(&frame).expect("its own headers are correct");
+                prop_assert_eq!(parsed.network_len, u32::from(spec.len));
+                prop_assert_eq!(spec.to_string().parse::<PacketSpec>(), Ok(spec));
+            }
+        }
     }
 }

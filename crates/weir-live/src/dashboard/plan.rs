@@ -49,7 +49,7 @@ pub(super) fn read(
             diagnostics.iter().map(|one| DiagnosticView { line, ..DiagnosticView::from(one) }),
         );
     });
-    done.map_err(|Wrong { step, refusal }| refused(places[step], refusal))?;
+    done.map_err(|Wrong { step, refusal }| refused(places[step], &refusal))?;
     remarks.truncate(MOST_REMARKS);
     let step = |(step, line): (Step, usize)| {
         let Step { at, link, words } = step;
@@ -70,7 +70,7 @@ fn time_of(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(time.0))
 }
 
-fn refused(line: usize, refusal: Refusal) -> PlanError {
+fn refused(line: usize, refusal: &Refusal) -> PlanError {
     match refusal {
         Refusal::Words(found) => {
             let mut diagnostics: Vec<DiagnosticView> = found.iter().map(Into::into).collect();

@@ -248,6 +248,7 @@ fn section(object: &SpanObject, place: usize, report: &SpanReport, data: &mut Ve
 }
 
 type Reasons = fn(&SpanPoint) -> &Vec<(String, u64)>;
+type Three = fn(&SpanPoint) -> Option<[f64; 3]>;
 
 /// The reasons that occur, with their numbers, in the order of their first occurrence.
 fn reasons(object: &SpanObject, of: Reasons) -> Vec<(String, u64)> {
@@ -289,7 +290,7 @@ fn charts(object: &SpanObject, report: &SpanReport) -> Vec<Chart> {
     if object.points.iter().any(|point| point.rate_bps.is_some()) {
         throughput.push(Curve::new("configured", 4, steps(object, |point| point.rate_bps)));
     }
-    let queue = |name: &str, unit: Unit, of: fn(&SpanPoint) -> Option<[f64; 3]>| {
+    let queue = |name: &str, unit: Unit, of: Three| {
         let curves = vec![
             Curve::new("least to most", 5, band(object, of)),
             Curve::new("mean", 4, Shape::Steps(filled(object, of, |_, [_, mean, _]| mean))),
@@ -309,12 +310,12 @@ fn charts(object: &SpanObject, report: &SpanReport) -> Vec<Chart> {
                 .to_owned(),
         },
     ];
-    let times: [(&str, &str, fn(&SpanPoint) -> Option<[f64; 3]>); 3] = [
-        ("Queueing delay", "Time from arrival to transmission", |point| point.wait_ns),
-        ("Delay from arrival to departure", "Delay", |point| point.total_ns),
-        ("Lateness of the machine", "Lateness", |point| point.late_ns),
+    let times: [(&str, &str, &str, Three); 3] = [
+        ("Queueing delay", "Time from arrival to transmission", "delay", |point| point.wait_ns),
+        ("Delay from arrival to departure", "Delay", "delay", |point| point.total_ns),
+        ("Lateness of the machine", "Lateness", "lateness", |point| point.late_ns),
     ];
-    for (title, what, of) in times {
+    for (title, what, label, of) in times {
         if !object.points.iter().any(|point| of(point).is_some()) {
             continue;
         }
@@ -324,7 +325,7 @@ fn charts(object: &SpanObject, report: &SpanReport) -> Vec<Chart> {
         };
         let curves =
             vec![curve("greatest", 4, 2), curve("99th percentile", 1, 1), curve("median", 0, 0)];
-        all.push(one(title, what, Axis::linear("delay", Unit::Nanoseconds), curves));
+        all.push(one(title, what, Axis::linear(label, Unit::Nanoseconds), curves));
     }
     let of_drops: Reasons = |point| &point.drops;
     let of_marks: Reasons = |point| &point.marks;
@@ -357,7 +358,7 @@ fn steps(object: &SpanObject, of: fn(&SpanPoint) -> Option<f64>) -> Shape {
 /// The same for one of three values.
 fn filled(
     object: &SpanObject,
-    of: fn(&SpanPoint) -> Option<[f64; 3]>,
+    of: Three,
     pick: impl Fn(&SpanPoint, [f64; 3]) -> f64,
 ) -> Vec<[f64; 2]> {
     let mut points: Vec<[f64; 2]> = Vec::new();
@@ -371,7 +372,7 @@ fn filled(
     points
 }
 
-fn band(object: &SpanObject, of: fn(&SpanPoint) -> Option<[f64; 3]>) -> Shape {
+fn band(object: &SpanObject, of: Three) -> Shape {
     let unknown = [f64::NAN; 3];
     let mut points: Vec<[f64; 3]> = Vec::new();
     walk(object, |from, to, point, gap| {
@@ -484,7 +485,7 @@ mod tests {
             "Queueing delay",
             "queue full",
             "down became bw 4Mbit/s",
-            "3.00 Mbit/s",
+            "3 Mbit/s",
             "\"seconds\":8.0",
         ] {
             assert!(page.contains(part), "{part} is missing");

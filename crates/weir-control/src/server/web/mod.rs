@@ -347,7 +347,7 @@ async fn report(
     let view = state.session.view();
     let write = state.report;
     let work = move || {
-        let made = report::make(&hub, &wish, objects, (view.name, view.program), write);
+        let made = report::make(&hub, &wish, &objects, (view.name, view.program), write);
         drop(permit);
         made
     };

@@ -49,7 +49,7 @@ impl Wish {
 pub(super) fn make(
     hub: &Hub,
     wish: &Wish,
-    objects: Vec<Object>,
+    objects: &[Object],
     (name, program): (String, String),
     write: fn(&Span) -> String,
 ) -> Result<Response, Reject> {
@@ -67,7 +67,7 @@ pub(super) fn make(
         Some(Watched { view, points })
     };
     let mut found = Vec::with_capacity(objects.len());
-    for object in &objects {
+    for object in objects {
         let text = || Reject::new(StatusCode::NOT_FOUND, format!("there is no {}", object.name()));
         found.push(watched(object).ok_or_else(text)?);
     }
