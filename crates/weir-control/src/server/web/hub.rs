@@ -1,8 +1,8 @@
 //! Reads the counters that clients watch, once for all of them.
 //!
 //! Every watched object is read at the shortest period that a client asks for; the readings of all
-//! objects that are due at a time are taken together. What nobody watches is not read, except the
-//! first [`BASE`] objects once a second, so that graphs do not start empty.
+//! objects that are due at a time are taken together. Of the objects that no client watches, only
+//! the first [`BASE`] are read, once a second, so that graphs do not start empty.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
