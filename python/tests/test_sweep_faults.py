@@ -131,9 +131,10 @@ if __name__ == "__main__":
     program = store.parent / "study.py"
     program.write_text(code)
     for number in range(2):
-        mark = f"WEIR_TEST_CLIENT={os.getpid()}-{number}"
+        value = f"{os.getpid()}-{number}"
+        mark = f"WEIR_TEST_CLIENT={value}"
         words = [sys.executable, "-P", str(program)]
-        environ = {**os.environ, **dict([mark.split("=")])}
+        environ = {**os.environ, "WEIR_TEST_CLIENT": value}
         client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ)
         assert client.stdout is not None
         # Each client gets further than the one before.
