@@ -15,8 +15,8 @@ mod plan;
 mod point;
 mod ruled;
 mod span;
-mod trace;
 mod studies;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,11 +42,11 @@ pub use plan::{
 pub use point::{Builder, FIELDS, Point, Quantiles, Range};
 pub use ruled::{differences, has_ruled, link_rate, rule_views, ruled_objects, ruled_rate};
 pub use span::{Span, Watched};
-pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
 pub use studies::{
     CurveAlgorithm, CurveChoice, Example, KernelPoint, KernelQueue, KernelView, NewStudy, Studies,
     StudyError, StudyLimits, StudyPart, StudyState, StudyView,
 };
+pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
 
 /// Something with counters: a link, a direction of a bridge, a pipe, a scheduler or a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -386,7 +386,7 @@ pub enum EditError {
 pub struct ChangeView {
     /// Its number; later changes have greater ones.
     pub number: u64,
-    /// Its time on the monotonic clock, in ns.
+    /// Its time in ns, on the monotonic clock; the page's server gives it on the page's clock.
     #[serde(skip)]
     pub at_ns: u64,
     /// Its time, in ms since 1970, as the page's server sets it.

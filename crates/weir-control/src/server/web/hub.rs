@@ -185,7 +185,8 @@ impl Hub {
     pub(super) fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
         let (mut changes, more) = self.source.changes(after);
         for change in &mut changes {
-            change.t_ms = self.base_ms + (on_page(change.at_ns) / 1_000_000) as i64;
+            change.at_ns = on_page(change.at_ns);
+            change.t_ms = self.base_ms + (change.at_ns / 1_000_000) as i64;
         }
         (changes, more)
     }

@@ -375,11 +375,10 @@ impl From<EditError> for Reject {
 }
 
 /// The parts of the page that this server has.
-const FEATURES: &[&str] =
-    &[
-        "stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report",
-        "studies",
-    ];
+const FEATURES: &[&str] = &[
+    "stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report",
+    "studies",
+];
 /// Tabs with a stream.
 const MOST_TABS: usize = 64;
 /// Objects in a list.

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::dashboard::{PlanError, PlanView, Source};
+use crate::dashboard::{PlanError, PlanView, Source, on_page};
 use crate::server::reject::Reject;
 
 /// A plan to check or to start.
@@ -24,10 +24,10 @@ pub(super) fn answer(source: &dyn Source, wish: &Wish) -> Result<PlanView, PlanE
 }
 
 /// A plan with its times on the clock of the page. `base_ms` is the time since 1970 at the zero of
-/// the monotonic clock.
+/// that clock.
 pub(super) fn shown(mut plan: PlanView, base_ms: i64) -> Json<PlanView> {
     let began = (plan.began_ns > 0).then_some(plan.began_ns);
-    plan.began_ms = began.map(|ns| base_ms + (ns / 1_000_000) as i64);
+    plan.began_ms = began.map(|ns| base_ms + (on_page(ns) / 1_000_000) as i64);
     Json(plan)
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use super::gate::OwnPolicy;
-use crate::dashboard::{NewStudy, Studies, StudyError, StudyPart};
+use crate::dashboard::{NewStudy, Studies, StudyError, StudyPart, on_page};
 use crate::server::budget::Uploads;
 use crate::server::reject::Reject;
 use crate::server::upload;
@@ -30,7 +30,7 @@ struct State {
     /// Requests that wait for a process.
     asked: Arc<Semaphore>,
     stopped: watch::Receiver<bool>,
-    /// The time in ms since 1970 at the zero of the monotonic clock.
+    /// The time in ms since 1970 at the zero of the clock of the page.
     base_ms: i64,
 }
 
@@ -196,7 +196,7 @@ async fn kernel(
     let Query(Device { device, after }) = device?;
     let mut view = state.studies()?.kernel(&device, after)?;
     for point in &mut view.points {
-        point.t_ms = state.base_ms as f64 + point.at_ns as f64 / 1e6;
+        point.t_ms = state.base_ms as f64 + on_page(point.at_ns) as f64 / 1e6;
     }
     Ok(Json(json!(view)))
 }
