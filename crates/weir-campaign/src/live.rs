@@ -33,7 +33,9 @@ pub enum LiveError {
     #[error("the run was stopped")]
     Stopped,
     /// A file of the scenario is not below the scenario's directory.
-    #[error("a live campaign needs the files of its scenario below the scenario's directory: `{0}`")]
+    #[error(
+        "a live campaign needs the files of its scenario below the scenario's directory: `{0}`"
+    )]
     Outside(String),
     /// The command cannot be started.
     #[error("{}: {source}", path.display())]
@@ -67,7 +69,11 @@ pub(crate) type LiveFiles = (Vec<(String, Vec<u8>)>, u64);
 
 impl LiveRun<'_> {
     /// Carries out the run in a directory of the store that is removed afterwards.
-    pub(crate) fn carry_out(self, store: &Store, stop: &AtomicBool) -> Result<LiveFiles, LiveError> {
+    pub(crate) fn carry_out(
+        self,
+        store: &Store,
+        stop: &AtomicBool,
+    ) -> Result<LiveFiles, LiveError> {
         let folder = Folder(store.scratch()?);
         let place = |path: &Path| {
             let path = path.to_owned();

@@ -357,7 +357,12 @@ impl Prepared {
 }
 
 fn results(scenario: String, outcome: Outcome) -> Results {
-    Results { source: Runner::Sim.name().to_owned(), scenario, runs: vec![outcome], nodes: Vec::new() }
+    Results {
+        source: Runner::Sim.name().to_owned(),
+        scenario,
+        runs: vec![outcome],
+        nodes: Vec::new(),
+    }
 }
 
 /// The trace of a run as a Parquet file in memory.

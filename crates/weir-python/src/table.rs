@@ -65,9 +65,8 @@ impl Table {
     /// The table with only some columns, which it shares.
     fn select(&self, names: Vec<String>) -> PyResult<Self> {
         let schema = self.batch.schema();
-        let place = |name: &String| {
-            schema.index_of(name).map_err(|_| PyKeyError::new_err(name.to_owned()))
-        };
+        let place =
+            |name: &String| schema.index_of(name).map_err(|_| PyKeyError::new_err(name.to_owned()));
         let places = names.iter().map(place).collect::<PyResult<Vec<_>>>()?;
         let batch = self.batch.project(&places);
         batch.map(Self::new).map_err(|error| PyValueError::new_err(error.to_string()))

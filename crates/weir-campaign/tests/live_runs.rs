@@ -39,7 +39,8 @@ impl Place {
     /// Makes the stand-in. It counts its calls, and then does `more`.
     fn command(&self, more: &str) -> PathBuf {
         let path = self.0.join("weir");
-        let count = "n=$(cat \"$0.calls\" 2>/dev/null || echo 0); n=$((n+1)); echo $n >\"$0.calls\"";
+        let count =
+            "n=$(cat \"$0.calls\" 2>/dev/null || echo 0); n=$((n+1)); echo $n >\"$0.calls\"";
         fs::write(&path, format!("#!/bin/sh\n{count}\n{more}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
