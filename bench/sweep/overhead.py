@@ -54,8 +54,8 @@ def main() -> None:
             print("| workers | throughput | busy | batches | client, a run | client, a batch |")
             print("|---|---|---|---|---|---|")
             for number in (10, 100, 1000, 4000):
-                runs = options.count or int(10 * number * 1000 / options.ms)
-                cluster_of(Path(folder, str(number)), number, runs, options.ms)
+                total = options.count or int(10 * number * 1000 / options.ms)
+                cluster_of(Path(folder, str(number)), number, total, options.ms)
         else:
             client(options.place, options.count)
 
