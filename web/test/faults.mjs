@@ -84,7 +84,9 @@ export const tests = {
           await page.clock.install({ time: Date.now() + hours * 3_600_000 });
           await enter(page, address, ...OBJECT);
           await connected(page);
-          const all = await rows(page);
+          let all = await rows(page);
+          // The past comes in the first message, which may follow later.
+          for (let i = 0; i < 100 && all.length <= 100; i++) all = await rows(page);
           assert.ok(all.length > 100, `${all.length} rows`);
           const late = stand.now() / 1000 - all.at(-1).time_s;
           assert.ok(Math.abs(late) < 60, `the newest value is ${late} s old`);
