@@ -3,8 +3,8 @@
 //!
 //! A run is carried out by the simulator or, on real frames, by `weir live` ([`live`]).
 //!
-//! A simulated run is a function of its scenario, the files that the scenario names, its seed and the version
-//! of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
+//! A simulated run is a function of its scenario, the files that the scenario names, its seed and
+//! the version of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
 //! processes on many hosts may write at the same time: each run appears whole, under its key, or
 //! not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in memory. To
 //! resume a campaign is to carry out the runs that the store does not have.

@@ -35,7 +35,7 @@ impl Page {
     }
 
     /// Binds the address of a daemon. The tokens are in the daemon's state directory, so an open
-    /// page continues after a restart. With `confined`, studies have no more rights than the daemon.
+    /// page continues after a restart. With `confined`, studies have only the rights of the daemon.
     pub(crate) fn of_daemon(
         args: &WebArgs,
         state: &Path,

@@ -1,8 +1,8 @@
 //! The shared library exists after a build of the tests, and Python can find its module.
 //!
-//! `scripts/test` puts this library into the package that it tests. Without a test here, cargo would
-//! not build it with the other tests, and a second build would compile its dependencies again with
-//! other features.
+//! `scripts/test` puts this library into the package that it tests. Without a test here, cargo
+//! would not build the library with the other tests, and a second build would compile its
+//! dependencies again with other features.
 
 #[test]
 fn the_shared_library_exports_the_module() {

@@ -164,7 +164,7 @@ fn view(one: &Watched, after: u64) -> KernelView {
     }
 }
 
-/// Refuses what is no name of one device in this namespace.
+/// Refuses a text that cannot be the name of one device: the reader also takes patterns.
 fn check(device: &str) -> Result<(), StudyError> {
     let is_wrong = |c: char| c == '/' || c == '@' || c == '*' || c == '?' || c.is_whitespace();
     if device.is_empty() || device.len() > 15 || device.contains(is_wrong) {
@@ -176,11 +176,11 @@ fn check(device: &str) -> Result<(), StudyError> {
 
 /// Devices that are watched at one time.
 const MOST: usize = 4;
-/// A watch ends when nobody has asked for this time.
+/// A watch ends when no client has asked for it this long.
 const KEEP: Duration = Duration::from_secs(5);
-/// A watch that has failed is told for this time.
+/// How long the error of an ended watch is answered before the watch begins anew.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The longest wait for a reader before it is seen whether anybody looks.
+/// The longest wait for a reader before the next look at whether clients still ask.
 const SILENT: Duration = Duration::from_secs(1);
 /// Points that are kept: a quarter of a minute. A page keeps what it was told.
 const MOST_POINTS: usize = 150;

@@ -40,10 +40,9 @@ impl Moment {
         }
     }
 
-    /// The time of an earlier moment on the page's clock, in ns, as `self` is the present. `known`
-    /// is another moment of the same start of the machine as `earlier`, the newest that is known:
-    /// a clock that was set since is taken as it is at last. A moment that lies after the present
-    /// has no time.
+    /// The time of an earlier moment on the page's clock, in ns; `self` is the present. `known` is
+    /// the newest known moment of the same start of the machine as `earlier`, so that steps of the
+    /// wall clock between the two do not count. A moment after the present has no time.
     pub(super) fn place(&self, earlier: &Self, known: &Self) -> Option<u64> {
         let now = on_page(self.monotonic_ns);
         if earlier.boot == self.boot && self.boot != [0; 16] {

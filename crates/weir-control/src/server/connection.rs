@@ -136,7 +136,8 @@ impl Client {
     }
 
     /// Agrees on encryption with the client, and then serves the connection. Until then, the
-    /// connection counts as one that waits for a head: its time is limited, and it may be displaced.
+    /// connection counts as one that waits for a head: its time is limited, and a new client may
+    /// displace it.
     pub(super) async fn serve_encrypted(mut self, stream: TcpStream, tls: Tls) {
         let mut stopped = self.stopped.clone();
         let activity = Arc::clone(&self.activity);

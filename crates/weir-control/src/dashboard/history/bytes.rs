@@ -1,5 +1,5 @@
 //! Points as bytes. Whole numbers have variable length, so that a point in which little happened
-//! takes some 20 bytes. What is read may be damaged: every value is checked.
+//! takes some 20 bytes. A file may be damaged, so every value is checked.
 
 use weir_measure::stats::Reasons;
 
@@ -71,7 +71,7 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-/// What is left to read.
+/// The bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 

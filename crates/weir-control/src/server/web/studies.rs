@@ -145,8 +145,8 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The report of a study, of which all clients share one copy. Its scripts get no right of the page: they neither read its cookie nor
-/// send requests.
+/// The report of a study. All clients share one copy of it. Its scripts have none of the page's
+/// rights: they cannot read its cookie or send requests.
 async fn report(
     Shared(state): Server,
     number: Result<Path<u64>, PathRejection>,
