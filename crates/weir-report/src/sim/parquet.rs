@@ -16,7 +16,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
-use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type, TypePtr};
@@ -148,10 +148,18 @@ impl<W: Write + Send> TableWriter<W> {
         let schema = table.schema();
         let mut properties = WriterProperties::builder()
             .set_created_by("weir".to_owned())
-            .set_writer_version(WriterVersion::PARQUET_2_0);
-        for (name, column) in table.columns.iter().filter(|(_, column)| !column.is_name()) {
+            .set_writer_version(WriterVersion::PARQUET_2_0)
+            // Least and greatest values of each page would take longer than they save.
+            .set_statistics_enabled(EnabledStatistics::Chunk);
+        for (name, column) in &table.columns {
             // A path of one part: a name may contain dots.
             let path = ColumnPath::new(vec![name.as_ref().to_owned()]);
+            if column.is_name() {
+                // The writer would compare the names of all rows.
+                let none = EnabledStatistics::None;
+                properties = properties.set_column_statistics_enabled(path, none);
+                continue;
+            }
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
             if matches!(column, Column::Int(_) | Column::SomeInt(_)) {
                 properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
@@ -274,7 +282,7 @@ impl Column {
     }
 
     fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), TableError> {
-        let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let whole = |value: u64| value.min(i64::MAX as u64) as i64;
         match self {
             Self::Int(values) => {
                 let values: Vec<i64> = values.iter().map(|&value| whole(value)).collect();
@@ -295,9 +303,23 @@ impl Column {
             Self::Name(names, rows) => {
                 let names: Vec<ByteArray> =
                     names.iter().map(|name| ByteArray::from(name.as_str())).collect();
-                let values: Vec<ByteArray> =
-                    rows.iter().filter_map(|&row| names.get(row as usize).cloned()).collect();
-                writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
+                let writer = writer.typed::<ByteArrayType>();
+                let mut gathered = Vec::new();
+                for equal in rows.chunk_by(|a, b| a == b) {
+                    let name = equal.first().and_then(|&row| names.get(row as usize));
+                    let Some(name) = name else { continue };
+                    if equal.len() < COPIES {
+                        gathered.extend(std::iter::repeat_n(name, equal.len()).cloned());
+                        continue;
+                    }
+                    writer.write_batch(&gathered, None, None)?;
+                    gathered.clear();
+                    let copies = vec![name.clone(); COPIES];
+                    for part in equal.chunks(COPIES) {
+                        writer.write_batch(&copies[..part.len()], None, None)?;
+                    }
+                }
+                writer.write_batch(&gathered, None, None)?;
             }
         }
         Ok(())
@@ -365,6 +387,10 @@ fn optional<T>(present: impl Iterator<Item = T>, levels: &[i16]) -> Vec<Option<T
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
+
+/// Consecutive rows of one name that are written with the same copies of it. Making a copy takes
+/// longer than writing it.
+const COPIES: usize = 128;
 
 #[cfg(test)]
 mod tests {

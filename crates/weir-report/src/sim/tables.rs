@@ -88,7 +88,11 @@ fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
 /// A row for each interval of each flow and link. The input of a flow is its sent traffic, the
 /// output its received traffic.
 pub fn series(results: &Results) -> Table {
-    let mut rows = SeriesRows::default();
+    let of_run = |run: &Outcome| {
+        let (flows, links) = (run.series.flows.iter(), run.series.links.iter());
+        flows.map(Vec::len).sum::<usize>() + links.map(Vec::len).sum::<usize>()
+    };
+    let mut rows = SeriesRows::new(results.runs.iter().map(of_run).sum());
     for run in &results.runs {
         let s = &run.series;
         for (flow, samples) in run.flows.iter().zip(&s.flows) {
@@ -168,7 +172,6 @@ pub fn delays(results: &Results) -> Table {
 }
 
 /// The columns of [`series`] during construction.
-#[derive(Default)]
 struct SeriesRows {
     names: Vec<String>,
     current: (u64, u32),
@@ -187,6 +190,26 @@ struct SeriesRows {
 }
 
 impl SeriesRows {
+    /// Columns with room for `rows`.
+    fn new(rows: usize) -> Self {
+        Self {
+            names: Vec::new(),
+            current: (0, FLOW),
+            seed: Vec::with_capacity(rows),
+            object: Vec::with_capacity(rows),
+            name: Vec::with_capacity(rows),
+            time: Vec::with_capacity(rows),
+            span: Vec::with_capacity(rows),
+            counts: std::array::from_fn(|_| Vec::with_capacity(rows)),
+            goodput: Vec::with_capacity(rows),
+            delay: Vec::with_capacity(rows),
+            queue_min: Vec::with_capacity(rows),
+            queue_mean: Vec::with_capacity(rows),
+            queue_max: Vec::with_capacity(rows),
+            queue_bytes: Vec::with_capacity(rows),
+        }
+    }
+
     fn object(&mut self, seed: u64, object: u32, name: &str) {
         self.names.push(name.to_owned());
         self.current = (seed, object);
