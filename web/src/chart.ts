@@ -252,8 +252,8 @@ export class Chart {
           size: 30,
           grid: { show: false },
           incrs: INCREMENTS,
-          // A label at the right edge would be cut off.
-          values: (u, splits, _a, _space, increment) => splits.map((v) => (u.valToPos(v, "x") > u.over.clientWidth - EDGE ? "" : clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0))),
+          // A label at the right edge would be cut off. The box knows a new width before the layout.
+          values: (u, splits, _a, _space, increment) => splits.map((v) => (u.valToPos(v, "x") > u.bbox.width / devicePixelRatio - EDGE ? "" : clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0))),
         },
         {
           ...axis,

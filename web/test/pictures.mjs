@@ -14,8 +14,10 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { open, withBrowser } from "./browser.mjs";
-import { VIEWS, enter, standIn } from "./looks.mjs";
+import { VIEWS as LIVE_VIEWS, enter, standIn } from "./looks.mjs";
+import { VIEWS as STUDY_VIEWS } from "./studies.mjs";
 
+const VIEWS = { ...LIVE_VIEWS, ...STUDY_VIEWS };
 const ACCEPTED = join(dirname(fileURLToPath(import.meta.url)), "accepted");
 /** The major version of the Chromium that made the pictures. */
 const MAKER = join(ACCEPTED, "chromium");
@@ -25,23 +27,24 @@ const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_m
 const STILL = Date.UTC(2026, 0, 15, 10, 30, 0);
 const FONT = "DejaVu Sans";
 const STYLE = `*{font-family:"${FONT}"!important}code,code *,pre,textarea,.change input{font-family:"${FONT} Mono"!important}.scroller{height:760px!important}`;
+/** More often than any view sets a timer that is no poll. */
+const POLLS = 8;
 const WIDTHS = [390, 1280, 1920];
 /** A tile is TILE × TILE pixels of the half-size picture. Its mean colour may differ by COLOUR of 255. */
 const TILE = 8;
 const COLOUR = 14;
-/**
- * A view is photographed anew if it differs: about one of 36 has another height from time to time, for
- * a reason that is not found. A view that has changed differs each time.
- */
-const ATTEMPTS = 5;
+/** A view is photographed anew if it differs. A view that has changed differs each time. */
+const ATTEMPTS = 3;
 /** The share of the tiles that may differ. A button that is missing is more than that. */
 const SHARE = 0.0005;
 
 /**
  * Stops the clocks and fixes the font of a page, before its scripts run. Frames wait for `frames()`,
  * and `busy()` counts what the page still waits for: answers, timers, and the socket. No timer is long, so that idle pages are soon idle.
+ * A view that polls asks POLLS times, and is then idle, too. What the page does every second happens before
+ * each frame: at another moment, it would see the clock of a server that tells its past.
  */
-function freeze([still, style]) {
+function freeze([still, style, POLLS]) {
   let clock = 100_000;
   Date.now = () => still;
   performance.now = () => clock;
@@ -58,7 +61,12 @@ function freeze([still, style]) {
     Response.prototype[name] = function () { return counted(read.call(this)); };
   }
   const timers = new Set();
+  const set = new Map();
   globalThis.setTimeout = (act, time, ...more) => {
+    // A poll sets the same timer each time. The last one stays due for ever.
+    const which = `${time} ${act}`;
+    set.set(which, (set.get(which) ?? 0) + 1);
+    if (set.get(which) > POLLS) return setTimeout(() => {}, 2 ** 31 - 1);
     const timer = setTimeout(() => {
       timers.delete(timer);
       act(...more);
@@ -70,6 +78,13 @@ function freeze([still, style]) {
     timers.delete(timer);
     clearTimeout(timer);
   };
+  const repeated = new Map();
+  let intervals = 0;
+  globalThis.setInterval = (act) => {
+    repeated.set(--intervals, act);
+    return intervals;
+  };
+  globalThis.clearInterval = (timer) => repeated.delete(timer);
   let [asked, answered, told] = [0, 0, 0];
   let greeted = false;
   globalThis.WebSocket = class extends WebSocket {
@@ -102,6 +117,7 @@ function freeze([still, style]) {
       const due = frames;
       frames = [];
       turn += 1000;
+      for (const act of repeated.values()) act();
       for (const act of due) act(turn);
     },
   };
@@ -154,9 +170,11 @@ async function compare(tool, shot, accepted) {
       const webp = half.toDataURL("image/webp", 0.85).split(",")[1];
       if (!before) return { webp };
       const old = await load("webp", before);
+      // Both with the losses of the format, which colour thin lines differently.
+      const lossy = await load("webp", webp);
       const size = `${half.width}x${half.height}`;
       if (`${old.width}x${old.height}` !== size) return { webp, reason: `is ${size} in size, was ${old.width}x${old.height}` };
-      const [a, b] = [means(half), means(canvas(old, old.width, old.height))];
+      const [a, b] = [lossy, old].map((image) => means(canvas(image, image.width, image.height)));
       let different = 0;
       for (let i = 0; i < a.length; i += 4) {
         if ([0, 1, 2].some((c) => Math.abs(a[i + c] - b[i + c]) > COLOUR * a[i + 3])) different++;
@@ -181,7 +199,7 @@ async function picture(browser, stand, address, width, colorScheme, [hash, ready
   // The window is as high as the longest view: plots out of sight are not drawn.
   const viewport = { width, height: width < 500 ? 4200 : 2000 };
   const page = await open(browser, { viewport, colorScheme, bypassCSP: true, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-US" });
-  await page.addInitScript(freeze, [STILL, STYLE]);
+  await page.addInitScript(freeze, [STILL, STYLE, POLLS]);
   const idle = () => until(page, "is idle", async () => (await globalThis.drawing.busy()) === 0);
   const draw = async () => {
     for (let frame = 0; frame < 3; frame++) {
