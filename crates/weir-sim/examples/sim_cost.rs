@@ -1,6 +1,6 @@
-//! The simulator's cost of a packet, with UDP from five hosts at constant rates over a bottleneck:
-//! `sim_cost [packets] [kind]`. The kind of the bottleneck is `alone` (one source and no host
-//! links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
+//! Measures the simulator's cost per packet. Five hosts send UDP at constant rates over a
+//! bottleneck: `sim_cost [packets] [kind]`. The kind of the bottleneck is `alone` (one source and
+//! no host links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
 //! `fq_codel`.
 
 use weir_core::config::{

@@ -1,6 +1,7 @@
-//! The simulator's cost of a TCP segment, and the results of the textbook dumbbell with four TCP
-//! flows and one UDP flow over 10 Mbit/s and 40 ms:
-//! `tcp_cost [seconds] [queue] [control] [settings…]`. The queue is `plain` (default), `engine`, or
+//! Measures the simulator's cost per TCP segment, and prints the results of the textbook dumbbell:
+//! four TCP flows and one UDP flow over 10 Mbit/s and 40 ms.
+//!
+//! `tcp_cost [seconds] [queue] [control] [settings…]`: the queue is `plain` (default), `engine`, or
 //! the name of an AQM or a scheduler. The congestion control is `cubic` (default) or another one.
 //! The settings are pairs of a name and a value, for the congestion control.
 

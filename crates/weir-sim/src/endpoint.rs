@@ -25,8 +25,8 @@ pub trait Endpoint: Debug + Send {
     /// Called at the time of [`Self::next_event`].
     fn wake(&mut self, _context: &mut Context<'_>) {}
 
-    /// When to call [`Self::wake`]; [`Nanos::MAX`] for never. The world asks after each of the
-    /// other calls. The time may be earlier than necessary.
+    /// When to call [`Self::wake`]; [`Nanos::MAX`] for never. The world calls this method after
+    /// each of the other methods. The time may be earlier than necessary.
     fn next_event(&self) -> Nanos {
         Nanos::MAX
     }

@@ -1,8 +1,9 @@
 //! Random variables from a seeded stream, with the same bits on every machine.
 //!
-//! Functions of real numbers come from `libm`, called by name: platforms' own functions differ in
-//! the last bits, and another crate in the build could change which functions a library calls. A
-//! hash of many draws pins each variable, so that a seed gives the same values forever.
+//! Functions of real numbers come from `libm` and are called by name. The functions of different
+//! platforms differ in the last bits, and another crate in the build could change which functions a
+//! library calls. A hash of many draws pins each variable, so that a seed gives the same values
+//! forever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};

@@ -163,7 +163,7 @@ fn run_all(
 
 /// The least number of pieces of a run.
 const PIECES: u64 = 200;
-/// Length of the first piece, ns. The number of events in it is not known.
+/// Length of the first piece, ns. The number of events in it is not known in advance.
 const FIRST_PIECE: u64 = 1_000_000;
-/// About the most events of a piece: those of some hundredths of a second.
+/// Approximate maximum number of events in a piece. They take some hundredths of a second.
 const MOST_EVENTS: u64 = 100_000;

@@ -51,8 +51,8 @@ impl fmt::Display for Accounts {
     }
 }
 
-/// Sends `packets` packets, and calls `report` after every hundredth part of the run with the
-/// number of the part. Returns the number of packets sent.
+/// Sends `packets` packets. Calls `report` with the number of the part after every hundredth part
+/// of the run. Returns the number of packets sent.
 ///
 /// # Errors
 /// The first accounts that do not balance.

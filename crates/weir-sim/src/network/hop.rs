@@ -1,4 +1,4 @@
-//! Paths through the network as lists of hops, plain ports, and packets between two ports.
+//! Hops of paths, plain ports, and packets between two ports.
 
 use std::collections::VecDeque;
 
@@ -31,9 +31,9 @@ impl Hop {
 pub(super) struct Held {
     /// The gated port that the packet has left.
     pub(super) from: u32,
-    /// The port for which it waits.
+    /// The port that must have room for the packet.
     pub(super) port: u32,
-    /// Index of its next hop.
+    /// Index of the packet's next hop.
     pub(super) next_hop: u32,
     pub(super) arrival: Arrival,
     pub(super) key: FlowKey,
@@ -48,8 +48,8 @@ pub(super) struct PlainPort {
     pub(super) exits: VecDeque<Exit>,
 }
 
-/// A packet that will leave a port. It repeats the fields of `Mover`, so that they are written in
-/// place.
+/// A packet that will leave a port. The fields of `Mover` are repeated here so that they are
+/// written in place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     pub(super) due: Nanos,
@@ -61,7 +61,8 @@ pub(super) struct Exit {
     pub(super) lost: bool,
 }
 
-/// Bits of a port's number in a hop. The bits above are the number of the queue plus one.
+/// Number of bits of a hop that hold the number of the port. The bits above hold the number of the
+/// queue plus one.
 pub(super) const PORT_BITS: u32 = 20;
 /// Mask of the port's number.
 pub(super) const PORT: u32 = (1 << PORT_BITS) - 1;

@@ -41,7 +41,7 @@ use crate::packet::{Flags, FlowId, NONE, Packet};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mover {
     number: u32,
-    /// Index of its next hop.
+    /// Index of the packet's next hop.
     next_hop: u32,
     len: u32,
     segments: u8,
@@ -495,7 +495,7 @@ impl Network {
     }
 }
 
-/// A value that replaces a port's number if packets come from several ports or from an endpoint.
+/// A value that replaces a port's number if packets arrive from several ports or from an endpoint.
 const SEVERAL: u32 = u32::MAX - 1;
 /// The largest flow label. Flow labels have 20 bits.
 const FLOW_LABEL: u32 = (1 << 20) - 1;

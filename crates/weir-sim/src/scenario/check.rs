@@ -448,7 +448,7 @@ fn check_routes(
     routes
 }
 
-/// Makes the path along the stops, which must not visit a node twice.
+/// Makes the path along the stops. The path must not visit a node twice.
 fn along(
     stops: &[(usize, Span)],
     nodes: &[Node],

@@ -80,8 +80,8 @@ impl<'a> Collector<'a> {
         self.diagnostics
     }
 
-    /// The place in the file of a part of a string value. It is the place of the whole value if
-    /// escapes in the string hide where the part is.
+    /// The place in the file of a part of a string value. If escapes in the string hide the place
+    /// of the part, returns the place of the whole value.
     pub(super) fn place_of_part(&self, value: &raw::Text, part: &Span) -> Span {
         let Span { start, end } = value.span();
         let source = self.text.get(start..end).unwrap_or("");

@@ -29,7 +29,7 @@ pub struct HostProgram {
 /// The file system of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// The machine's own.
+    /// The file system of the machine.
     Machine,
     /// A directory, as it is written in the file.
     Directory {
@@ -113,7 +113,7 @@ pub struct After {
 /// The check that determines whether a host is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The command of a check, which succeeds with exit code 0.
+    /// The command that performs the check. Exit code 0 means success.
     pub command: Words,
     /// Time from the end of a check to the next one.
     pub interval: Nanos,

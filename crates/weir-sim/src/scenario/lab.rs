@@ -1,4 +1,4 @@
-//! The checks of the keys of hosts with programs and containers, which `weir live` runs.
+//! Checks the keys of hosts with programs or containers, which `weir live` runs.
 //!
 //! A scenario in which a host has such keys is a *lab*. The simulator refuses it.
 
@@ -21,7 +21,7 @@ pub(super) struct Unresolved {
     after: Vec<raw::Text>,
 }
 
-/// Checks the keys of a host; `None` without any, or with errors.
+/// Checks the keys of a host. Returns `None` if there are no keys, or if they are malformed.
 pub(super) fn host(
     settings: Spanned<DeValue<'_>>,
     collector: &mut Collector<'_>,

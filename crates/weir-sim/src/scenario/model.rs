@@ -150,8 +150,8 @@ pub struct Traffic {
 }
 
 impl Scenario {
-    /// The name of a traffic entry or host that is a program, which only live runs have; `None` if
-    /// the scenario can be simulated.
+    /// The name of a traffic entry that is a program, or of a host that runs one. Only live runs
+    /// have programs; `None` if the scenario can be simulated.
     pub fn live_only(&self) -> Option<&str> {
         let program = |traffic: &&Traffic| matches!(traffic.spec, Spec::Program(_));
         let traffic = self.traffic.iter().find(program).map(|traffic| traffic.name.as_str());

@@ -149,7 +149,7 @@ pub(super) fn ecn_bits(ecn: Ecn) -> u8 {
     }
 }
 
-/// A prime, so that packets and buffers begin at varying positions of the pattern.
+/// Length of the pattern: a prime, so that packets and buffers begin at varying positions.
 const PERIOD: usize = 251;
 const PATTERN: [u8; PERIOD * 65] = {
     let mut pattern = [0; PERIOD * 65];

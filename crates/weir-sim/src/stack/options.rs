@@ -22,10 +22,10 @@ pub struct Options {
     pub label: u64,
     /// Seed of all random draws of the stack.
     pub seed: u64,
-    /// The endpoint that gets [`crate::endpoint::Notice::Delivered`] from the sink and
-    /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and that
-    /// counts the connection. Without an owner, the connection counts itself. After the connection
-    /// has ended, neither of its endpoints sends anything.
+    /// The endpoint that counts the connection. It gets [`crate::endpoint::Notice::Delivered`] from
+    /// the sink, and [`crate::endpoint::Notice::Done`] from the source when everything is
+    /// acknowledged. Without an owner, the connection counts itself. After the connection has
+    /// ended, neither of its endpoints sends anything.
     pub owner: Option<EndpointId>,
 }
 

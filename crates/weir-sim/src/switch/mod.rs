@@ -150,7 +150,7 @@ pub enum SwitchError {
     /// The pipeline would need less than a nanosecond per packet.
     #[error("`pipeline` must be 0, or 1..1000000000 packets a second")]
     Pipeline,
-    /// The pipeline has both forms.
+    /// The configuration gives both the rate and the stages of the pipeline.
     #[error(
         "either `pipeline`, or `parser` and `stages`: a pipeline given by its rate has one stage"
     )]
@@ -451,8 +451,8 @@ fn mask(separate: bool, scheduler: &str) -> FlowMask {
 fn set_rank(manager: &mut Discipline, ranking: Ranking) {
     let name = Ranking::NAMES[ranking as usize];
     for setting in [RANK, "class-rank"] {
-        // A scheduler without this setting does not sort by rank. That is a valid choice: on a
-        // FIFO, FIFO+ only does its accounting.
+        // A scheduler without this setting does not sort by rank. That is a valid choice: with a
+        // FIFO, the program FIFO+ only updates labels.
         let _ = manager.set(setting, name);
     }
 }

@@ -88,8 +88,8 @@ impl Rack {
         self.newest
     }
 
-    /// The time after its transmission at which a segment counts as lost. `eager`: three segments
-    /// are reported, or losses are being repaired.
+    /// The time from the transmission of a segment until the segment counts as lost. `eager`: three
+    /// segments are reported, or losses are being repaired.
     pub(super) fn patience(&self, rtt: &Rtt, eager: bool) -> Nanos {
         if !self.reordered && eager {
             return self.rtt;

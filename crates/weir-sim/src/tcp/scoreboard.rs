@@ -70,8 +70,8 @@ pub(super) struct Scoreboard {
     /// acknowledged.
     known: [Range; 4],
     known_len: usize,
-    /// Index of a segment: all earlier ones are selectively acknowledged, lost, or were sent more
-    /// than once.
+    /// Index of a segment: all earlier segments are selectively acknowledged, lost, or were sent
+    /// more than once.
     scanned: u64,
     /// Index of a segment: every earlier lost segment has been retransmitted.
     repaired: u64,

@@ -1,4 +1,4 @@
-//! Checks of traffic over a transport.
+//! Checks the settings of traffic over a transport.
 
 use std::sync::Arc;
 

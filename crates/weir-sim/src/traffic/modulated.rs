@@ -1,12 +1,12 @@
 //! Sources with a rate that depends on a state: on-off sources, Markov chains, talk spurts.
 //!
 //! # Model
-//! A chain of states, each with a rate, a random holding time, and the weights of the states that
-//! may follow. A packet needs *credit* for its bits. Credit accumulates at the state's rate and is
-//! kept when the state changes. The mean rate is therefore the mean of the states' rates weighted
-//! by time, even if periods are shorter than the intervals between packets. For exponential
-//! intervals, the credit of a packet is drawn, with the packet's bits as the mean. Within a state
-//! this gives a Poisson process, over all states a Markov-modulated one.
+//! The source is a chain of states, each with a rate, a random holding time, and the weights of the
+//! states that may follow. A packet needs *credit* for its bits. Credit accumulates at the state's
+//! rate and is kept when the state changes. The mean rate is therefore the mean of the states'
+//! rates weighted by time, even if periods are shorter than the intervals between packets. For
+//! exponential intervals, the credit of a packet is drawn, with the packet's bits as the mean.
+//! Within a state this gives a Poisson process, over all states a Markov-modulated one.
 
 use weir_core::Nanos;
 

@@ -1,4 +1,4 @@
-//! Where and when traffic goes.
+//! The place of traffic in a world, and the settings that all kinds share.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;

@@ -111,7 +111,7 @@ impl Remaining {
 }
 
 impl Reading {
-    /// The reading of a wait of `time` ns, ns.
+    /// The reading, in ns, of a wait of `time` ns.
     fn read(&mut self, time: u64) -> u64 {
         let late = match self.late {
             Nanos::ZERO => 0,

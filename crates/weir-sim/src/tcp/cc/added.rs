@@ -23,10 +23,10 @@ impl<C: Control + Debug + Send> External for C {}
 pub struct AddedControl(Box<dyn External>);
 
 impl AddedControl {
-    /// The congestion control of a choice of the kind [`Kind::Added`].
+    /// Creates the congestion control of a choice with the kind [`Kind::Added`].
     ///
     /// # Panics
-    /// The choice is one of the table.
+    /// The choice has a kind of the table.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         match choice.kind() {
             Kind::Added(added) => Self(added.0.make(choice, setup)),

@@ -1,5 +1,5 @@
-//! The window that several congestion controls share: slow start, and above the threshold growth by
-//! a segment, or a part of one, per round trip.
+//! The window that several congestion controls share. Below the threshold it is in slow start.
+//! Above the threshold it grows by a segment, or by a part of a segment, per round trip.
 
 use super::{Path, Setup};
 

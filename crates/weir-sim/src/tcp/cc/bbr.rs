@@ -4,10 +4,10 @@
 //! # Model
 //! Two measurements describe the path: the largest delivery rate of the last rounds, and the
 //! smallest round-trip time of the last seconds. Their product is the number of bytes that the path
-//! holds without a queue. No single moment shows both, so the sender probes for them in turn. It
-//! sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain the queue that
-//! this caused. If ten seconds pass without a smaller round-trip time, it keeps only four segments
-//! in flight for 200 ms. Losses do not count as congestion.
+//! holds without a queue. Both cannot be measured at the same time, so the sender probes for them
+//! in turn. It sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain the
+//! queue that this caused. If ten seconds pass without a smaller round-trip time, it keeps only
+//! four segments in flight for 200 ms. Losses do not count as congestion.
 //!
 //! ```text
 //! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
@@ -27,8 +27,8 @@
 //!
 //! # Parameters
 //! `window` 1..60 s, default 10s: how long the smallest round-trip time is valid. `probe_rtt`
-//! 10ms..1s, default 200ms: how long the sender probes for it. `rounds` 2..64, default 10: how many
-//! rounds a measured delivery rate is valid.
+//! 10ms..1s, default 200ms: how long the sender probes for it. `rounds` 2..64, default 10: for how
+//! many rounds a measured delivery rate is valid.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, O(`rounds`) for each round.
@@ -40,7 +40,7 @@
 //! follows from the first round-trip time, as in Linux.
 //!
 //! # Validation
-//! In this file's tests: the sequence of states and the estimates at a path of fixed rate, the
+//! In this file's tests: the sequence of states and the estimates on a path of fixed rate, the
 //! cycle of gains, a change of rate, and recovery. In `tests/it/controls.rs`: a fully used link
 //! with a queue below 1.5 BDP.
 
@@ -87,7 +87,7 @@ pub struct Bbr {
     /// Whether this is the first round of a recovery, in which the sender sends only as much as
     /// arrives.
     conserving: bool,
-    /// Whether the sender has just resumed after a pause, which is no reason to probe for the
+    /// Whether the sender has just resumed after a pause. A pause is no reason to probe for the
     /// smallest round-trip time.
     restarting: bool,
     stream: Stream,

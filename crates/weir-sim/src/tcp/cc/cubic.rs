@@ -3,7 +3,7 @@
 //! # Model
 //! After a reduction the window rises fast, slows down near the window of the last congestion, and
 //! then rises ever faster until the next congestion. Growth does not depend on the round-trip time.
-//! Where `NewReno` would be faster, CUBIC grows as `NewReno`.
+//! Where `NewReno` would be faster, CUBIC grows like `NewReno`.
 //!
 //! # Equations
 //! In segments, with `t` the time since the reduction in seconds and `β` the part of the window
@@ -53,8 +53,8 @@
 //! With `variant rfc`: W_est grows by a segment per window once it reaches the window before the
 //! reduction. In Linux it keeps its slower growth (as in RFC 8312), so that a Linux sender has
 //! about a fifth fewer losses where it is as fast as `NewReno`. The target is at most 1.5 times the
-//! window, as in the RFC. While the application is the limit, the target's time advances only as
-//! `resume` describes. Linux counts whole segments; this implementation counts bytes.
+//! window, as in the RFC. The curve does not advance while the application is the limit. Linux
+//! counts whole segments; this implementation counts bytes.
 //!
 //! With both variants, β is exactly 0.7, not 717/1024, and C is exactly 0.4, not 410/1024.
 //!
@@ -219,8 +219,8 @@ impl Cubic {
         };
     }
 
-    /// Evaluates the curve: how many bytes must be acknowledged before the window grows by a
-    /// segment.
+    /// Evaluates the curve to determine how many bytes must be acknowledged before the window grows
+    /// by a segment.
     fn evaluate(&mut self, path: &Path, epoch: Nanos) {
         self.evaluated = path.now;
         let mss = u64::from(path.mss);

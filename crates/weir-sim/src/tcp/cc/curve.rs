@@ -24,7 +24,7 @@ pub(super) fn point(t: u64, k: u64, origin: u64, mss: u64, c: u64) -> u64 {
     if t < k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
 }
 
-/// `cube` in 2^-60 s³ times `factor` in billionths of a byte/s³, in bytes.
+/// The product, in bytes, of `cube` in 2^-60 s³ and `factor` in billionths of a byte/s³.
 fn mul_shift(cube: u128, factor: u128) -> u64 {
     let scale = u128::from(UNIT) << 60;
     let bytes = match cube.checked_mul(factor) {

@@ -13,9 +13,9 @@
 //! # The window during a reduction
 //! [`Control::reduce`] sets window and threshold to their values at the end of the reduction. Until
 //! then, the sender spreads the reduction over a round trip as in RFC 6937 and ignores
-//! [`Control::window`]. If [`Control::owns_window`] is true, the window applies instead, and the
-//! control itself spreads the reduction. [`Sample::reducing`] is set for acknowledgements during
-//! that time, and the window should then not grow.
+//! [`Control::window`]. If [`Control::owns_window`] is true, [`Control::window`] applies also
+//! during the reduction, and the control itself spreads the reduction. [`Sample::reducing`] is set
+//! for acknowledgements during the reduction, when the window should not grow.
 
 mod added;
 mod additive;

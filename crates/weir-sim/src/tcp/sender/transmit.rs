@@ -197,8 +197,8 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// Handles a full receiver's window. When nothing is outstanding, the sender starts to probe
-    /// the window.
+    /// Handles a full window of the receiver. When nothing is outstanding, the sender starts to
+    /// probe the window.
     #[cold]
     fn meet_edge(&mut self, now: Nanos) {
         if !self.board.is_empty() {

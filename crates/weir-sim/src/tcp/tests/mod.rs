@@ -1,5 +1,5 @@
-//! Both ends of a connection over a wire that the test controls: each transition of the state
-//! machine.
+//! Tests each transition of the state machine, with both ends of a connection over a wire that the
+//! test controls.
 
 mod flow;
 mod loss;

@@ -96,7 +96,8 @@ fn phases_take_a_round_trip_each_and_repeat_in_order() {
     for pair in seen[1..].windows(2) {
         assert_eq!(pair[1].0, (pair[0].0 + 1) % CYCLE.len());
         let ms = pair[1].1.since(pair[0].1).0 / 1_000_000;
-        // The phase above the measured rate also waits until the data in flight has grown as much.
+        // The phase above the measured rate also waits until the data in flight has grown by the
+        // same factor.
         let longest = if pair[0].0 == 0 { 150 } else { 60 };
         assert!(ms <= longest, "phase {} takes {ms} ms", pair[0].0);
     }
