@@ -87,7 +87,7 @@ impl TemporaryFile {
         self.places.as_ref().and_then(|(temporary, _)| temporary.0.as_deref())
     }
 
-    /// Whether the file is one that gets a name, and not a device or a pipe.
+    /// Whether the file gets a name, unlike a device or a pipe.
     pub(crate) fn is_regular(&self) -> bool {
         self.places.is_some()
     }

@@ -53,9 +53,8 @@ pub(super) struct Detail {
 struct Values {
     name: String,
     colour: u8,
-    /// `step`: a value holds until the next; `line`: the nearest value counts; `dot`:
-    /// there is nothing between two values; `bar`:
-    /// `[from, to, value]`.
+    /// `step`: a value holds until the next. `line`: values are interpolated. `dot`: there is
+    /// nothing between two values. `bar`: the points are `[from, to, value]`.
     shape: &'static str,
     points: Vec<Vec<Number>>,
 }
@@ -436,7 +435,8 @@ const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
 /// A logarithmic axis begins at most this factor below the 0.005 quantile; smaller values are shown
 /// at its beginning.
 const MAX_LOG_SPAN: f64 = 100.0;
-/// From this multiple of the greatest measured rate on, a configured rate needs a logarithmic axis.
+/// A configured rate of at least this multiple of the greatest measured rate needs a logarithmic
+/// axis.
 const MUCH: f64 = 20.0;
 /// Number of bars of a distribution.
 const BARS: usize = 64;

@@ -1,5 +1,5 @@
 "use strict";
-// A range over time that is finer than the picture: read from its text, and drawn anew for the part that is looked at.
+// A range over time, finer than the picture, decoded from text. Any part of it can be drawn.
 class WeirDetail {
   constructor({ offset, period, end, items }) {
     const bytes = Uint8Array.from(atob(items), (c) => c.charCodeAt(0));
@@ -22,15 +22,15 @@ class WeirDetail {
       this.mean.push(more ? low + more * bytes[at++] / 255 : low);
     }
   }
-  // The last item that begins at or before x; the first where none does.
+  // The index of the last item that begins at or before x, or of the first item if none does.
   index(x) {
     let low = 0, high = this.from.length;
     while (low < high) { const mid = (low + high) >> 1; if (this.from[mid] <= x) low = mid + 1; else high = mid; }
     return Math.max(0, low - 1);
   }
-  // An item lasts until the next: between readings a length is taken to stay.
+  // The end of an item is the start of the next: a length is assumed to hold between readings.
   until(i) { return i + 1 < this.from.length ? this.from[i + 1] : Math.max(this.end, this.from[i]); }
-  // Least, greatest and mean from one time to another; nothing where nothing is known.
+  // Least, greatest and mean between two times; null outside the readings.
   range(from, to) {
     if (!this.from.length || to < this.from[0] || from > this.end) return null;
     let low = Infinity, high = 0, sum = 0, weight = 0;
@@ -43,7 +43,7 @@ class WeirDetail {
     }
     return { from, to, low, high, mean: sum / weight };
   }
-  // What lies between two times: the items themselves where they are few, else the extremes of each column.
+  // The items between two times; if there are too many, the extremes and the mean of each column.
   parts(from, to, columns) {
     const first = this.index(from), last = this.index(to), parts = [];
     if (!this.from.length || to < this.from[0] || from > this.end) return parts;
@@ -59,7 +59,7 @@ class WeirDetail {
     }
     return parts;
   }
-  // Band and mean as the picture draws them; x and y give the place of a value.
+  // The paths of the band and of the mean, as in the picture; x and y convert values to positions.
   draw(from, to, columns, x, y) {
     const parts = this.parts(from, to, columns), f = (n) => n.toFixed(1);
     if (!parts.length) return "";

@@ -146,7 +146,8 @@ fn numbers(found: &Table, provenances: &[&Provenance]) -> Markup {
     html! { details.rows { summary { (found.rows.len()) " rows" } (shown) } }
 }
 
-/// A matrix with a colour for each cell: the best of a row has none, the worst the strongest.
+/// A matrix with a colour for each cell: the worse a value is within its row, the stronger the
+/// colour.
 fn coloured(matrix: &Matrix, id: &str, finding: &Finding) -> Markup {
     let rows = matrix.rows.iter().enumerate().map(|(r, name)| {
         // The table about a situation has its name.

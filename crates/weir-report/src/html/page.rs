@@ -159,8 +159,8 @@ pub(super) fn pictures(plot: &Plot, id: &str, sizes: [Size; 2]) -> Markup {
     }
 }
 
-/// Forbids all fetching, whatever a name in the result contains.
-/// Pictures of the page itself, as data, are what the buttons save.
+/// Forbids all fetching, whatever a name in the result contains. Pictures in `data:` URLs are
+/// allowed, because the save buttons use them.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
 const PAGE_STYLE: &str = include_str!("report.css");

@@ -1,7 +1,7 @@
 "use strict";
-// The place of a plot's values: a chapter of a collection counts from its own first one.
+// The index of a plot's values. In a collection, each chapter numbers its plots from 0.
 const weirPlot = (holder) => Number(holder.dataset.plot) + Number(holder.closest("[data-first]")?.dataset.first ?? 0);
-// Reads values under the pointer and zooms plots over time. The pictures are complete without it.
+// Shows values under the pointer and zooms plots over time. Pictures are complete without this.
 (() => {
   const plots = JSON.parse(document.getElementById("weir-plots").textContent);
   const scales = {
@@ -99,7 +99,7 @@ const weirPlot = (holder) => Number(holder.dataset.plot) + Number(holder.closest
       this.line.setAttribute("d", `M${px} ${this.top}V${this.bottom}`);
       const rows = this.detail ? this.finer(x) : this.data.curves.map((c) => [c, read(c, x, this.data)]).filter(([, v]) => v !== null);
       this.tip ??= this.holder.appendChild(Object.assign(document.createElement("div"), { className: "tip" }));
-      // Under a zoom the time has as many digits as tell two pixels apart.
+      // In a zoomed plot, the time has enough digits to distinguish two pixels.
       const digits = Math.max(2, Math.ceil(-Math.log10((this.high - this.low) / 500)));
       this.tip.replaceChildren(this.data.x === "s" ? x.toFixed(digits) + " s" : text(x, this.data.x), ...rows.map(([c, v]) => {
         const row = document.createElement("div"), key = document.createElement("b");
@@ -111,7 +111,7 @@ const weirPlot = (holder) => Number(holder.dataset.plot) + Number(holder.closest
       const flip = at + this.tip.offsetWidth + 16 > this.holder.offsetWidth;
       this.tip.style.left = Math.max(0, flip ? at - this.tip.offsetWidth - 12 : at + 12) + "px";
     }
-    // What the range under the pointer's pixel holds.
+    // The values in the range of the pixel under the pointer.
     finer(x) {
       const pixel = (this.high - this.low) / (this.right - this.left) / 2, found = this.detail.range(x - pixel, x + pixel);
       if (!found) return [];

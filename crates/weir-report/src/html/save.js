@@ -13,7 +13,7 @@
     link(name, url);
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   };
-  // A cell that a spreadsheet would read as a formula is text.
+  // Marks a cell that a spreadsheet would read as a formula as text.
   const cell = (v) => {
     let t = String(v ?? "").trim().replace(/\s+/g, " ");
     if (/^[=+@\t]|^-(?![\d.])/.test(t)) t = "'" + t;

@@ -1,5 +1,5 @@
-//! The report of a span of time that somebody has watched: what a few links, pipes, queues or
-//! schedulers did, from the readings of the page.
+//! The report of a span of time on the web page: what a few links, pipes, queues or schedulers did,
+//! from the readings of the page.
 
 use maud::{Markup, html};
 use serde::Serialize;
@@ -9,14 +9,14 @@ use super::page::{figure, meta, page, row, table, tile};
 use crate::format::{count, duration, elapsed, rate};
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 
-/// A span of time with what happened in it. Times are in seconds after its begin.
+/// A span of time with the objects and changes in it. Times are in seconds after its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SpanReport {
     /// The name of the session, or of the daemon.
     pub name: String,
     /// The program, or the interfaces.
     pub program: String,
-    /// The begin, as a date and time with its zone.
+    /// The start, as a date and time with its zone.
     pub from: String,
     /// The end.
     pub to: String,
@@ -33,9 +33,9 @@ pub struct SpanReport {
 /// An object with its readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SpanObject {
-    /// The name for people.
+    /// The displayed name.
     pub name: String,
-    /// Where its packets come from and go to, if that has names.
+    /// The ends between which its packets travel, if they have names.
     pub ends: Option<[String; 2]>,
     /// The configuration at the end, in the command language.
     pub spec: String,
@@ -43,12 +43,12 @@ pub struct SpanObject {
     pub points: Vec<SpanPoint>,
 }
 
-/// A reading: what happened in an interval.
+/// A reading of an object: its statistics for one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SpanPoint {
     /// The end of the interval, in s.
     pub at_s: f64,
-    /// Its length, in s.
+    /// The length of the interval, in s.
     pub span_s: f64,
     /// Packets that arrived.
     pub packets_in: u64,
@@ -60,15 +60,15 @@ pub struct SpanPoint {
     pub out_bps: f64,
     /// The greatest rate of departures in a part of the interval, bit/s.
     pub out_bps_max: f64,
-    /// Waiting packets: the least, the mean and the most.
+    /// Packets in the queue: least, mean and greatest number.
     pub queue_packets: [f64; 3],
-    /// Bytes of these packets, where they are counted.
+    /// Bytes of these packets: least, mean and greatest; `None` where bytes are not counted.
     pub queue_bytes: Option<[f64; 3]>,
-    /// Queueing delay: median, 99th percentile and the greatest, in ns.
+    /// Queueing delay: median, 99th percentile and greatest, in ns.
     pub wait_ns: Option<[f64; 3]>,
-    /// Time from arrival to departure: the same.
+    /// Time from arrival to departure: median, 99th percentile and greatest, in ns.
     pub total_ns: Option<[f64; 3]>,
-    /// Lateness: the same.
+    /// Lateness: median, 99th percentile and greatest, in ns.
     pub late_ns: Option<[f64; 3]>,
     /// Dropped packets, by reason in words.
     pub drops: Vec<(String, u64)>,
@@ -81,7 +81,7 @@ pub struct SpanPoint {
 /// A change of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SpanChange {
-    /// When, in s.
+    /// The time of the change, in s.
     pub at_s: f64,
     /// What changed, in words.
     pub what: String,
@@ -355,7 +355,7 @@ fn steps(object: &SpanObject, of: fn(&SpanPoint) -> Option<f64>) -> Shape {
     Shape::Steps(points)
 }
 
-/// The same for one of three values.
+/// As [`steps`], for one of three values.
 fn filled(
     object: &SpanObject,
     of: Three,
@@ -388,15 +388,15 @@ fn band(object: &SpanObject, of: Three) -> Shape {
     Shape::Band(points)
 }
 
-/// The last reading ends at `to`.
+/// Extends the last value to `to`, the end of the last reading.
 fn end(points: &mut Vec<[f64; 2]>, to: Option<f64>) {
     if let (Some(to), Some(&[_, value])) = (to, points.last()) {
         points.push([to, value]);
     }
 }
 
-/// Calls `each` with the begin of each reading, the end of the last one, the reading, and the begin
-/// of a gap before it.
+/// Calls `each` for each reading, with its start, its end if it is the last one, the reading, and
+/// the start of the gap before it if there is one.
 fn walk(object: &SpanObject, mut each: impl FnMut(f64, Option<f64>, &SpanPoint, Option<f64>)) {
     let mut before: Option<f64> = None;
     for (number, point) in object.points.iter().enumerate() {

@@ -52,11 +52,11 @@ pub enum Shape {
     Dashes(Vec<[f64; 2]>),
     /// Only points.
     Dots(Vec<[f64; 2]>),
-    /// Values that hold until the next point: `[x, y]`. The last point ends the curve. From a value
-    /// that is no number on, there is nothing until the next point.
+    /// Values that hold until the next point: `[x, y]`. The last point ends the curve. A value that
+    /// is not a number leaves a gap until the next point.
     Steps(Vec<[f64; 2]>),
-    /// Ranges that hold until the next one: `[x, low, high]`. The last one ends the band. Values
-    /// that are no numbers make a gap, as in steps.
+    /// Ranges that hold until the next one: `[x, low, high]`. The last one ends the band. A range
+    /// without numbers leaves a gap until the next one.
     Band(Vec<[f64; 3]>),
     /// Filled bars: `[x0, x1, low, high]`.
     Bars(Vec<[f64; 4]>),

@@ -100,7 +100,7 @@ impl Entry<'static> {
 #[derive(Debug)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
-    /// The maximum duration of an entry, so that the growing file shows an unchanged queue too.
+    /// The maximum duration of an entry. It makes an unchanged queue appear in the growing file.
     longest_ns: u64,
 }
 

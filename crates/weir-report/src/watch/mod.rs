@@ -159,8 +159,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Ends an entry of equal readings after this time, 1 s by default, so that a reader of the
-    /// growing file learns of an unchanged queue as often.
+    /// Limits an entry of equal readings to this duration, 1 s by default, so that the growing file
+    /// regularly gets an entry for an unchanged queue.
     pub fn end_entries_after(&mut self, longest: Duration) {
         self.merger.end_after(longest);
     }

@@ -14,7 +14,7 @@ use super::entry::{Change, Entry, Readings};
 use crate::file::TemporaryFile;
 use crate::sim::parquet::{Column, Table, TableError, TableWriter};
 
-/// A file while it is written.
+/// A Parquet file that is being written.
 #[derive(Debug)]
 pub(super) struct ParquetRecord {
     writer: TableWriter<Vec<u8>>,

@@ -18,11 +18,11 @@ pub struct CsvRows {
     headed: bool,
     /// The names of the columns with names, in the order of [`NAMED`].
     names: [Names; NAMED],
-    /// The cells of each queue's names, and their numbers.
+    /// The cells with the names of each queue, as text, and the index of each name in `names`.
     queues: HashMap<QueueId, (Vec<u8>, [u32; NAMED])>,
 }
 
-/// Text that is no record in CSV.
+/// The error for text that is not a record in CSV.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no row of a record: {line}")]
 pub struct RowError {
@@ -59,7 +59,7 @@ impl CsvRows {
     /// The rows that `text` completes.
     ///
     /// # Errors
-    /// The text is no record in CSV.
+    /// The text is not a record in CSV.
     pub fn read(&mut self, text: &[u8]) -> Result<Table, RowError> {
         let mut rows = Rows::default();
         let mut rest = text;
@@ -113,7 +113,8 @@ impl CsvRows {
         Some(())
     }
 
-    /// The numbers of a queue's names. All rows of a queue have the same.
+    /// The indices of a queue's names. They are the same in all rows of the queue, so the text of
+    /// their cells is compared first.
     fn named(&mut self, queue: QueueId, cells: &mut Cells<'_>) -> Option<[u32; NAMED]> {
         if let Some((text, numbers)) = self.queues.get(&queue)
             && let Some(rest) = cells.0?.strip_prefix(text.as_slice())
@@ -127,7 +128,7 @@ impl CsvRows {
         for (place, names) in numbers.iter_mut().zip(&mut self.names) {
             *place = names.number(cells.name()?);
         }
-        // Without the comma before the rest.
+        // The names' cells, without the comma after them.
         let text = before.get(..before.len().checked_sub(cells.0?.len() + 1)?)?;
         self.queues.insert(queue, (text.to_vec(), numbers));
         Some(numbers)

@@ -160,7 +160,7 @@ impl Csv {
         self.lines.finish()
     }
 
-    /// As [`Lines::salvage`], but returns the number of rows, without the head.
+    /// As [`Lines::salvage`], but returns the number of rows, without the header line.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         self.lines.kept().filter(|&lines| lines > 1)?;
         self.lines.salvage().map(|lines| lines - 1)
