@@ -43,5 +43,5 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
 
 /// The crates that determine the content of a run's files.
 const CRATES: [&str; 5] = ["weir-core", "weir-measure", "weir-report", "weir-rules", "weir-sim"];
-/// The files of this crate that determine it too.
+/// The files of this crate that also determine that content.
 const OWN: [&str; 3] = ["canonical.rs", "key.rs", "work.rs"];

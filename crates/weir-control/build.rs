@@ -1,5 +1,6 @@
 //! Embeds the files of the web page: every file below `page/`, plain and compressed, with its type
-//! and a hash of its content. The page's own build writes them; this one needs no other program.
+//! and a hash of its content. The page's own build writes these files; this build script needs no
+//! other program.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -52,7 +52,7 @@ pub struct Verified {
     pub damaged: Vec<(Key, Damage)>,
 }
 
-/// Compares all files of a store with their hashes, and carries out `sample` runs again, which a
+/// Compares all files of a store with their hashes. Then carries out again `sample` runs, which a
 /// hash of their keys and `seed` selects.
 ///
 /// # Errors

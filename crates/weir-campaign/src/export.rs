@@ -195,8 +195,8 @@ fn name(names: &mut Vec<String>, rows: &mut Vec<u32>, word: &str, count: usize) 
     rows.extend(std::iter::repeat_n(at as u32, count));
 }
 
-/// Adds the columns that are not known yet. Only columns that may be empty are missing in some
-/// runs.
+/// Adds the columns that are not known yet. Some runs may lack a column, but only one that may be
+/// empty.
 fn merge(all: &mut Vec<(String, Column)>, more: Table<String>) {
     for (name, column) in more.columns {
         if !all.iter().any(|(known, _)| *known == name) {
@@ -205,7 +205,7 @@ fn merge(all: &mut Vec<(String, Column)>, more: Table<String>) {
     }
 }
 
-/// Appends the rows of a run. Without a column, its rows are empty.
+/// Appends the rows of a run. If the run lacks the column, appends empty rows.
 fn append(target: &mut Column, more: Option<Column>, count: usize) {
     match (target, more) {
         (Column::Int(all), Some(Column::Int(more))) => all.extend(more),
@@ -226,5 +226,5 @@ fn append(target: &mut Column, more: Option<Column>, count: usize) {
     }
 }
 
-/// About the number of rows in a group of the file.
+/// The approximate number of rows in a row group of the file.
 const GROUP: usize = 100_000;

@@ -112,7 +112,8 @@ pub enum Problem {
     NoScenario,
 }
 
-/// Parses the text of a campaign file. `path` is its path, for messages and for the paths in it.
+/// Parses the text of the campaign file at `path`. Messages name the path, and paths in the text
+/// are relative to its directory.
 ///
 /// # Errors
 /// The first mistake.

@@ -27,7 +27,7 @@ struct Content {
     quotable: bool,
 }
 
-/// Files beside a scenario. It remembers which of them are used.
+/// The files beside a scenario. Records which of them are used.
 pub(crate) struct Recorded<'a> {
     inputs: &'a Inputs,
     directory: &'a Path,

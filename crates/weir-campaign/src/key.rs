@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
-/// What carries out a run.
+/// The program that carries out a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runner {
     /// The simulator. Equal runs have equal bytes.
@@ -20,7 +20,7 @@ pub enum Runner {
 }
 
 impl Runner {
-    /// Its name in keys and in `meta.json`.
+    /// The runner's name in keys and in `meta.json`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl FromStr for Key {
     }
 }
 
-/// The form of the hashed parts. A change of it changes all keys.
+/// The format of the hashed parts. Changing it changes all keys.
 const FORMAT: &str = "weir run 1";
 
 #[cfg(test)]

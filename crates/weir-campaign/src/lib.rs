@@ -4,10 +4,10 @@
 //! A run is carried out by the simulator or, on real frames, by `weir live` ([`live`]).
 //!
 //! A simulated run is a function of its scenario, the files that the scenario names, its seed and
-//! the version of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory that many
-//! processes on many hosts may write at the same time: each run appears whole, under its key, or
-//! not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in memory. To
-//! resume a campaign is to carry out the runs that the store does not have.
+//! the version of the engine. [`key::Key`] is the hash of these. A [`store::Store`] is a directory
+//! that many processes on many hosts may write at the same time: each run appears whole, under its
+//! key, or not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in
+//! memory. To resume a campaign is to carry out the runs that the store does not have.
 //!
 //! The command `weir sweep` and the Python package use this one implementation. Equal runs give
 //! equal bytes, whichever program carries them out: no file contains a time, a host or a

@@ -50,7 +50,7 @@ pub enum LiveError {
     Failed {
         /// What the command said.
         words: String,
-        /// Whether it refused the scenario, as it would again.
+        /// Whether the command refused the scenario. It would refuse the scenario again.
         refused: bool,
     },
     /// The times of the run are not reliable.
@@ -97,7 +97,8 @@ impl LiveRun<'_> {
         let file = File::create(&errors).map_err(place(&errors))?;
         let mut command = Command::new(self.weir);
         command.arg("live").arg(&scenario).arg("--quiet").arg("--out").arg(&out);
-        // In a group of its own, ^C in a terminal reaches only the campaign, which ends the run.
+        // The command has a process group of its own. ^C in a terminal then reaches only the
+        // campaign, which ends the run.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         let failed = |source| LiveError::Command { path: self.weir.to_owned(), source };
         let mut child = command.spawn().map_err(failed)?;
@@ -114,7 +115,7 @@ impl LiveRun<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             files.push((name, fs::read(&path).map_err(place(&path))?));
         }
-        // The text that decides the key.
+        // The scenario is stored as the text that decides the key.
         files.retain(|(name, _)| name != "scenario.toml");
         files.push(("scenario.toml".to_owned(), self.text.as_bytes().to_vec()));
         files.sort();
@@ -133,7 +134,7 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> 
         match asked {
             None if stop.load(Ordering::Relaxed) => {
                 asked = Some(Instant::now());
-                // It may have ended a moment ago.
+                // The command may have ended a moment ago.
                 let _ = kill_process(Pid::from_child(child), Signal::TERM);
             }
             Some(since) if since.elapsed() > GRACE => child.kill()?,
@@ -143,7 +144,7 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> 
     }
 }
 
-/// The end of what the command wrote to its standard error.
+/// The end of the text that the command wrote to its standard error.
 fn said(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
@@ -169,7 +170,7 @@ fn check(links: &Table<String>) -> Result<(), LiveError> {
     if late.is_too_much() { Err(LiveError::Late(late.in_words())) } else { Ok(()) }
 }
 
-/// The number of events, which the summary has.
+/// The number of events, as the summary states it.
 fn events(files: &[(String, Vec<u8>)]) -> u64 {
     let summary = files.iter().find(|(name, _)| name == "summary.json");
     let read = summary.and_then(|(_, text)| serde_json::from_slice::<serde_json::Value>(text).ok());
@@ -181,7 +182,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // The garbage collection of the store finds what stays.
+        // The garbage collection of the store removes what remains.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -190,9 +191,9 @@ impl Drop for Folder {
 const SCENARIO: &str = "campaign.toml";
 /// The exit code of `weir` for a refused scenario.
 const REFUSED: i32 = 2;
-/// The most bytes of the command's words that are kept.
+/// Maximum number of bytes that are kept of the command's standard error.
 const MOST_WORDS: u64 = 2000;
-/// Time between two looks at the command and at stops.
+/// Time between two checks of the command and of the request to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time in which a stopped command removes its hosts.
 const GRACE: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! The runs of a campaign: which there are, and their keys. The plan computes each point when it is
-//! asked for, so a campaign of millions of runs takes no more memory than one of ten.
+//! The runs of a campaign, and their keys. The plan computes a point only when the point is asked
+//! for, so a campaign of millions of runs takes no more memory than one of ten.
 
 use std::borrow::Cow;
 use std::io;
@@ -105,7 +105,7 @@ pub enum PlanError {
         /// The reason.
         source: EditError,
     },
-    /// A key decides how many runs there are, which is the part of `seeds`.
+    /// The key sets the number of runs or their seeds, which only `seeds` may do.
     #[error("`{0}` is no axis: `seeds` says how many runs a point has, and with which seeds")]
     Seeds(String),
     /// The scenario runs programs.
@@ -129,7 +129,7 @@ pub enum PlanError {
         .0.display()
     )]
     Sampled(PathBuf),
-    /// There is no such point, or there are too many.
+    /// The campaign has no such point, or too many runs.
     #[error("a campaign has up to 2⁶³ runs, and this point is none of its points")]
     Range,
 }
@@ -300,7 +300,8 @@ impl Plan {
                     self.resolve(base, &keys)?;
                 }
             }
-            // Only some of a long list: the rest is checked when it is carried out.
+            // Of a long list, only the first points are checked here. The rest are checked when
+            // they are carried out.
             for point in self.points.iter().take(CHECKED) {
                 let mut keys = first.clone();
                 for (key, value) in point {
@@ -388,7 +389,8 @@ impl Base {
     }
 }
 
-/// The values of a grid that a number stands for; its lowest digit is that of the last axis.
+/// Takes one value of each axis, selected by the digits of `rest`. The lowest digit is that of the
+/// last axis.
 fn pick(axes: &[Axis], rest: &mut u64) -> Settings {
     let last_first = axes.iter().rev().map(|axis| {
         let at = digit(rest, axis.values.len() as u64);
@@ -414,8 +416,8 @@ fn set(edited: &mut Edited, key: &str, value: &str) -> Result<(), PlanError> {
     }
 }
 
-/// A text in quotes without them, if it is read as the same text: `"20Mbit/s"` and `20Mbit/s` then
-/// give the same run, also as a word in a link's specification.
+/// Removes the quotes of a text that is read as the same text without them. `"20Mbit/s"` and
+/// `20Mbit/s` then give the same run, also as a word in a link's specification.
 fn unquoted(value: &str) -> Cow<'_, str> {
     let read = |text: &str| {
         let table: Result<toml::Table, _> = format!("value = {text}").parse();
@@ -434,11 +436,11 @@ fn unquoted(value: &str) -> Cow<'_, str> {
     }
 }
 
-/// The place of changed keys, in messages.
+/// The changed keys with their values, which locate an error in messages.
 fn words(keys: &[(String, String)]) -> String {
     let words: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     if words.is_empty() { "the campaign".to_owned() } else { words.join(", ") }
 }
 
-/// The most points of a list that are checked before the first run.
+/// Maximum number of points of a list that are checked before the first run.
 const CHECKED: usize = 1000;

@@ -24,7 +24,7 @@ pub struct Tally {
     pub took: Duration,
 }
 
-/// The end of [`run`].
+/// The outcome of [`run`].
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
     /// The final count.
@@ -42,7 +42,7 @@ pub struct Options {
     pub jobs: usize,
     /// Limits of each run.
     pub limits: Limits,
-    /// How often a run that failed, and may succeed, is tried again.
+    /// How often a failed run is tried again, if it may succeed.
     pub retries: u32,
 }
 
@@ -103,7 +103,7 @@ struct State {
     finished: Finished,
     /// The next point to look at.
     next: u64,
-    /// Runs that wait: one each.
+    /// The runs that wait, each as a task of its own.
     queue: Vec<Task>,
     /// How often a run has failed.
     attempts: BTreeMap<(u64, u64), u32>,

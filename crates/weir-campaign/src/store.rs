@@ -440,7 +440,7 @@ fn is_running(pid: i32) -> bool {
 
 /// The format of stores and of `meta.json`.
 pub const FORMAT: u32 = 1;
-/// The file of a run that names the others.
+/// The file of a run that lists the run's other files.
 pub const META: &str = "meta.json";
 const MARKER: &str = "weir-store.json";
 const RUNS: &str = "runs";

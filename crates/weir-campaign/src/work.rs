@@ -29,7 +29,7 @@ pub struct Task {
     pub inputs: Vec<(String, Key)>,
     /// The seeds of the runs.
     pub seeds: Vec<u64>,
-    /// What carries them out.
+    /// The program that carries out the runs.
     pub by: Runner,
 }
 
@@ -44,7 +44,7 @@ pub struct Report {
     pub key: Key,
     /// The time that the run took.
     pub took: Duration,
-    /// Its end.
+    /// How the run ended.
     pub end: End,
 }
 
@@ -205,7 +205,8 @@ fn failed(error: WorkError, limits: &Limits) -> End {
     let (again, lasting) = match &error {
         WorkError::Store(error) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Late(_) => (true, false),
-        // A machine that was too busy, or a failure that depends on it, may not come again.
+        // Another attempt may succeed if the machine was too busy, or if the failure depended on
+        // the machine.
         WorkError::Live(LiveError::Store(error)) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Live(LiveError::Failed { refused, .. }) => (!refused, false),
         WorkError::Live(LiveError::Outside(_)) => (false, false),
@@ -263,7 +264,7 @@ impl Task {
 enum Work<'a> {
     Sim(Prepared),
     Live(&'a Path),
-    /// They fail.
+    /// The scenario is refused, so the runs fail.
     Refused(String),
     NoCommand,
 }
@@ -421,5 +422,5 @@ const TABLES: [(&str, MakeTable); 4] = [
     ("series", tables::series),
     ("delays", tables::delays),
 ];
-/// Time between two looks at stops and limits.
+/// Time between two checks of limits and of the request to stop.
 const LOOK: Duration = Duration::from_millis(20);

@@ -46,7 +46,8 @@ impl Place {
         path
     }
 
-    /// A stand-in that writes results. `late` has the late packets of each call, of 1,000.
+    /// A stand-in that writes results. `late` has the number of late packets of each call, out of
+    /// 1,000.
     fn results(&self, late: &[u64]) -> PathBuf {
         for (number, &late) in late.iter().enumerate() {
             let links = Table {
@@ -59,7 +60,7 @@ impl Place {
             let path = self.0.join(format!("weir.{}", number + 1));
             fs::write(path, links.to_bytes().unwrap()).unwrap();
         }
-        // The words are: live SCENARIO --quiet --out DIRECTORY.
+        // The arguments are: live SCENARIO --quiet --out DIRECTORY.
         self.command(
             "mkdir \"$5\" && cp \"$0.$n\" \"$5/links.parquet\" && cp \"$2\" \"$5/scenario.toml\"\n\
              echo '{\"events\": 7}' >\"$5/summary.json\"",
@@ -130,7 +131,7 @@ fn a_late_run_is_repeated_and_the_next_one_kept() {
     let file = fs::File::open(store.path(task.key(1)).join("links.parquet")).unwrap();
     let links = Table::<String>::read(file).unwrap();
     assert_eq!(links.columns[2].1, Column::SomeInt(vec![Some(9)]));
-    // It is there, and no simulation could give its bytes.
+    // The run is in the store, and a simulation could not give the same bytes.
     assert_eq!(run(&plan, &store, limits(weir)).tally.there, 1);
     let verified = check::verify(&store, 5, 1).unwrap();
     assert_eq!((verified.runs, verified.others, verified.damaged.len()), (1, 1, 0));

@@ -303,7 +303,7 @@ impl Client {
         builder.enable_io().enable_time().build().map_err(|error| self.failed(error))
     }
 
-    /// The result of `work`. It must finish within the time for an answer to `method` plus `more`.
+    /// Runs `work`, which must finish within the time for an answer to `method` plus `more`.
     async fn in_time<T>(
         &self,
         method: &Method,
@@ -418,8 +418,8 @@ impl Connection {
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
-    /// Sends a request, and returns the status and the body of the answer. A request that meets a
-    /// connection that the other side has closed meanwhile is sent again, so repeating it must be
+    /// Sends a request, and returns the status and the body of the answer. If the other side has
+    /// closed the connection in the meantime, the request is sent again, so repeating it must be
     /// harmless.
     pub(crate) fn exchange(
         &mut self,

@@ -139,9 +139,9 @@ impl Directory {
         Err(errors)
     }
 
-    /// The usable directories of this user that exist: `WEIR_LINKS_DIR` if it is set; otherwise
-    /// `/run/weir-links` for root, `weir` in the runtime directory for others, and a directory
-    /// below `/tmp` where there is no other.
+    /// The usable directories of this user that exist: only `WEIR_LINKS_DIR` if it is set.
+    /// Otherwise they are `/run/weir-links` for root, `weir` in the runtime directory, and a
+    /// directory below `/tmp`.
     #[must_use]
     pub fn all() -> Vec<Self> {
         places().iter().filter_map(|path| Self::open(path).ok()).collect()
@@ -154,7 +154,7 @@ impl Directory {
     pub fn open(path: &Path) -> Result<Self, DirectoryError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let system = |source: io::Error| match source.raw_os_error() {
-            // Depending on the kernel, a symbolic link gives either.
+            // Depending on the kernel, a symbolic link gives either error.
             Some(number) if NO_DIRECTORY.contains(&number) => {
                 DirectoryError::NotADirectory { path: path.to_owned() }
             }
@@ -292,7 +292,7 @@ pub const VARIABLE: &str = "WEIR_LINKS_DIR";
 pub const MOST_ALIKE: u32 = 1000;
 /// The most entries of a directory that are listed.
 pub const MOST_LISTED: usize = 10_000;
-/// The longest name. The path of a socket has about 100 bytes.
+/// The longest name. The path of a socket can have about 100 bytes.
 const MOST_NAME: usize = 64;
 /// The longest name that is derived, without its number.
 const MOST_DERIVED: usize = 32;

@@ -337,7 +337,7 @@ impl Work {
             }
             let answered = self.answer(&mut reply, queries, &mut counters);
             let answer = match answered {
-                // A change is in force, which the client must learn.
+                // A change is in force, and the client must learn of it.
                 Err(error) if changes || zeroes => {
                     reply.notices.push(format!("the queries are not answered: {error}"));
                     Ok(reply)

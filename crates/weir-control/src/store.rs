@@ -230,7 +230,7 @@ impl Store {
                 source: errno.into(),
             })?;
         }
-        // Without the page's past the daemon works as well.
+        // The daemon also works without the page's past.
         let _ = give_directory(&self.directory.join(HISTORY), uid, gid);
         Ok(())
     }
@@ -361,7 +361,7 @@ impl Store {
                 _ => {}
             }
             match self.disk.link(&from, &path) {
-                // Some file systems have no links, and some confinements allow none.
+                // Some file systems have no hard links, and some confinements allow none.
                 Err(error) if is_unsupported(&error) => {
                     let text = fs::read(&from)?;
                     self.write_and_rename(&path, &text)
@@ -413,7 +413,7 @@ impl Store {
 }
 
 /// Changes the owner of a directory and of the files in it. The directory may belong to that user
-/// already, so links that the user has made are not followed.
+/// already, so symbolic links that the user has made are not followed.
 fn give_directory(directory: &Path, uid: u32, gid: u32) -> rustix::io::Result<()> {
     let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,7 +1,7 @@
 //! Readings of a session's counters, and what happened between two of them.
 //!
-//! A session only counts from its start; each client subtracts two of its own readings. The session
-//! therefore keeps nothing for its clients, however many there are.
+//! The counters of a session start with the session. Each client subtracts two of its own readings,
+//! so the session keeps nothing for its clients, however many there are.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -144,8 +144,8 @@ impl From<&Histogram> for TimeCounts {
 }
 
 impl TimeCounts {
-    /// The times that were counted after `before`. The least and the greatest one are those of
-    /// their bins.
+    /// The times that were counted after `before`. The least and the greatest time are the limits
+    /// of their bins.
     fn since(&self, before: &Self) -> Distribution {
         let mut old = before.bins.iter().peekable();
         let mut bins = Vec::new();

@@ -12,7 +12,7 @@ pub fn now_ns() -> u64 {
     on_page(monotonic_ns())
 }
 
-/// The time of the page's clock at a time of the monotonic clock, both in ns.
+/// Converts a time of the monotonic clock to the page's clock, both in ns.
 #[must_use]
 pub fn on_page(monotonic_ns: u64) -> u64 {
     monotonic_ns + AHEAD_NS
@@ -22,7 +22,7 @@ pub fn on_page(monotonic_ns: u64) -> u64 {
 /// the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// What distinguishes this start of the machine from all others; zeros if that is unknown.
+    /// The identity of this start of the machine; zeros if it is unknown.
     pub(super) boot: [u8; 16],
     /// The monotonic clock, in ns.
     pub(super) monotonic_ns: u64,
@@ -46,7 +46,7 @@ impl Moment {
     pub(super) fn place(&self, earlier: &Self, known: &Self) -> Option<u64> {
         let now = on_page(self.monotonic_ns);
         if earlier.boot == self.boot && self.boot != [0; 16] {
-            // Distances on the monotonic clock are true, however the other clock was set.
+            // Distances on the monotonic clock are true, however the wall clock was set.
             let is_past = earlier.monotonic_ns <= self.monotonic_ns;
             return is_past.then(|| on_page(earlier.monotonic_ns));
         }
@@ -99,7 +99,7 @@ mod tests {
         let known = moment(1, 90_000, 999_900);
         let place = |seconds| now.place(&moment(1, seconds, 5), &known);
         assert_eq!(place(90_000), Some(on_page(60 * SECOND) - 100 * SECOND));
-        // Its own clock was wrong then.
+        // The wall clock was wrong at this moment.
         assert_eq!(place(89_990), Some(on_page(60 * SECOND) - 110 * SECOND));
         assert_eq!(place(90_001), None);
         // A clock that was set back puts the known moment after the present.

@@ -78,8 +78,8 @@ impl Kept {
         parts.into_iter().rev().flatten().collect()
     }
 
-    /// The merged points of a level after `after_ns`, the one that is being merged only if
-    /// `unfinished`.
+    /// The merged points of a level after `after_ns`. The point that is being merged is included
+    /// only if `unfinished`.
     pub fn merged(
         &self,
         level: usize,
@@ -93,8 +93,8 @@ impl Kept {
         whole.chain(part).skip_while(skip)
     }
 
-    /// Puts back a merged point of an earlier process, which ends before all others of the level
-    /// are added.
+    /// Puts back a merged point of an earlier process. All such points are added before the other
+    /// points of the level.
     pub fn restore(&mut self, level: usize, point: Point) {
         if let (Some(level), Some(&(_, most))) = (self.levels.get_mut(level), SPANS.get(level)) {
             level.add(point, most);

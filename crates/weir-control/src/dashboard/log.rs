@@ -56,7 +56,7 @@ impl<T> Log<T> {
     /// The change with this number, if it is the newest that is not taken back.
     ///
     /// # Errors
-    /// It is not, or it cannot be taken back.
+    /// The change is not the newest one, or cannot be taken back.
     pub fn undoable(&self, number: u64) -> Result<(&ChangeView, &T), EditError> {
         let newest = self.kept.iter().rev().find(|(_, back)| back.is_some());
         match newest {
@@ -69,7 +69,7 @@ impl<T> Log<T> {
         }
     }
 
-    /// Notes that a change was taken back, so that the one before it can be.
+    /// Records that a change was taken back, so that the change before it can be taken back too.
     pub fn undone(&mut self, number: u64) {
         if let Some((_, back)) = self.kept.iter_mut().find(|(change, _)| change.number == number) {
             *back = None;

@@ -199,7 +199,7 @@ pub struct Count {
     pub reasons: Reasons,
     /// The configured rate in bit/s.
     pub rate_bps: Option<u64>,
-    /// Times of packets; none in a short reading, and for objects whose times nobody measures.
+    /// Times of packets; none in a short reading, and for objects whose times are not measured.
     pub times: Option<Box<CountTimes>>,
 }
 
@@ -393,9 +393,9 @@ pub struct ChangeView {
     pub t_ms: i64,
     /// What changed, in words.
     pub what: String,
-    /// The configuration before, of what changed.
+    /// The configuration of the changed objects before the change.
     pub before: String,
-    /// The configuration after, of what changed.
+    /// The configuration of the changed objects after the change.
     pub after: String,
     /// The number of the change that this one takes back.
     pub undoes: Option<u64>,

@@ -1,6 +1,7 @@
 //! Timed plans of the page: steps over time, carried out by the server, one plan at a time.
 //!
-//! A plan goes on when no tab is open, and ends with the command. A step that fails ends it.
+//! A plan continues while no tab is open, and ends with the command. A step that fails ends the
+//! plan.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -144,8 +144,8 @@ impl Quantiles {
         Some(Self { p50: at(0.5), p99: at(0.99), max, count })
     }
 
-    /// The median is the mean of both weighted by number. The 99th percentile is the greater one,
-    /// which is an upper bound of the true one.
+    /// The median is the mean of both medians, weighted by number. The 99th percentile is the
+    /// greater of both, which is an upper bound of the true one.
     fn merge(self, other: Self) -> Self {
         let count = self.count + other.count;
         let sum = u128::from(self.p50) * u128::from(self.count)

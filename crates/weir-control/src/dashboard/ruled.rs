@@ -45,7 +45,7 @@ pub fn ruled_objects(rules: &Ruleset, most: usize) -> (Vec<ObjectView>, u64) {
     (pipes.chain(scheds).chain(queues).take(most).collect(), total as u64)
 }
 
-/// Whether rules have an object. Links and lanes are none of theirs.
+/// Whether rules define an object. Rules define no links and lanes.
 #[must_use]
 pub fn has_ruled(rules: &Ruleset, object: &Object) -> bool {
     match object {

@@ -191,8 +191,8 @@ pub enum StudyError {
     Failed(String),
 }
 
-/// What carries studies out. Calls come from several threads, and may wait for some seconds unless
-/// they say otherwise. Results in JSON are made by the process of the study.
+/// Carries out studies. Calls come from several threads, and may wait for some seconds unless their
+/// descriptions say otherwise. The process of a study makes its results in JSON.
 pub trait Studies: Send + Sync + 'static {
     /// The scenarios to begin with. Does not wait.
     fn examples(&self) -> &'static [Example];
@@ -227,7 +227,7 @@ pub trait Studies: Send + Sync + 'static {
     /// There is no such study, or it has no result.
     fn part(&self, number: u64, part: StudyPart) -> Result<Arc<[u8]>, StudyError>;
 
-    /// Compares two studies, as `weir compare --json` does, with its text besides.
+    /// Compares two studies as `weir compare --json` does, and adds the text that it prints.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -240,7 +240,7 @@ pub trait Studies: Send + Sync + 'static {
     fn devices(&self) -> Result<String, StudyError>;
 
     /// The queues of a device after the point with number `after`. The call begins the watch, which
-    /// ends when nobody asks any more. Does not wait.
+    /// ends when no client asks any more. Does not wait.
     ///
     /// # Errors
     /// See [`StudyError`].

@@ -7,13 +7,13 @@ use serde::Serialize;
 pub struct TraceQuestion {
     /// The packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80`.
     pub packet: String,
-    /// The lane that it takes; the first one without it.
+    /// The lane that the packet takes; `None` for the first lane.
     pub lane: Option<String>,
     /// Whether rules with `prob` match.
     pub lucky: bool,
 }
 
-/// The way of a packet.
+/// The path of a packet through the rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Traced {
     /// The packet in canonical words.
@@ -26,7 +26,7 @@ pub struct Traced {
     pub unlisted: u64,
     /// The end: `sent`, `denied`, `loop`, `no_object` or `unfinished`.
     pub end: &'static str,
-    /// The whole way in a sentence.
+    /// The whole path in a sentence.
     pub what: String,
 }
 

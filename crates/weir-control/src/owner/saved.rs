@@ -53,7 +53,7 @@ pub enum Choice {
     Empty,
 }
 
-/// A configuration in a state directory, among which the user can choose.
+/// A configuration in a state directory that the user can choose.
 #[derive(Debug)]
 pub struct Candidate {
     /// The file.
@@ -158,7 +158,7 @@ fn adopt(store: &Store, ruleset: Ruleset) -> Result<Loaded, ResumeError> {
     }
     let current = current.ok().flatten().map_or(0, |saved| saved.revision);
     let newest = store.kept().first().copied().unwrap_or(0).max(current);
-    // A configuration that cannot be read may have had the number after the newest known one.
+    // A configuration that cannot be read may have had the number after the newest known number.
     let revision = newest + 2;
     let durable = matches!(store.save(revision, &ruleset.script(), &[])?, Durability::OnDisk);
     Ok(Loaded { revision, ruleset, saved: true, durable, notice: None })

@@ -33,7 +33,7 @@ impl Uploads {
     }
 }
 
-/// The memory that a body occupies, until this is dropped.
+/// The memory that a body occupies, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Upload {
     budget: Arc<Semaphore>,

@@ -168,7 +168,7 @@ impl Client {
     }
 }
 
-/// How a client speaks.
+/// The stream of a client, encrypted or plain.
 enum Agreed<T, P> {
     Encrypted(T),
     Plain(P),
@@ -180,7 +180,7 @@ fn http(head: Duration) -> http1::Builder {
     builder
 }
 
-/// The service of one connection: the router, with notes of what the connection is doing.
+/// The service of one connection: the router, which records what the connection is doing.
 fn service(
     router: Router,
     rank: Rank,

@@ -122,14 +122,14 @@ async fn metrics(Shared(render): Shared<Render>, headers: HeaderMap) -> Result<R
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
-/// Texts that are made at the same time.
+/// Maximum number of texts that are made at the same time.
 const AT_ONCE: usize = 2;
-/// Connections that are served at the same time.
+/// Maximum number of connections that are served at the same time.
 const CONNECTIONS: usize = 16;
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// The time that a client has for the head of its request.
+/// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
-/// The time that a connection has.
+/// Time limit for a whole connection.
 const CONNECTION: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

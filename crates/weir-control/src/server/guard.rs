@@ -36,7 +36,7 @@ pub(super) struct Activity {
     began: Instant,
     /// When the last request was handled, in ns after `began`; zero before the first one.
     handled: AtomicU64,
-    /// Told when the connection lost its place.
+    /// Notified when the connection has lost its place.
     displaced: Notify,
 }
 

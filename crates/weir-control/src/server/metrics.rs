@@ -95,8 +95,8 @@ fn classic(text: &str) -> String {
     out
 }
 
-/// The metrics of the daemon: its own, and those of these counters. Takes time in proportion to the
-/// number of series, and asks the plane for nothing that it has to wait for.
+/// The metrics of the daemon itself, and those of the counters in `snapshot`. Takes time in
+/// proportion to the number of series, and does not wait for the plane.
 pub(super) fn render(state: &State, snapshot: &Snapshot, format: Format) -> String {
     let mut registry = Registry::with_prefix("weir");
     daemon(&mut registry, state);
@@ -373,7 +373,7 @@ fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reas
     }
 }
 
-/// The counters that only grow and have no family with a direction label: their rows, each with its
+/// The rows of the counters that only grow and have no family with a direction label, each with its
 /// index in [`LinkCounters::ROWS`].
 fn other_rows() -> impl Iterator<Item = (usize, CounterRow)> {
     let rows = LinkCounters::ROWS.into_iter().enumerate();

@@ -376,7 +376,7 @@ impl Serving {
                     tokio::spawn(client.serve_encrypted(stream, tls.clone()));
                 }
                 (Err(full), None) => self.refuse_full(stream, full, &address.ip().to_string()),
-                // To tell the reason would take a handshake.
+                // An answer with the reason would need a handshake.
                 (Err(_), Some(_)) => {
                     self.connections.tally.excess_connections.fetch_add(1, Ordering::Relaxed);
                 }

@@ -124,7 +124,7 @@ impl<K: Ord + Clone> Taken<K> {
         number
     }
 
-    /// The number of the connection, of this client if one is given, that has waited longest.
+    /// The number of the connection that has waited longest: of all, or of `client` if it is given.
     fn longest_waiting(&self, client: Option<&K>) -> Option<u64> {
         let of_client = self.all.iter().filter(|(_, (of, _))| client.is_none_or(|only| of == only));
         let waiting = of_client
@@ -187,7 +187,7 @@ mod tests {
     fn a_new_connection_displaces_the_one_that_has_waited_longest() {
         let pool = Pool::new(Bounds { all: 5, reserve: 1, each: 2 });
         let activities: Vec<Arc<Activity>> = (0..4).map(|_| Arc::default()).collect();
-        // The second and the third one were never idle, or were so last.
+        // The second connection was never idle; the third one became idle last.
         activities[1].set_handling(true, false);
         let clients = [1, 1, 2, 3];
         let places = clients

@@ -457,7 +457,7 @@ async fn events_stream(
 )]
 async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Response, Reject> {
     let format = metrics::Format::of(&headers);
-    // Only the counters are a question to the loop: the text of many links may take longer.
+    // Only the counters come from the loop. To write the text of many links may take longer.
     let snapshot = state.blocking(State::sample).await??;
     let text = state.writing(move |state| metrics::render(state, &snapshot, format)).await?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())

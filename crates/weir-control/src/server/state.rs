@@ -106,8 +106,8 @@ impl State {
         self.one_of_few(&self.readers, work).await
     }
 
-    /// Runs work that writes a long text and waits for nothing; only a few run at once. It has no
-    /// time limit of its own: the loop is not to blame when it takes long.
+    /// Runs work that writes a long text and waits for nothing; only a few run at once. The work
+    /// has no time limit, because it does not wait for the loop.
     pub(super) async fn writing<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,

@@ -1,5 +1,6 @@
-//! The built files of the page are those of its source. `scripts/web test` compares them byte by
-//! byte, but needs Node; this compares the hash of the sources that the build wrote into the page.
+//! Checks that the built files of the page are those of its source. `scripts/web test` compares
+//! them byte by byte, but needs Node. This test compares the hash of the sources that the build
+//! wrote into the page.
 
 use std::fs;
 use std::path::{Path, PathBuf};

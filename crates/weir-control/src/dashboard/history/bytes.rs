@@ -100,7 +100,7 @@ impl<'a> Bytes<'a> {
         None
     }
 
-    /// A number that may be added up with all others of a history.
+    /// A number of at most [`MOST_COUNT`], so that sums of counts stay within 64 bits.
     fn count(&mut self) -> Option<u64> {
         self.number().filter(|&count| count <= MOST_COUNT)
     }
@@ -134,7 +134,7 @@ impl<'a> Bytes<'a> {
         drops.chain(marks).all(|count| count <= MOST_OF_REASON).then(|| Some(Box::new(reasons)))
     }
 
-    /// The next point, with its age in the place of its time; none if it is not sound.
+    /// The next point, with its age in the place of its time; none if the bytes are damaged.
     pub(super) fn point(&mut self) -> Option<Point> {
         let flags = self.take(1)?[0];
         let has = |flag: u8| flags & flag != 0;
@@ -174,7 +174,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The parts that a point has.
+/// The flags of the parts that a point has.
 const RATE: u8 = 1;
 const BYTES: u8 = 2;
 const WAIT: u8 = 4;
@@ -263,7 +263,7 @@ mod tests {
             let read = rest.point().expect("it is sound");
             prop_assert!(rest.is_empty());
             prop_assert_eq!(Point { at_ns: NOW - read.at_ns, ..read }, point);
-            // A part of it is no point.
+            // A part of the bytes is no point.
             for end in 0..bytes.len() {
                 prop_assert!(Bytes(&bytes[..end]).point().is_none());
             }
@@ -275,7 +275,7 @@ mod tests {
         ) {
             let mut rest = Bytes(&bytes);
             while let Some(point) = rest.point() {
-                // All that merging adds up stays within 64 bits.
+                // Every sum that merging computes stays within 64 bits.
                 let sum = (0..3000).fold(point.clone(), |sum, _| sum.merge(&point));
                 prop_assert!(sum.packets_in >= point.packets_in);
             }

@@ -5,12 +5,12 @@
 //! 60s, 60s.before    points of a minute: a day
 //! ```
 //!
-//! Points are added to the end of a file, which is some kilobytes each time, and the oldest ones
-//! disappear with their file. A history is a convenience: no fault of it stops the daemon. What is
-//! damaged is left out, what cannot be written is tried again, and both are said once.
+//! Points are appended to a file, some kilobytes each time, and the oldest points disappear with
+//! their file. A history is a convenience: no fault of it stops the daemon. Damaged records are
+//! left out, failed writes are tried again, and both are reported once.
 //!
-//! **Invariant:** the files have at most [`MOST_BYTES`] together, and what is read from them takes
-//! no more memory than what a running daemon keeps.
+//! **Invariant:** the files together have at most [`MOST_BYTES`], and the points that are read from
+//! them take no more memory than those that a running daemon keeps.
 
 mod bytes;
 mod segment;
@@ -59,7 +59,7 @@ impl History {
         Self { directory: directory.to_owned(), disk, levels, written, say, failed: false }
     }
 
-    /// Reads the past of the objects that `has` still knows.
+    /// Reads the past of the objects for which `has` is true.
     pub fn restore(&mut self, has: impl Fn(&Object) -> bool) -> BTreeMap<Object, Kept> {
         let now = Moment::now();
         let mut all = BTreeMap::<Object, Kept>::new();
@@ -91,8 +91,8 @@ impl History {
         all
     }
 
-    /// The new points of an object. `unfinished` points are those that will grow, and are wanted
-    /// at the end.
+    /// The new points of an object. With `unfinished`, they include the points that would still
+    /// grow, which are written at the end.
     #[must_use]
     pub fn fresh(&self, object: &Object, kept: &Kept, unfinished: bool) -> Fresh {
         let written = self.written.get(object).copied().unwrap_or_default();
@@ -101,7 +101,8 @@ impl History {
         })
     }
 
-    /// Adds points to the files. The objects are all that are read: others are forgotten.
+    /// Adds points to the files. `objects` has all objects whose counters are read; the past of all
+    /// other objects is removed.
     pub fn add(&mut self, objects: &BTreeMap<Object, Fresh>) {
         let added = self.create().and_then(|()| self.try_add(objects));
         let directory = self.directory.display();
@@ -125,7 +126,7 @@ impl History {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        // A link is not followed.
+        // A symbolic link is not followed.
         if fs::symlink_metadata(&self.directory)?.is_dir() {
             Ok(())
         } else {
@@ -171,7 +172,7 @@ impl History {
 }
 
 /// A record that is being made: the moment, then objects with their points. An object without
-/// points exists no more.
+/// points no longer exists.
 struct Record {
     bytes: Vec<u8>,
     head: usize,
@@ -208,14 +209,14 @@ impl Record {
     }
 }
 
-/// The past that is being read of one level.
+/// The past of one level while it is read.
 struct Past<'a, H> {
     now: Moment,
     has: &'a H,
     objects: BTreeMap<Object, VecDeque<Point>>,
-    /// Records that are not what was written.
+    /// Number of damaged records.
     unsound: usize,
-    /// Records of a time after the present.
+    /// Number of records of a time after the present.
     later: usize,
 }
 
@@ -260,7 +261,7 @@ impl<H: Fn(&Object) -> bool> Past<'_, H> {
             let point = rest.point()?;
             let Some(at_ns) = now_ns.checked_sub(point.at_ns).filter(|_| known) else { continue };
             let kept = self.objects.entry(object.clone()).or_default();
-            // Time goes forward, also after a clock was set.
+            // Times only grow, even if a clock was set back.
             let newest = kept.back().map_or(0, |last| last.at_ns);
             let is_old = at_ns + DAY_NS < clock::on_page(self.now.monotonic_ns);
             if at_ns <= newest || at_ns < point.span_ns || is_old {
@@ -275,7 +276,7 @@ impl<H: Fn(&Object) -> bool> Past<'_, H> {
     }
 }
 
-/// The moment of a record, and what follows.
+/// The moment of a record, and the bytes after it.
 fn head(record: &[u8]) -> Option<(Moment, Bytes<'_>)> {
     let mut rest = Bytes(record);
     let boot = rest.take(16)?.try_into().ok()?;
@@ -285,16 +286,16 @@ fn head(record: &[u8]) -> Option<(Moment, Bytes<'_>)> {
 
 /// The number of levels.
 const LEVELS: usize = SPANS.len();
-/// The name, the meaning and the greatest length of the newest file of each level.
+/// The name, the description and the greatest length of the newest file of each level.
 const FILES: [(&str, &str, u64); LEVELS] =
     [("10s", "points of ten seconds", 2 << 20), ("60s", "points of a minute", 6 << 20)];
 /// The greatest length of all files together, in bytes.
 pub const MOST_BYTES: u64 = 2 * (FILES[0].2 + FILES[1].2);
 /// The time for which points are kept, in ns.
 const DAY_NS: u64 = 86_400_000_000_000;
-/// The objects that are restored.
+/// Maximum number of objects that are restored.
 const MOST_OBJECTS: usize = 128;
-/// Points of an object in one part of a record.
+/// Maximum number of points of an object in one part of a record.
 const POINTS_AT_ONCE: usize = 256;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! A file of records to which records are added: a line that says what it is, then records, each
-//! with its length and a checksum. A file that is full gets another name, in place of the one
-//! before it, so that two files have a bounded size together.
+//! A file to which records are appended. Its first line says what the file is; then come records,
+//! each with its length and a checksum. A full file is renamed and replaces the older file, so the
+//! two files together have a bounded size.
 //!
-//! A record is written with one call, and the end of a file that a killed process or a lost disk
-//! has left is cut off: every record before it is whole.
+//! A record is written with one call. If a killed process or a lost disk has left an incomplete
+//! record at the end of a file, that end is cut off; every record before it is whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::store::Disk;
 
-/// Where records are added.
+/// The two files of a level, to which records are added.
 #[derive(Debug)]
 pub(super) struct Segments {
     path: PathBuf,
@@ -26,15 +26,15 @@ pub(super) struct Segments {
     open: Option<(File, u64)>,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     bytes: Vec<u8>,
-    /// The begin and the end of each record.
+    /// The start and the end of each record.
     records: Vec<(usize, usize)>,
     /// Where the last sound record ends.
     sound: u64,
-    /// What is wrong, in words.
+    /// The fault, in words.
     pub(super) fault: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Content {
 }
 
 impl Segments {
-    /// `name` is that of the file with the newest records; `what` says what they are.
+    /// `name` is the name of the file with the newest records; `what` describes the records.
     pub(super) fn new(directory: &Path, name: &str, what: &str, most: u64) -> Self {
         let head = format!("weir history, format {FORMAT}, {what}\n");
         Self { path: directory.join(name), head, most, open: None }
@@ -103,7 +103,7 @@ impl Segments {
     /// Adds a record.
     ///
     /// # Errors
-    /// The system's; what was written of the record is taken back.
+    /// Those of the system. The written part of the record is removed.
     pub(super) fn add(&mut self, disk: &dyn Disk, record: &[u8]) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(RECORD_HEAD + record.len());
         bytes.extend(u32::try_from(record.len()).map_err(io::Error::other)?.to_le_bytes());
@@ -124,7 +124,7 @@ impl Segments {
             (file, length)
         };
         if let Err(error) = disk.write(&mut file, &bytes) {
-            // If that fails too, the next start cuts the rest off.
+            // If this fails too, the next start cuts the rest off.
             let _ = file.set_len(length);
             return Err(error);
         }
@@ -132,8 +132,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Opens the newest file behind its last sound record. A file of another version, or without
-    /// one sound record, begins again.
+    /// Opens the newest file after its last sound record. A file of another version, or without a
+    /// sound record, starts anew.
     fn continued(&self) -> io::Result<(File, u64)> {
         let sound = match self.read_one(&self.path) {
             Ok(content) => content.sound,
@@ -155,7 +155,7 @@ impl Segments {
     }
 }
 
-/// Opens a file that is neither a link nor something that a reader waits for.
+/// Opens a regular file: no symbolic link, and nothing on which a reader would wait.
 fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(flags.bits() as i32).open(path)?;
@@ -165,8 +165,8 @@ fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The length of the record at the begin of `bytes`; an error if it is damaged, and none at the
-/// end, which may be inside a record.
+/// The length of the record at the start of `bytes`; an error if the record is damaged, and `None`
+/// if `bytes` ends before the record does.
 fn record(bytes: &[u8]) -> Option<Result<usize, ()>> {
     let (head, rest) = bytes.split_at_checked(RECORD_HEAD)?;
     let (length, sum) = head.split_at(4);

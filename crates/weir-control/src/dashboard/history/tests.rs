@@ -197,7 +197,7 @@ fn a_damaged_history_is_said_and_the_rest_is_shown() {
     said();
     assert!(restored().1.is_empty());
     assert!(size(&scratch) < 1 << 20);
-    // A history whose directory is none is no reason to fail.
+    // A history whose path is not a directory causes no failure.
     fs::remove_dir_all(scratch.path().join("web-history")).unwrap();
     fs::write(scratch.path().join("web-history"), "").unwrap();
     let mut history = open(&scratch);

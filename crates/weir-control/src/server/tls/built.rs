@@ -21,7 +21,7 @@ use webpki::{EndEntityCert, KeyUsage};
 
 use super::{TlsError, Validity};
 
-/// A certificate with its key. Clones share it, and the one that takes its place.
+/// A certificate with its key. Clones share the certificate and its later replacements.
 #[derive(Clone)]
 pub struct Tls {
     certificate: PathBuf,
@@ -69,7 +69,8 @@ impl Tls {
         Ok(Self { certificate, key, current, config: Arc::new(config) })
     }
 
-    /// Reads the files again. New connections use what is read; if that fails, nothing changes.
+    /// Reads the files again. New connections use the new certificate. If reading fails, nothing
+    /// changes.
     ///
     /// # Errors
     /// See [`Self::read`].
@@ -79,7 +80,7 @@ impl Tls {
         Ok(())
     }
 
-    /// The names for which the certificate is valid. Those of many hosts (`*.`) are left out.
+    /// The names for which the certificate is valid, without wildcard names (`*.`).
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let certified = self.current.get();
@@ -171,15 +172,15 @@ fn load(
     Ok(Arc::new(certified))
 }
 
-/// What is wrong with a certificate at a time. Without issuers something always is; the first thing
-/// that is looked at is the time.
+/// The fault of a certificate at a time. There always is one, because no issuers are given, but the
+/// time is checked first.
 fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (time, usage) = (UnixTime::since_unix_epoch(since), KeyUsage::server_auth());
     certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
 }
 
-/// Whether a text in PEM form has a key that is encrypted, in the new form or in the old one.
+/// Whether a text in PEM form has an encrypted key, in the new form or in the old one.
 fn is_encrypted(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")

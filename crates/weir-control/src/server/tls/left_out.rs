@@ -1,4 +1,4 @@
-//! The place of TLS in a program that is built without it.
+//! Replaces TLS in a program that is built without it.
 
 use std::io;
 use std::path::Path;

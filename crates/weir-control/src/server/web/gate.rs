@@ -44,7 +44,7 @@ impl Right {
     }
 }
 
-/// The policy of an answer that is a document of its own, in place of the page's.
+/// The policy of an answer that is a document of its own. It replaces the policy of the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnPolicy(pub(super) &'static str);
 
@@ -53,11 +53,11 @@ pub(super) struct OwnPolicy(pub(super) &'static str);
 pub struct WebAccess {
     /// The token with all rights.
     pub full: Token,
-    /// The token to look only.
+    /// The token that permits reading only.
     pub read: Token,
     /// Further names of this server, such as that of a proxy in front of it. The port is optional.
     pub hosts: Vec<String>,
-    /// The encryption, with which cookies need TLS too.
+    /// The encryption. If there is one, browsers send cookies over TLS only.
     pub tls: Option<Tls>,
 }
 
@@ -80,7 +80,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Takes one; false if none is left.
+    /// Takes one wrong token; false if none is left.
     fn take(&mut self) -> bool {
         let now = Instant::now();
         let more = now.duration_since(self.at).as_secs_f64() * WRONG_PER_SECOND;

@@ -49,12 +49,12 @@ struct Watched {
     base: bool,
     builder: Builder,
     kept: Kept,
-    /// When it was last read in full, and at all.
+    /// When the object was last read in full, and when it was last read at all.
     taken: Option<Instant>,
     glanced: Option<Instant>,
-    /// Since when no client has watched it.
+    /// The moment since which no client has watched the object.
     idle: Option<Instant>,
-    /// Whether the source no longer has it.
+    /// Whether the source no longer has the object.
     gone: bool,
 }
 
@@ -88,7 +88,7 @@ pub(super) struct News {
     pub(super) newest: u64,
     /// Whether points are missing.
     pub(super) gap: bool,
-    /// Whether the object exists no more.
+    /// Whether the object no longer exists.
     pub(super) gone: bool,
 }
 
@@ -209,7 +209,7 @@ impl Hub {
         }
     }
 
-    /// Looks which objects exist, and how the links are.
+    /// Reads the list of objects and the condition of the links.
     async fn refresh(&self) {
         let source = Arc::clone(&self.source);
         let asked = self.askers.run(move || (source.objects(BASE), source.condition())).await;
@@ -239,7 +239,7 @@ impl Hub {
         objects.into_iter().chain(tops).min().unwrap_or(far).min(far)
     }
 
-    /// Reads what is due now.
+    /// Reads the objects and groups that are due.
     async fn read(self: &Arc<Self>) {
         let now = Instant::now();
         let is_due = |last: Option<Instant>, period: Option<Duration>| {
@@ -402,9 +402,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) const BASE: usize = 64;
 /// Maximum number of objects that are read.
 const MOST_WATCHED: usize = 256;
-/// The time between two points of an object that nobody watches.
+/// The time between two points of an object that no client watches.
 const BASE_PERIOD: Duration = Duration::from_secs(1);
-/// The time between two looks at the list of objects.
+/// The time between two updates of the list of objects.
 const BASE_AGAIN: Duration = Duration::from_secs(1);
 /// The shortest time between two short readings.
 const GLANCE: Duration = Duration::from_millis(20);

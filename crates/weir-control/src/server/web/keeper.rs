@@ -10,8 +10,8 @@ use super::hub::Hub;
 use crate::dashboard::History;
 use crate::server::stopping::stop;
 
-/// Writes until the server stops. The disk is used by a thread that nothing waits for, except the
-/// end of the server for a moment.
+/// Writes until the server stops. A thread of its own uses the disk. Nothing waits for this thread
+/// except, for a moment, the end of the server.
 pub(super) async fn keep(hub: Arc<Hub>, mut history: History, mut stopped: watch::Receiver<bool>) {
     loop {
         let ends = tokio::select! {

@@ -46,19 +46,19 @@ use crate::session::Session;
 use gate::{Gate, Right};
 use hub::Hub;
 
-/// What a page's server needs.
+/// The settings and parts of a page's server.
 pub struct Web {
     /// The tokens and names.
     pub access: WebAccess,
-    /// What the page shows.
+    /// The running Weir, as the page sees it.
     pub source: Arc<dyn Source>,
     /// The session with its name.
     pub session: Arc<dyn Session>,
     /// Makes a report of a span of time, as one HTML document.
     pub report: fn(&Span) -> String,
-    /// What simulates scenarios for it.
+    /// The studies of the page, or the reason why there are none.
     pub studies: StudiesOrWhy,
-    /// Where the past of the objects survives a restart.
+    /// The history in which the past of the objects survives a restart.
     pub history: Option<History>,
 }
 
@@ -80,15 +80,16 @@ struct State {
 
 type Server = Shared<Arc<State>>;
 
-/// What keeps a connection's place in its pool, until its stream ends too.
+/// Keeps a connection's place in its pool until the connection's stream has ended too.
 #[derive(Clone)]
 pub(super) struct Held(
     #[expect(dead_code, reason = "it is only held")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The router of a page: the page's own resources, then those of `api`, behind the gate. Counters
-/// are read by a task that this starts, so it must be called inside the runtime. The API of a
-/// session has no rules of its own. The end of the server waits while a clone of `open` exists.
+/// The router of a page: the page's own resources, then those of `api`, behind the gate. The call
+/// starts a task that reads counters, so it must be made inside the runtime. The API of a session
+/// has no resource for rules, so this router adds one. The end of the server waits while a clone of
+/// `open` exists.
 pub(super) fn router(
     web: Web,
     api: Router,
@@ -143,7 +144,7 @@ pub(super) fn router(
     Gate::new(web.access, bound, stopped.clone()).around(own.merge(studies).merge(api))
 }
 
-/// What this is, and what it can do.
+/// The session of the page, and the features and limits of the server.
 async fn page(Shared(state): Server, Extension(right): Extension<Right>) -> Json<Value> {
     let view = state.session.view();
     Json(json!({
@@ -173,7 +174,7 @@ async fn page(Shared(state): Server, Extension(right): Extension<Right>) -> Json
     }))
 }
 
-/// What can be looked at.
+/// The objects that clients can watch.
 async fn objects(Shared(state): Server) -> Result<Json<crate::dashboard::Objects>, Reject> {
     let source = Arc::clone(&state.hub.source);
     let objects = state.hub.askers.run(move || source.objects(MOST_OBJECTS)).await;
@@ -293,7 +294,7 @@ async fn rules(Shared(state): Server) -> Result<Json<Vec<RuleView>>, Reject> {
     Ok(Json(views))
 }
 
-/// The way of a packet through the rules.
+/// The path of a packet through the rules.
 async fn trace(
     Shared(state): Server,
     wish: Result<Query<trace::Wish>, QueryRejection>,

@@ -1,4 +1,4 @@
-//! Timed plans: what is asked and answered.
+//! Requests for timed plans, and their answers.
 
 use axum::Json;
 use axum::http::StatusCode;

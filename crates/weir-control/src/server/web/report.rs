@@ -118,7 +118,7 @@ const MOST_POINTS_OF_ONE: usize = 600;
 const MOST_BYTES: usize = 8 << 20;
 /// The longest span: a day, as points are kept.
 const LONGEST_MS: i64 = 86_400_000;
-/// Objects among which those of a report are looked for.
+/// Maximum number of objects among which those of a report are looked up.
 const MOST_VIEWS: usize = 70_000;
 
 #[cfg(test)]

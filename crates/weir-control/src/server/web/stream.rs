@@ -103,7 +103,7 @@ struct Tab {
 enum End {
     /// The client has left, or accepts no data.
     Gone,
-    /// The client does what it may not.
+    /// The client has violated the protocol of the stream.
     Cut(&'static str),
     /// The server ends.
     Stopped,
@@ -206,7 +206,7 @@ impl Tab {
         }
     }
 
-    /// Sends what is due.
+    /// Sends all messages that are due.
     async fn due(&mut self, socket: &mut WebSocket, ping: &mut Instant) -> Result<(), End> {
         if *ping <= Instant::now() {
             *ping = Instant::now() + PING;
@@ -227,7 +227,7 @@ impl Tab {
         Ok(())
     }
 
-    /// Changes and the condition, if they are new.
+    /// The messages about new changes, and about the condition if it has changed.
     fn news(&mut self) -> Vec<String> {
         if self.looked.elapsed() < LOOK_AGAIN {
             return Vec::new();
@@ -534,7 +534,7 @@ const MOST_RULES: usize = 1000;
 const MOST_REQUESTS: u32 = 50;
 /// The longest past that a subscription begins with, in seconds.
 const MOST_HISTORY_S: u64 = 86_400;
-/// The time between two looks for changes.
+/// The time between two checks for changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The time between two pings, which keep a proxy from closing the stream.
 const PING: Duration = Duration::from_secs(15);

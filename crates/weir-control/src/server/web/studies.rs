@@ -241,8 +241,8 @@ impl From<StudyError> for Reject {
 
 /// Requests that wait for a process at one time; each takes a thread of the server.
 const MOST_ASKED: usize = 4;
-/// The policy of a report: a document of its own origin, with the scripts and styles that are in
-/// it, which may save files.
+/// The policy of a report. The report is a document of its own origin; it runs only the scripts and
+/// styles inside it, and may save files.
 const REPORT: &str = "sandbox allow-scripts allow-downloads allow-modals; default-src 'none'; \
                       script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'; \

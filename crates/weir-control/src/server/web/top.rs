@@ -39,8 +39,8 @@ pub(super) struct Ranking {
 pub(super) struct Ranked {
     pub(super) member: Member,
     pub(super) in_bps: f64,
-    /// The rate of departures: arrivals without the bytes that were dropped, at the mean length of
-    /// a packet, and without those that wait.
+    /// The rate of departures: the arrivals without the bytes that were dropped, and without the
+    /// bytes by which the queue grew. A dropped packet counts with the mean length.
     pub(super) out_bps: f64,
     /// Drops in the last second.
     pub(super) drops: u64,
@@ -135,8 +135,8 @@ impl Tops {
         self.0.entry(group).or_default().users.insert(user);
     }
 
-    /// Ends what a client watches. The list of a group that nobody watches is not kept: it may be
-    /// long.
+    /// Ends all that a client watches. The list of a group that no client watches is not kept,
+    /// because it may be long.
     pub(super) fn leave(&mut self, user: u64) {
         for watched in self.0.values_mut() {
             watched.users.remove(&user);
@@ -210,7 +210,8 @@ impl Ranking {
                 Sort::Name => natural(&a.member.name).cmp(&natural(&b.member.name)),
                 sort => a.value(sort).total_cmp(&b.value(sort)),
             };
-            // Names start at the least one, and values at the greatest.
+            // Names come in ascending order, and values in descending order, unless the client
+            // reverses it.
             let order = if view.ascending { order } else { order.reverse() };
             order.then_with(|| a.member.id.cmp(&b.member.id))
         };

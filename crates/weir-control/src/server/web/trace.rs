@@ -24,7 +24,7 @@ pub(super) struct Wish {
     prob: Prob,
 }
 
-/// What rules with `prob` do.
+/// Whether rules with `prob` match.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Prob {
@@ -33,7 +33,7 @@ enum Prob {
     Pass,
 }
 
-/// Answers with the way of a packet.
+/// Answers with the path of a packet.
 pub(super) async fn answer(
     hub: &Hub,
     wish: Wish,
