@@ -3,8 +3,9 @@
 //!
 //! The instructions per packet are the difference between two runs divided by the difference in
 //! their numbers of packets. The program prints the number of departures, the time per packet in
-//! ns, and the number of links that a second engine creates per second. The time is the mean, and
-//! the minimum over [`PARTS`] parts of the run, which excludes most disturbances by other programs.
+//! ns, and the number of links that a second engine creates per second. It prints the mean time and
+//! the minimum over [`PARTS`] parts of the run. The minimum excludes most disturbances by other
+//! programs.
 //!
 //! Options: `impaired` gives each link loss and jitter. `ring` gives each link a network card with
 //! a ring of 256 packets and dynamic queue limits. `batch=N` submits N packets at one time, like a

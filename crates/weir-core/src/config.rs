@@ -19,7 +19,7 @@ pub use crate::link::{Capacity, Loss};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jitter {
     /// Scale of the deviation: half the width for the uniform distribution, the standard deviation
-    /// for the others.
+    /// for other distributions.
     pub amount: Nanos,
     /// Shape of the deviation.
     pub distribution: Arc<Distribution>,

@@ -148,7 +148,7 @@ fn least_of<E: Entry>(children: &[E; ARITY]) -> (usize, E) {
     if r < l { (right, r) } else { (left, l) }
 }
 
-/// The least child of the last node with children, which has fewer than the others.
+/// The least child of the last node with children, which has fewer children than other nodes.
 #[inline]
 fn least_of_last<E: Entry>(children: &[E]) -> (usize, E) {
     let (mut child, mut least) = (0, children[0]);

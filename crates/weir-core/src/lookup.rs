@@ -38,8 +38,8 @@ impl LookupKey {
         Self { hash: SipHash::new(words), is_secret: true }
     }
 
-    /// The short form of `key` reduced to the bits of `mask`, of which `short` is the short form:
-    /// the same as [`Self::compact`] of the masked key.
+    /// The short form of `key` reduced to the bits of `mask`: the same as [`Self::compact`] of the
+    /// masked key. `short` is the short form of `mask`.
     #[inline]
     pub(crate) fn compact_masked(
         &self,

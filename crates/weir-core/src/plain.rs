@@ -154,7 +154,7 @@ impl PlainPipe {
         })
     }
 
-    /// Submits a packet of `len` network-layer bytes that stands for `segments` wire packets and
+    /// Submits a packet of `len` network-layer bytes that represents `segments` wire packets and
     /// arrives at `now`. `now` may be in the future, but not before the previous submission. The
     /// caller reads no counter and no queue length before `horizon`, which never decreases. Returns
     /// when the packet arrives at the other end.

@@ -1,8 +1,8 @@
 //! SipHash-1-3 of messages with a length that is known at compile time.
 //!
 //! A hasher for messages of any length loops over their words, gathers the bytes of the last word
-//! one by one, and keeps its state in memory. For the 16 bytes of a short key the rounds alone
-//! remain here, in registers.
+//! one by one, and keeps its state in memory. For the 16 bytes of a short key, this module executes
+//! only the rounds, with the state in registers.
 //!
 //! # Reference
 //! Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The names are those

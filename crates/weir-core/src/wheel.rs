@@ -311,7 +311,7 @@ const WORDS: usize = SLOTS / WORD;
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
 /// Up to this number, all events stay in the heap, which sorts so few events faster than the wheel.
 const FEW: usize = 8;
-/// The number that stands for no link.
+/// The number for no link.
 const NONE: u32 = u32::MAX;
 /// Marks the first link of a list in [`Node::previous`].
 const FIRST: u32 = 1 << 31;

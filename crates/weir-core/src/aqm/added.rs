@@ -27,7 +27,7 @@ impl AddedAqm {
     /// The AQM of a policy of the kind [`Kind::Added`].
     ///
     /// # Panics
-    /// The policy is one of the table.
+    /// The policy is of another kind.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         match policy.kind() {
             Kind::Added(added) => Self(added.0.make(policy, setup)),

@@ -95,7 +95,7 @@ settings! {
 }
 
 choice! {
-    /// When the first signal of a queue comes, and how exact the distances of the others are.
+    /// The time of a queue's first signal, and the accuracy of the distances between later signals.
     pub(crate) enum Variant {
         Published = "published",
         Linux = "linux",
@@ -217,7 +217,7 @@ impl Law {
         }
     }
 
-    /// Makes queues begin, and signals follow each other, as `variant` specifies.
+    /// Sets the time of the first signal and the distances between signals as `variant` specifies.
     pub(crate) fn follow(&mut self, variant: Variant) {
         (self.below_one, self.roots) = match variant {
             Variant::Published => (0, &ROOTS),
@@ -411,10 +411,10 @@ const fn improved(root: u32, count: u32) -> u32 {
 
 /// The roots of small counts, for which a single step would be inaccurate.
 static ROOTS: [u32; 16] = roots(8);
-/// These roots before Linux 6.12; that of 2 is low by 0.06 %.
+/// The roots of small counts in Linux before 6.12. The root of 2 is low by 0.06 %.
 static ROOTS_OF_LINUX_6_1: [u32; 16] = roots(4);
 
-/// The roots of small counts, each by some steps from the root of the count below.
+/// The roots of small counts, each computed by `steps` steps from the root of the count below.
 const fn roots(steps: u32) -> [u32; 16] {
     let mut roots = [u32::MAX; 16];
     let (mut count, mut root) = (1, u32::MAX);

@@ -303,7 +303,8 @@ impl Control {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);
         // Before the first dropping state there is no drop rate that could be resumed. An overflow
-        // may have raised the count before that state, but then no root belongs to the count.
+        // may have raised the count before that state, but it does not compute the root of the new
+        // count.
         let lately =
             self.last_count > 0 && now < self.drop_next.saturating_add(LATELY * law.interval);
         if gained > 1 && lately {

@@ -63,7 +63,7 @@ impl HeadDrop {
                 && self.alive_bytes + u64::from(len) <= self.limit_bytes
     }
 
-    /// Decides that the oldest packet that would be served will be dropped.
+    /// Moves the oldest packet of `alive` to the packets that will be dropped.
     fn give_up(&mut self) {
         if let Some(len) = self.alive.pop_front() {
             self.alive_bytes -= u64::from(len);
@@ -116,7 +116,7 @@ impl HeadDrop {
     }
 }
 
-/// A queue with a smaller limit may hold this many packets that will be dropped.
+/// Up to this many packets that will be dropped may wait, even if they outnumber other packets.
 const MAX_OWED: usize = 64;
 
 pub(super) const ROW: Row = Row {

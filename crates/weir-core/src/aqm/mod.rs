@@ -10,10 +10,10 @@
 //! [`crate::sched`]).
 //!
 //! # Time
-//! An AQM has no timer. An algorithm with periodic computations makes them when a packet arrives or
-//! leaves: one computation for each period that has ended, with the state that the queue had at the
-//! end of that period. This is exact, because the state of the queue does not change between
-//! packets.
+//! An AQM has no timer. An algorithm with periodic computations carries them out when a packet
+//! arrives or leaves: one computation for each period that has ended, with the state that the queue
+//! had at the end of that period. This is exact, because the state of the queue does not change
+//! between packets.
 
 mod added;
 mod afcd;
@@ -68,7 +68,7 @@ pub struct Seen {
 pub struct QueueState {
     /// The number of packets that wait, without the current packet.
     pub packets: u32,
-    /// The sum of their lengths in bytes, from the network-layer header on.
+    /// The sum of the lengths of these packets in bytes, from the network-layer header on.
     pub bytes: u64,
     /// Whether the current packet does not fit within the queue's limit. Only set at the packet's
     /// arrival.

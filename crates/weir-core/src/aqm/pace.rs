@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Counts a packet of `len` bytes that leaves while `remaining` bytes stay. Returns the
-    /// duration in ns of the measurement that this packet ends, else 0.
+    /// duration in ns of the measurement that this packet ends, or 0 if it ends none.
     pub(crate) fn leaves(&mut self, method: Method, now: Nanos, len: u32, remaining: u64) -> u64 {
         if method == Method::Linux {
             self.begin(now, remaining);

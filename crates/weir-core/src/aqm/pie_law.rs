@@ -1,5 +1,5 @@
-//! PIE for one queue: the control law, and the state as a separate type, since the queues of one
-//! scheduler share the law.
+//! PIE for one queue: the control law and the state. They are separate types, because the queues of
+//! one scheduler share the law.
 //!
 //! [`super::pie`] describes the algorithm.
 
@@ -109,7 +109,7 @@ impl Law {
     }
 
     /// The law for each of `queues` queues of a scheduler. Linux updates [`AT_ONCE`] queues in one
-    /// run of its timer, and the others in the following ticks.
+    /// run of its timer, and further queues in the following ticks.
     pub(crate) fn of_queues(self, settings: &Settings, queues: u32) -> Self {
         let more = u64::from(queues.div_ceil(AT_ONCE).saturating_sub(1));
         match self.variant {

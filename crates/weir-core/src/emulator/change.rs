@@ -368,7 +368,7 @@ impl Emulator {
         let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
         queue.flows.clear();
-        // The nodes below the first scheduler that both chains share belong to the old chain.
+        // Only the old chain uses the nodes below the first scheduler that both chains share.
         let same = old
             .iter()
             .rev()

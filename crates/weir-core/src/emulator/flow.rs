@@ -17,8 +17,8 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance. Every packet uses these fields; the others are
-/// in [`Cold`].
+/// One queue of a flowset in one scheduler instance. Every packet uses these fields; [`Cold`] has
+/// the rarely used fields.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
@@ -74,7 +74,7 @@ pub(super) struct Cold {
     pub(super) orphan: bool,
 }
 
-/// The number that stands for no flow.
+/// The number for no flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
 /// The number of a flow, its link, and the template or queue for which it is made.

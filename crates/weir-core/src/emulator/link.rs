@@ -188,8 +188,8 @@ impl Link {
         if self.effects >= Effects::Scheduled { self.next_step_due } else { Nanos::MAX }
     }
 
-    /// Whether the link's key is `key` reduced to the bits of `mask`, of which `compact` is the
-    /// short form.
+    /// Whether the link's key is `key` reduced to the bits of `mask`. `compact` is the short form
+    /// of this masked key.
     #[inline]
     pub(super) fn is_for(&self, compact: CompactKey, mask: &FlowMask, key: &FlowKey) -> bool {
         self.compact == compact && (!compact.is_wide() || self.has_key(mask, key))
@@ -330,7 +330,7 @@ impl Link {
             (self.schedule_origin, self.schedule_step) = (now, 0);
             self.next_step(config);
         }
-        // A value that the change does not name keeps what the schedule has given it.
+        // A setting that does not change keeps the value that the schedule has given it.
         let capacity = if restarts || config.capacity != old.capacity {
             config.capacity.clone()
         } else {

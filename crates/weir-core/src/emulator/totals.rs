@@ -10,7 +10,7 @@ use crate::stats::Reasons;
 pub struct Totals {
     /// Arrivals, including dropped packets.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the arrivals, including dropped packets.
     pub bytes: u64,
     /// Packets dropped before they entered the queue or while they were in it.
     pub drops: u64,
@@ -20,7 +20,7 @@ pub struct Totals {
     pub reasons: Reasons,
     /// Packets that wait now.
     pub queued_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that wait now.
     pub queued_bytes: u64,
 }
 

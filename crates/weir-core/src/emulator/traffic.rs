@@ -23,7 +23,7 @@ pub struct Arrival {
     pub len: u32,
     /// Bytes of the link-layer header in front of the network layer.
     pub link_header: u8,
-    /// Number of wire packets that the packet stands for; 1 unless an offload train is kept whole.
+    /// Number of wire packets that the packet represents; 1 unless an offload train is kept whole.
     pub segments: u16,
     /// ECN field.
     pub ecn: Ecn,

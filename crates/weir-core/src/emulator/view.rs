@@ -130,12 +130,12 @@ impl Emulator {
         numbers.filter_map(move |number| self.instance(id, number))
     }
 
-    /// The number above those of all instances.
+    /// A number above those of all instances.
     pub fn instance_bound(&self) -> u32 {
         self.links.bound()
     }
 
-    /// The number above those of all flows.
+    /// A number above those of all flows.
     pub fn flow_bound(&self) -> u32 {
         self.flows.bound()
     }

@@ -104,9 +104,9 @@ impl DelayLine {
             && self.overtaking.as_ref().is_none_or(|overtaking| overtaking.heap.is_empty())
     }
 
-    /// Changes the due time of `packet`, which keeps its order and was added last, to `due`, or to
-    /// the due time of the packet before it if that is later. Returns the new due time. Visits
-    /// every packet.
+    /// Changes the due time of `packet` to `due`, or to the due time of the packet before it if
+    /// that time is later. `packet` must keep its order and must have been added last. Returns the
+    /// new due time. Visits every packet.
     pub(crate) fn retime(&mut self, pool: &mut Pool, packet: PacketId, due: Nanos) -> Nanos {
         let old = pool.crossed(packet).due;
         // Packets that have departed need no check: they were due before now, and `due` is not.
@@ -122,7 +122,8 @@ impl DelayLine {
         if self.list.back() == Some(packet) {
             self.last_due = due;
         } else if let Some(overtaking) = &mut self.overtaking {
-            // The packet overtook one that a jitter delayed which the link no longer has.
+            // The packet overtook a packet that was delayed by a jitter that the link no longer
+            // has.
             let packets = core::mem::take(&mut overtaking.heap).into_iter();
             overtaking.heap = packets
                 .map(|Reverse((time, number, other))| {

@@ -23,12 +23,13 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     steps: Vec<(Nanos, Step)>,
-    /// For each step, the steps of its period that set the values in force after it.
+    /// For each step, the steps of its period that last set each value, up to and including this
+    /// step.
     setters: Vec<Setters>,
     period: Option<Nanos>,
 }
 
-/// The last steps of a period that set each value; `None` for a value that no step has set yet.
+/// For each value, the last step of a period that set it; `None` if no step has set it yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Setters {
     capacity: Option<u32>,

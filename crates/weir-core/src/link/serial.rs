@@ -211,8 +211,8 @@ const LEAD: Nanos = Nanos(1 << 62);
 /// A byte in nanoseconds times rate.
 const BYTE: u64 = 8 * NANOS_PER_SEC;
 
-/// The time of `bytes` at `rate`, with the carried remainder; the new remainder; and `bytes` with
-/// the carried remainder, in nanoseconds times rate.
+/// Returns three values: the time of `bytes` and the carried remainder at `rate`, the new
+/// remainder, and the sum of `bytes` and the carried remainder, in nanoseconds times rate.
 #[inline(always)] // Measured: see the emulator's module.
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64, u64) {
     let rate = rate.bps();

@@ -65,7 +65,7 @@ pub struct Packet {
     pub len: u32,
     /// The flow (queue) to which the packet belongs.
     pub flow: u32,
-    /// Number of wire packets that the descriptor stands for; more than one only if an offload
+    /// Number of wire packets that the descriptor represents; more than one only if an offload
     /// train is kept whole.
     pub segments: u16,
     /// Bytes of link-layer header in front of the network layer.
@@ -117,5 +117,5 @@ impl LabelThenStart {
 
 const _: () = assert!(size_of::<Packet>() == 40);
 
-/// The index that stands for no packet.
+/// The index for no packet.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -61,7 +61,7 @@ impl PacketList {
         self.chain.push_back(store, id, len);
     }
 
-    /// Removes the packets of flow `flow`, in order; the others keep their order. Visits every
+    /// Removes the packets of flow `flow`, in order. Other packets keep their order. Visits every
     /// packet.
     pub fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> Self {
         let (mut taken, mut rest) = (Self::default(), Self::default());

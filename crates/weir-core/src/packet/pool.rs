@@ -42,8 +42,8 @@ impl Slot {
     }
 }
 
-/// The arrival of a packet at the far end of the link: when, and whether with a wrong bit or as a
-/// copy.
+/// The arrival of a packet at the far end of the link: its time, its corruption, and whether it is
+/// a duplicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crossed {
     pub(crate) due: Nanos,

@@ -87,7 +87,7 @@ impl AddedScheduler {
     /// The scheduler of a discipline of the kind [`Kind::Added`].
     ///
     /// # Panics
-    /// The discipline is one of the table.
+    /// The discipline is of another kind.
     pub fn new(discipline: &Discipline) -> Self {
         match discipline.kind() {
             Kind::Added(added) => Self(added.0.make(discipline)),

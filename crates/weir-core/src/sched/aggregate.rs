@@ -49,7 +49,7 @@ impl Stamped for Aggregate {
 }
 
 impl Kind {
-    /// The group of these classes, alone or as an aggregate of any number.
+    /// The group of one such class, and of an aggregate of any number of them.
     pub(super) fn group(&self) -> u8 {
         groups::group_of(self.lmax, groups::inverse(self.weight.into()))
     }

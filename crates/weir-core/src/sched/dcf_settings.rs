@@ -114,8 +114,7 @@ impl Settings {
         (self.phy as usize).checked_sub(1).map(|word| RATE_VALUES[word])
     }
 
-    /// The gap after SIFS in slots, the windows and the TXOP limit in us of a category. Without
-    /// EDCA, all categories are alike.
+    /// The contention parameters of a category. Without EDCA, all categories are alike.
     pub fn access(&self, category: Category) -> Access {
         let edca = self.edca != Edca::Off;
         let index = if edca { category as usize } else { Category::BestEffort as usize };

@@ -34,7 +34,7 @@ pub trait Heads: Debug + Default {
     /// which a head may leave if none may leave now, or `None` if there are no heads.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
-    /// The number of nodes on the longest path.
+    /// The number of nodes on the longest path through the tree of heads.
     fn depth(&self) -> u64;
 }
 
@@ -64,7 +64,7 @@ struct Flow {
     /// The flow's first and last gap, or [`NONE`].
     first_gap: u32,
     last_gap: u32,
-    /// The number of packets that have arrived and left, modulo 2^32.
+    /// The numbers of packets that have arrived and that have left, modulo 2^32.
     arrived: u32,
     departed: u32,
 }

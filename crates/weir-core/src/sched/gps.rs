@@ -128,8 +128,8 @@ impl Fluid {
         self.tidy();
     }
 
-    /// The bytes that move `V` to `end`. `passed` sums up the flows that have ended by then,
-    /// `ended` those that have ended now.
+    /// The bytes that move `V` to `end`. `passed` sums up the flows that will have ended by `end`,
+    /// and `ended` the flows that have ended now.
     fn bytes_to(&self, end: u128, all: Weights, ended: Weights, passed: Weights) -> u128 {
         let moments = passed.moments.wrapping_sub(ended.moments);
         let of_passed =

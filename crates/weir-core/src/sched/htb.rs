@@ -186,8 +186,9 @@ impl Htb {
         }
     }
 
-    /// Passes the turn of a class that has left the order of its state `before` to the next class.
-    /// While classes borrow in turns, the turn stays at the number of the class, as in Linux.
+    /// Handles the turn of a class that has left the order of its state `before`: the turn passes
+    /// to the next class. In the order of borrowing classes, it stays at the number of the class,
+    /// as in Linux.
     fn has_left(&mut self, before: State, priority: u8, slot: u32) {
         let takes_turns = self.variant == Variant::Linux && before == State::Sends;
         if takes_turns && self.own.turns[usize::from(priority)] == slot {

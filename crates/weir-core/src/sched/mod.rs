@@ -333,8 +333,8 @@ impl Default for Kind {
     }
 }
 
-/// The kind of the scheduler that implements a discipline: with some settings, the scheduler of
-/// another kind implements a discipline.
+/// The kind of the scheduler that implements a discipline. With some settings, this is not the
+/// discipline's own kind.
 fn implementation(discipline: &Discipline) -> Kind {
     if qfqp::is_single(discipline) { Kind::Qfq } else { discipline.kind() }
 }

@@ -505,8 +505,8 @@ impl QfqPlus {
 
     /// Serves the class in front. `give` makes the result from the class's slot and its packet.
     ///
-    /// Calls of other functions do the rare work and return little or nothing, so that neither side
-    /// needs many registers.
+    /// Other functions do the rare work and return little or nothing, so that neither they nor
+    /// their caller need many registers.
     #[inline(always)] // Its few callers are loops over packets.
     fn serve_front<P: Store, R>(
         &mut self,
@@ -563,9 +563,10 @@ impl QfqPlus {
     /// Ends the service of an aggregate when its next packet exceeds the rest of the budget, and
     /// begins the next service.
     ///
-    /// Here the slot of the aggregate stays the first slot of the first group: virtual time passes
-    /// no event, and the aggregate stays in front or moves behind those of the next slot. In other
-    /// cases, [`Self::begin_service`] does the same with all checks.
+    /// In the common case, the slot of the aggregate stays the first slot of the first group:
+    /// virtual time passes no event, and the aggregate stays in front or moves behind the
+    /// aggregates of the next slot. In other cases, [`Self::begin_service`] does the same with all
+    /// checks.
     #[inline(never)]
     fn change_service(&mut self) {
         if !self.step.is_at(self.serving) {

@@ -51,7 +51,7 @@ pub struct Tree {
     shaped: Vec<u32>,
     /// Packets that a scheduler of the tree dropped and that the caller has not yet collected.
     refused: VecDeque<(PacketId, DropReason)>,
-    /// Nodes that lost offered packets by these drops and may offer others.
+    /// Nodes that lost offered packets by these drops and may offer other packets.
     depleted: Vec<u32>,
     /// The latest time of a call.
     now: Nanos,

@@ -248,7 +248,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// Makes a flow eligible that `V` has reached, or inactive if it has no packets.
+    /// Handles a flow that `V` has reached: it becomes eligible, or inactive if it has no packets.
     #[inline]
     fn reach(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -370,7 +370,7 @@ impl Scheduler for Wf2qPlus {
         } else if self.eligible.rounded(start) <= self.virtual_time {
             self.eligible.set(slot.0, finish);
         }
-        // A flow in `waiting` is there by its start, which does not change.
+        // The start of a flow in `waiting` does not change, so that the flow keeps its position.
     }
 
     fn remove_flow<P: Store>(
@@ -422,7 +422,8 @@ impl Scheduler for Wf2qPlus {
             return None;
         }
         if flow.active {
-            // The fluid has not finished the flow: it is already in `waiting`, by its new start.
+            // The fluid has not finished the flow, which is already in `waiting`, sorted by its new
+            // start.
             flow.start = flow.finish;
             flow.finish_head();
             return None;

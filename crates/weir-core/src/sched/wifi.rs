@@ -161,7 +161,7 @@ impl Category {
         }
     }
 
-    /// The first window and the largest one, from those of the physical layer.
+    /// The first and the largest window of the category, from the windows of the physical layer.
     pub const fn windows(self, [first, last]: [u16; 2]) -> [u16; 2] {
         match self {
             Self::Voice => [first.div_ceil(4) - 1, first.div_ceil(2) - 1],
@@ -206,7 +206,7 @@ impl Air {
         air
     }
 
-    /// The data rate of a station for this rate of its flow in bit/s; 0 means the rate of the
+    /// The data rate of a station, from the rate of its flow in bit/s; 0 means the rate of the
     /// medium.
     pub fn rate_of(&self, bps: u64) -> u32 {
         match bps {

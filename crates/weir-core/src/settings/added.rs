@@ -102,7 +102,7 @@ impl<F: Factory + Sync + ?Sized> Registry<F> {
 
     /// The algorithm with this name, in upper or lower case.
     pub fn find(&self, name: &str) -> Option<Added<F>> {
-        // Names of tables have no dot, so the list is not even looked at.
+        // Names of tables have no dot, so the list is not searched.
         if !name.contains('.') {
             return None;
         }

@@ -118,8 +118,8 @@ impl Adapt {
         Self::Feng { min, max: max.max(min), down: down.0, up: up.0, place: Place::Below }
     }
 
-    /// Makes the changes that were due before this arrival, each with the average at the time at
-    /// which it was due.
+    /// Applies the changes of `max_p` that were due before this arrival. Each change uses the
+    /// average at its due time.
     #[inline]
     pub(in super::super) fn catch_up(
         &mut self,
@@ -145,7 +145,7 @@ impl Adapt {
         }
     }
 
-    /// Makes the changes that follow from the average after this arrival.
+    /// Applies the change of `max_p` that follows from the average after this arrival.
     #[inline]
     pub(in super::super) fn follow(&mut self, now: Nanos, average: u128, max_p: &mut u64) {
         match self {
@@ -211,8 +211,8 @@ fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     }
 }
 
-/// The count of numbers from 1 to `most` that satisfy `holds`. The numbers that satisfy it must
-/// precede those that do not.
+/// The number of values from 1 to `most` that satisfy `holds`. They must precede the values that do
+/// not satisfy it.
 fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut known, mut open) = (0, most);
     while known < open {

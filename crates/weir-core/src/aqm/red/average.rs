@@ -6,9 +6,9 @@
 //! ```
 //! While the queue is empty, no arrival moves the average; instead it decays by the number of
 //! packets that the link could have sent in that time. The three published methods are variants of
-//! [`Decay`]. Linux's average of bytes has only as many bits of fraction as the weight is halvings,
-//! and a step takes the average's whole bytes from the length: it is up to a byte ahead of the
-//! equation, enough to reach a threshold one packet earlier.
+//! [`Decay`]. In Linux, an average of bytes with a weight of `2^-n` has only `n` bits of fraction,
+//! and a step subtracts only the whole bytes of the average from the length. The result is up to a
+//! byte above that of the equation, enough to reach a threshold one packet earlier.
 
 use alloc::boxed::Box;
 
@@ -69,7 +69,7 @@ impl Average {
     }
 
     /// An average of 0 with a weight of `2^-bits` and the decay of Linux, by a table of shifts.
-    /// Linux's arithmetic is for averages of `bytes`.
+    /// Averages of `bytes` have Linux's coarse arithmetic too.
     pub(super) fn in_cells(bits: u32, pace: PacketRate, bytes: bool) -> Self {
         let weight = libm::exp2(-f64::from(bits));
         let fraction = if bytes { bits } else { FRACTION };
@@ -77,7 +77,7 @@ impl Average {
         Self { decay: Decay::Cells(Box::new(cells)), ..Self::new(weight, pace) }
     }
 
-    /// The average, in parts of [`FRACTION`].
+    /// The average, in parts of 2^[`FRACTION`].
     #[inline]
     pub(in super::super) fn value(&self) -> u128 {
         self.value
@@ -228,8 +228,9 @@ mod tests {
         }
     }
 
-    /// The average of a rising queue in Linux's arithmetic, by hand: with a weight of 1/32, a step
-    /// adds the difference of the length and the whole bytes of the average, in parts of 32.
+    /// The average of a rising queue in Linux's arithmetic, computed by hand. With a weight of
+    /// 1/32, a step adds 1/32 of the difference between the length and the whole bytes of the
+    /// average.
     #[test]
     fn linux_takes_whole_bytes_of_the_average_from_the_length() {
         let mut average = Average::in_cells(5, PACE, true);

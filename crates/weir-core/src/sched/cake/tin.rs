@@ -61,7 +61,7 @@ pub(super) struct Turn {
     pub(super) credit: i64,
     /// The threshold in bit/s; 0 for none.
     pub(super) rate: u64,
-    /// The time at which the tin's next packet keeps to the threshold.
+    /// The time from which the tin's next packet does not exceed the threshold.
     pub(super) due: u64,
 }
 
@@ -362,7 +362,7 @@ impl Tin {
         if *rate > 0 && now != Nanos::MAX {
             let time = u128::from(len) * 8 * u128::from(NANOS_PER_SEC) / u128::from(*rate);
             let time = u64::try_from(time).unwrap_or(u64::MAX);
-            // A tin below its threshold keeps what it did not use, until it is empty.
+            // A tin below its threshold keeps the unused part of its share until it is empty.
             *due = if *due < now.0 {
                 due.saturating_add(time)
             } else {

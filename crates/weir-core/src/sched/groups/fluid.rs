@@ -99,8 +99,8 @@ impl Groups {
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
         // The first multiple of `σ_i` after the finish.
         let multiple = (finish >> shift(i)).wrapping_add(1);
-        // Whether the weight still counts may be unpredictable, so the code branches on it only to
-        // save the division.
+        // A processor may not predict whether the weight still counts, so the code branches on this
+        // condition only to save the division.
         let counts = (self.era - era < 2) & after(multiple << shift(i), self.virtual_time);
         let counted = if counts { u64::from(weight) } else { 0 };
         self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= counted;

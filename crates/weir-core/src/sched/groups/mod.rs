@@ -115,8 +115,8 @@ impl Place {
     }
 }
 
-/// The slot of the first member of the first group, and the slot after it, to which the members
-/// move one after another while no group changes its state.
+/// The slot of the first member of the first group, and the slot after it. While no group changes
+/// its state, the members move one after another to the later slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     /// `σ`.
@@ -303,8 +303,8 @@ impl Groups {
         self.eligible_ready & step.below == 0
     }
 
-    /// Moves the first member of a slot to the slot after it, where `start` is, if other members
-    /// are behind it. Returns the member that is first then.
+    /// Moves the first member of a slot to the slot after it, in which `start` lies, if other
+    /// members are behind it. Returns the new first member.
     #[inline(always)] // A part of its only caller.
     pub(super) fn step<T: Stamped>(
         &mut self,
@@ -326,8 +326,8 @@ impl Groups {
         Some(next)
     }
 
-    /// Moves the first member of a group, when its start has left the slot, to the slot of its new
-    /// start.
+    /// Moves the first member of a group to the slot of its new start, after the start has left the
+    /// old slot.
     #[inline]
     pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
         if !self.rotate(members.all_mut(), place) {
@@ -335,7 +335,7 @@ impl Groups {
         }
     }
 
-    /// Like [`Self::relocate_last`], apart from the code of its callers.
+    /// [`Self::relocate_last`] as a separate function that is not inlined into its callers.
     #[inline(never)]
     fn relocate_alone<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
         self.relocate_last(members, place);
@@ -410,8 +410,8 @@ impl Groups {
             self.classify(u32::from(i));
             return;
         }
-        // The last start for which the group has a slot is earlier only if the group's first member
-        // waits for the transmission of much longer packets.
+        // The start is beyond the group's slots only if the group's first member waits for the
+        // transmission of much longer packets.
         let most = (SLOTS as u64 - 2) << shift(i);
         if start.wrapping_sub(first) > most {
             stamps.start = first.wrapping_add(most);
@@ -468,8 +468,8 @@ impl Groups {
         above != 0 && after(self.finish(i), self.finish(above.trailing_zeros()))
     }
 
-    /// Makes the groups ready that are no longer blocked after the finish of group `i` has changed
-    /// from `old`.
+    /// After the finish of group `i` has changed from `old`, makes the groups ready that it no
+    /// longer blocks.
     #[inline(never)]
     fn unblock(&mut self, i: u32, old: u64) {
         let above = self.eligible_ready & (u32::MAX - 1) << i;
