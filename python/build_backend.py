@@ -1,8 +1,8 @@
 """The build backend: builds the command `weir` for the package, then the package with maturin.
 
 The environment variable WEIRLAB_PROFILE is the cargo profile of both; `release` by default.
-WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one, and WEIRLAB_LIBRARY
-that of the compiled library; with it, nothing is compiled.
+WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one. WEIRLAB_LIBRARY is the
+path of the compiled library; if it is set, nothing is compiled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Settings: TypeAlias = dict[str, Any] | None
 PACKAGE = Path(__file__).parent
 WORKSPACE = PACKAGE.parent
 COMMANDS = PACKAGE / "weirlab.data/scripts"
-# What a source distribution has.
+# The contents of a source distribution.
 SOURCES = [".cargo", "Cargo.toml", "Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "bench/load"]
 SOURCES += ["crates", "scripts/features", "python/README.md", "python/build_backend.py"]
 SOURCES += ["python/pyproject.toml", "python/weirlab"]
@@ -95,7 +95,7 @@ def sources() -> Iterator[Path]:
 
 
 def project_of_sdist() -> str:
-    """The pyproject.toml of the source distribution, in whose root it is, above `python`."""
+    """The pyproject.toml of the source distribution. It is in the root, above `python`."""
     text = (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
     for old, new in (
         ('backend-path = ["."]', 'backend-path = ["python"]'),

@@ -1,6 +1,6 @@
 """Writes the documentation of the installed package as HTML: make_docs.py DIRECTORY.
 
-The pages have the docstrings, whose examples are the package's tests.
+The pages contain the docstrings. The examples in them are tests of the package.
 """
 
 from __future__ import annotations

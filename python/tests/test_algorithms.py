@@ -97,7 +97,7 @@ class Tail(wl.Aqm):
 
 
 class Threshold(wl.Aqm):
-    """Drops at the head what has waited too long, and marks on arrival."""
+    """Drops packets at the head that have waited too long, and marks packets on arrival."""
 
     marks = True
 
@@ -408,7 +408,7 @@ def test_objects_that_are_no_algorithms_are_refused() -> None:
     for wrong in (int, object, lambda: 5, dict):
         with pytest.raises(TypeError, match="expected a subclass of Scheduler"):
             wl.simulate(link(scheduler=wrong))
-    # An AQM is no scheduler.
+    # An AQM is not a scheduler.
     with pytest.raises(wl.ScenarioError, match="is no scheduler"):
         wl.simulate(link(scheduler=Tail))
     with pytest.raises(TypeError):
@@ -456,7 +456,7 @@ def test_an_interruption_ends_a_method() -> None:
             os.kill(program.pid, signal.SIGINT)
             rest, _ = program.communicate(timeout=60)
         finally:
-            # A program that was not interrupted would be waited for without end.
+            # Without this, a program that ignores the signal would block the test forever.
             program.kill()
     assert "ended" in rest and program.returncode == 0
 
@@ -583,7 +583,7 @@ def test_the_check_finds_the_shortest_case(algorithm: Any, kind: str, most: int)
     assert len(caught.value.operations) <= most, caught.value
     if kind == "unstable":
         return
-    # The case that is shown shows the same.
+    # The printed case breaks the same promise.
     with pytest.raises(wl.CheckError) as again:
         exec(caught.value.snippet, {algorithm.__name__: algorithm})
     assert again.value.kind == kind
@@ -599,7 +599,7 @@ def test_the_rig_measures_a_scheduler_beside_built_in_ones() -> None:
     found = wl.rig(["fifo", Fifo, "none"], flows=["4:w1", "2:w1,2:w3"], pairs=2000, runs=1)
     names = [run["alg"] for run in found.runs]
     assert names == ["fifo", "python.Fifo", "none"] * 2
-    # It serves the same packets in the same order.
+    # Both schedulers serve the same packets in the same order.
     assert found.runs[0]["order_hash"] == found.runs[1]["order_hash"]
     assert found.runs[1]["ns_per_pair"] > found.runs[0]["ns_per_pair"]
 

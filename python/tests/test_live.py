@@ -50,8 +50,8 @@ print(time.monotonic() - start)
 
 
 def processes(name: str) -> list[str]:
-    """The processes with this word in their command lines: number, state, where each waits,
-    words."""
+    """The processes with this word in their command lines: number, state, the kernel function in
+    which the process waits, and the command line."""
     found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -147,7 +147,7 @@ def test_nothing_is_left_after_an_exception() -> None:
 
 
 def test_nothing_is_left_when_the_interpreter_is_killed() -> None:
-    # What another run may have left must not count here.
+    # Unique names, so that processes left by another run do not count.
     name, seconds = f"weirlab-test-killed-{os.getpid()}", f"987654.{time.time_ns()}"
     code = f"""
 import subprocess, sys, time

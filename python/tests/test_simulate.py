@@ -223,6 +223,6 @@ print(peak() - before)
 def test_the_import_takes_no_optional_library() -> None:
     code = "import sys, weirlab; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, check=True)
-    # What starts processes is imported when it is used.
+    # Modules that start processes are imported when they are used.
     loaded = {*done.stdout.decode().split()}
     assert not loaded & {"numpy", "pandas", "polars", "pyarrow", "duckdb", "asyncio", "subprocess"}

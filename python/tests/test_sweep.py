@@ -40,7 +40,7 @@ def campaign(store: Path, seeds: int = 3, duration: str = "300ms") -> wl.Campaig
 
 
 def content(store: Path) -> dict[str, bytes]:
-    """The files of all runs, and of nothing else."""
+    """The files of all runs, and no others."""
     runs = store / "runs"
     return {str(path.relative_to(runs)): path.read_bytes() for path in runs.glob("*/*")}
 
@@ -62,7 +62,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_an_algorithm_in_python_is_refused(store: Path) -> None:
-    """Its name would find the results of a class that has changed since."""
+    """A store knows an algorithm by its name, and would return the results of an older version."""
 
     class Changing(wl.Scheduler):
         def __init__(self) -> None:
@@ -169,7 +169,7 @@ def test_killed_workers_lose_nothing(store: Path) -> None:
             for pid in workers():
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
-                # Sometimes the pool notices before it gets the next batch.
+                # Every other time, the pool notices the death before it gets the next batch.
                 time.sleep(0.3 * (killed % 2))
                 break
 
@@ -219,9 +219,9 @@ campaign(Path({str(store)!r})).run(jobs=1)
 
 
 class Reconnecting(ThreadPoolExecutor):
-    """An executor with a scheduler that dies with its first tasks and comes back. It shows what a
-    client of Dask sees: a question without an answer, another connection, and futures that never
-    end, as many as the runner has at a time."""
+    """An executor with a scheduler that dies with its first tasks and comes back. It imitates a
+    client of Dask: one question has no answer, the connection is replaced, and the first four
+    futures, as many as the runner has at a time, never end."""
 
     status = "connecting"
 
@@ -533,7 +533,7 @@ def test_a_comparison_stops_when_the_result_is_clear(store: Path) -> None:
 
 
 def test_early_stops_do_not_make_errors_frequent() -> None:
-    """Of many comparisons of equal points, each looked at often, few find a difference."""
+    """Few of many comparisons of equal points find a difference, although each is judged often."""
     import random
 
     from weirlab._precision import judge

@@ -44,7 +44,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
 
 
 class Failing(ThreadPoolExecutor):
-    """An executor whose first batches fail for a reason that passes."""
+    """An executor that fails its first batches for a temporary reason."""
 
     def __init__(self, failures: int) -> None:
         super().__init__(2)
@@ -82,7 +82,7 @@ def test_a_failure_that_stays_is_repeated_as_often_as_said(store: Path) -> None:
 
 
 class Hanging(ThreadPoolExecutor):
-    """An executor one of whose workers never answers, as a host that has lost its network."""
+    """An executor with one worker that never answers, like a host without a network."""
 
     def __init__(self, number: int) -> None:
         super().__init__(2)
@@ -158,7 +158,7 @@ if __name__ == "__main__":
     assert c.verify(sample=5).damaged == {}
 
 
-# Shifts the clock that a program sees, by the library that the program loads first.
+# The source of a library for LD_PRELOAD, which shifts the clock that a program sees.
 SHIFT = r"""
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -219,7 +219,7 @@ campaign(Path({str(store)!r})).run(jobs=1)
     for years in (-1, 1):
         subprocess.run(collect, check=True, env=shifted(years * TEN_YEARS_S))
         assert other.exists(), "a clock that is wrong removes the files of a writer"
-    # By the clock of the file system it has not been touched for two days.
+    # By the clock of the file system, the directory has not been touched for two days.
     old = time.time() - 2 * 86_400
     os.utime(other, (old, old))
     subprocess.run(collect, check=True, env=shifted(-TEN_YEARS_S))
@@ -233,7 +233,7 @@ campaign(Path({str(store)!r})).run(jobs=1)
 def test_workers_on_hosts_of_their_own_make_the_same_store(
     store: Path, expected: dict[str, bytes]
 ) -> None:
-    """Each has its own network, its own host name and its own process numbers."""
+    """Each worker has its own network, its own host name and its own process numbers."""
     pytest.importorskip("distributed")
     code = f"""
 import sys
@@ -258,9 +258,9 @@ with Client(sys.argv[1]) as client:
 def test_submitit_starts_a_campaign(
     tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its local executor starts a process for each job, as Slurm would."""
+    """The local executor of submitit starts a process for each job, as Slurm would."""
     submitit = pytest.importorskip("submitit")
-    # The process has the current directory in its path, and is to find the installed package.
+    # The process has the current directory in its path, and must find the installed package.
     monkeypatch.chdir(tmp_path)
     folder, store = str(Path(__file__).parent), str(tmp_path / "s")
 
@@ -280,7 +280,7 @@ def test_submitit_starts_a_campaign(
 def test_dask_jobqueue_starts_the_workers(
     store: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its local cluster starts the job scripts as processes, which it gives to Slurm otherwise."""
+    """The local cluster of dask-jobqueue runs its job scripts as processes, in place of Slurm."""
     distributed = pytest.importorskip("distributed")
     local = pytest.importorskip("dask_jobqueue.local")
     monkeypatch.chdir(store.parent)
@@ -313,7 +313,7 @@ def test_live_runs_are_kept_with_their_lateness(store: Path) -> None:
     axes = {"link.l.spec.delay": ["5ms", "10ms"]}
     c = wl.sweep(live_scenario(), axes, seeds=2, live=True, store=store)
     result = c.run()
-    # Each takes its time, one after another.
+    # The runs take real time, one after another.
     assert result.made == 4 and result.cpu_s > 1.6
     assert c.run().there == 4
     simulated = wl.sweep(live_scenario(), axes, seeds=2, store=store)

@@ -169,9 +169,9 @@ print(len(trace), trace.nbytes, recorded, peak() - before)
     )
     rows, nbytes, recorded, made = map(int, done.stdout.split())
     assert rows >= 290_000
-    # Vectors that grow have up to twice the memory, of which the system gives what is used.
+    # Growing vectors reserve up to twice their memory. The system provides only the used part.
     assert recorded <= 2.2 * nbytes
-    # The columns become the table one by one, so the trace is never there twice.
+    # The columns become the table one by one, so memory never holds the trace twice.
     assert made <= 2.2 * nbytes
 
 
@@ -227,7 +227,7 @@ def test_some_columns_share_the_memory_of_the_table(two_hosts: Path) -> None:
     assert frame.columns == numbers and frame["t_ns"].to_list() == r.trace["t_ns"]
     swapped = r.trace.select("flow", "t_ns")
     assert swapped.columns == ("flow", "t_ns") and swapped["flow"] == r.trace["flow"]
-    # It lives longer than the table.
+    # The selected columns outlive the table.
     del r
     assert len(some.select("t_ns")["t_ns"]) == frame.height
     with pytest.raises(KeyError, match="Did you mean t_ns"):

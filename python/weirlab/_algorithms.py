@@ -27,12 +27,12 @@ class Scheduler:
     A subclass defines :meth:`enqueue` and :meth:`dequeue`. The class itself is used where the name
     of a scheduler is: ``link(…, scheduler=Mine)``, ``set={"link.x.scheduler": Mine}``, in sweeps
     and in :func:`rig`. Each link of each run has its own instance, made by calling the class
-    without arguments; a function without arguments that returns an instance serves too.
+    without arguments. A function without arguments that returns an instance is accepted too.
 
-    A scheduler returns every packet that it was given, once, or drops it by its method
-    :meth:`Packet.drop`; the packets of a flow leave in order. :func:`check` looks for exceptions
-    from that. The limit of the queue (``queue 50`` in the link's specification) applies before the
-    packet reaches the scheduler. Times are whole nanoseconds of simulated time.
+    A scheduler returns every packet that it was given once, or drops it by :meth:`Packet.drop`. The
+    packets of a flow leave in order. :func:`check` tests these promises. The limit of the queue
+    (``queue 50`` in the link's specification) applies before the packet reaches the scheduler.
+    Times are whole nanoseconds of simulated time.
 
     >>> import weirlab as wl
     >>> class Fewest(wl.Scheduler):
@@ -59,8 +59,8 @@ class Scheduler:
     """Whether :meth:`dequeue` returns a packet whenever one waits."""
 
     def start(self, *, seed: int) -> None:
-        """Called once, before all other methods. `seed` is that of the scheduler's random draws: it
-        follows from the seed of the run.
+        """Called once, before all other methods. `seed` is the seed of the scheduler's random
+        draws, which follows from the seed of the run.
 
         >>> import weirlab as wl
         >>> wl.Scheduler().start(seed=1)
@@ -122,7 +122,7 @@ class Scheduler:
     def next_event(self, now_ns: int) -> int | float | None:
         """The time in ns, later than now, at which :meth:`dequeue` will return a packet. Called
         after a scheduler with ``work_conserving = False`` has returned None while packets wait.
-        None: not before the next packet comes.
+        None means that no packet will leave before the next one arrives.
 
         >>> import weirlab as wl
         >>> wl.Scheduler().next_event(0)
@@ -199,8 +199,8 @@ class Aqm:
 class CongestionControl:
     """The base of congestion controls in Python.
 
-    A subclass defines :meth:`on_ack`, :meth:`on_loss` and :meth:`on_rto`, which set :attr:`cwnd`,
-    and :attr:`pacing_bps` if they like. The class is used where the name of a congestion control
+    A subclass defines :meth:`on_ack`, :meth:`on_loss` and :meth:`on_rto`. They set :attr:`cwnd` and
+    may set :attr:`pacing_bps`. The class is used where the name of a congestion control
     is: ``traffic("tcp", …, cc=Mine)`` or ``set={"traffic.x.cc": Mine}``. Each connection has its
     own instance. The sender detects losses and retransmits; see docs/congestion.md.
 
@@ -224,8 +224,8 @@ class CongestionControl:
     """
 
     ecn: ClassVar[bool] = False
-    """Whether the connection uses ECN; marks are in :attr:`Ack.marked`, and :meth:`on_loss` is
-    called for the first of each round trip."""
+    """Whether the connection uses ECN. Marks are then in :attr:`Ack.marked`, and :meth:`on_loss` is
+    called for the first mark of each round trip."""
     paces: ClassVar[bool] = False
     """Whether packets are paced."""
     owns_window: ClassVar[bool] = False
@@ -279,8 +279,8 @@ class CongestionControl:
         raise NotImplementedError(f"{type(self).__name__}.on_rto")
 
     def on_undo(self, ack: Ack) -> None:
-        """Called when the data that counted as lost has arrived after all, with the window of
-        before in :attr:`cwnd`.
+        """Called when the data that counted as lost has arrived after all. :attr:`cwnd` is then the
+        window before the reduction.
 
         >>> import weirlab as wl
         >>> class Mine(wl.CongestionControl):
@@ -307,7 +307,7 @@ _FLAGS = {
 }
 
 _lock = threading.Lock()
-# Entries of the engine's tables are never removed. An entry whose class has gone is used again.
+# Entries of the engine's tables are never removed. An entry is reused when its class is gone.
 _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _slots: dict[tuple[str, str, tuple[bool, bool]], list[tuple[str, Any, weakref.ref[Any]]]] = {}
 _used: set[str] = set()
@@ -319,12 +319,12 @@ def is_algorithm(content: object) -> bool:
 
 
 def name_of(algorithm: Algorithm) -> str:
-    """The name of an algorithm in Python, under which scenario files, specifications of links and
-    results have it. The class must exist as long as the name is used.
+    """The name by which scenario files, specifications of links and results refer to an algorithm
+    in Python. The class must exist as long as the name is used.
 
     Raises:
-        TypeError: It is no subclass of :class:`Scheduler`, :class:`Aqm` or
-            :class:`CongestionControl`, and no function that makes one.
+        TypeError: The algorithm is not a subclass of :class:`Scheduler`, :class:`Aqm` or
+            :class:`CongestionControl`, and not a function that makes an instance of one.
 
     >>> import weirlab as wl
     >>> class Mine(wl.Aqm): ...
@@ -357,7 +357,7 @@ def name_of(algorithm: Algorithm) -> str:
 
 
 def names_in(scenario: str) -> list[str]:
-    """The names of algorithms in Python that a scenario's text has, in lower case."""
+    """The names of algorithms in Python that occur in a scenario's text, in lower case."""
     text = scenario.lower()
     with _lock:
         return sorted(name for name in _used if name in text)
@@ -445,7 +445,7 @@ def check(algorithm: Algorithm, *, cases: int = 200, seed: int = 1) -> None:
         shortest = _shrink(lambda case: _broken(kind, algorithm, case) is not None, operations)
         found = _broken(kind, algorithm, shortest)
         if found is None:
-            # The algorithm decides otherwise in equal situations.
+            # The algorithm decides differently in equal situations.
             found = ("unstable", "equal operations give different results", None)
             shortest = operations
         raise _failure(algorithm, shortest, found)
@@ -582,6 +582,6 @@ def _shrink(
     return case
 
 
-# The words whose number at a place is above 0.
+# For each place of a number, the operations whose number at this place must be above 0.
 _ABOVE_0 = (("add",), ("send", "arrive", "ack", "change"), ("ack",))
 

@@ -56,7 +56,7 @@ class SweepStatus:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What :meth:`Campaign.run` did."""
+    """The result of :meth:`Campaign.run`."""
 
     runs: int
     there: int
@@ -70,7 +70,7 @@ class SweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What :meth:`Campaign.verify` found in a store."""
+    """The result of :meth:`Campaign.verify`."""
 
     runs: int
     again: int
@@ -309,7 +309,7 @@ class Campaign:
         if relative is None and absolute is None:
             raise ValueError("refine: give relative=, absolute= or both")
         tasks = [self._native.task(number) for number in range(self._native.points)]
-        # Points with fewer runs than this have no interval worth the name.
+        # Each point has at least this many runs, because fewer give no useful interval.
         counts = [max(len(task[3]), _LEAST_RUNS) for task in tasks]
         spent = 0
         while True:
@@ -355,7 +355,7 @@ class Campaign:
         'more'
         """
         tasks = [self._native.task(first), self._native.task(second)]
-        # Pairs have the same seeds, so that chance is as far as possible the same in both.
+        # Both runs of a pair have the same seed, so that as many random draws as possible agree.
         pairs = _LEAST_PAIRS
         while True:
             pairs = min(pairs, whole(budget, "budget"))
@@ -491,8 +491,8 @@ class Campaign:
     def point_report(
         self, path: str | os.PathLike[str], point: int, seed: int | None = None
     ) -> None:
-        """Writes the report of a run, one HTML page with plots. The run is carried out again; of a
-        live run, the store has the report.
+        """Writes the report of a run, one HTML page with plots. A simulated run is carried out
+        again; the report of a live run is in the store.
 
         Args:
             path: The file.
@@ -652,7 +652,7 @@ class _Points(Sequence[dict[str, Any]]):
 
 
 def _result(runner: Runner) -> SweepResult:
-    """What a runner did; an error if runs have failed."""
+    """The result of a runner. Raises an error if runs have failed."""
     failures = tuple(runner.failures)
     if failures:
         some = "\n".join(

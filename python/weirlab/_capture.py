@@ -54,7 +54,7 @@ class Capture:
         self._started = self._ended = False
         self._failure = ""
         self._owner = os.getpid()
-        # The standard library alone, by the interpreter that the links have too.
+        # The script needs only the standard library, and the hosts see this interpreter's files.
         script = [os.fspath(Path(_recorder.__file__)), str(snaplen), interface or ""]
         with open(self.path, "wb") as file:
             self._process = subprocess.Popen(

@@ -307,7 +307,7 @@ def run_weir(words: Sequence[str]) -> str:
 
 
 def outcome(status: int, printed: bytes, errors: bytes) -> str:
-    """What a command printed.
+    """Returns what a command printed.
 
     Raises:
         ValueError: It refused its arguments.

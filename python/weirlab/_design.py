@@ -176,7 +176,7 @@ def number_of(value: object) -> float | None:
 
 
 def _number(points: Sequence[Mapping[str, Any]], axis: str, point: Mapping[str, Any]) -> float:
-    """The place of a point on an axis: its number, or the number of its word."""
+    """The position of a point on an axis: its value, or the index of its word among all words."""
     number = number_of(point.get(axis))
     if number is not None:
         return number

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Words: TypeAlias = Sequence[str | os.PathLike[str]]
 """A command: the program and its arguments."""
 
-# The module without its overloads, which options as a dictionary match ambiguously.
+# The module without its types: options from a dictionary match its overloads ambiguously.
 SUBPROCESS: Any = subprocess
 
 

@@ -1,8 +1,9 @@
 """Runs a command that ends when the process that started it ends, for whatever reason.
 
-Standard input is a pipe from that process, so it ends with it. The command gets SIGTERM then, and
-also if this guard is killed. A command that does not end gets SIGKILL; the kernel then ends all its
-programs. Started as a script, in a process without other threads.
+Standard input is a pipe from that process, so it is closed when the process ends. The command then
+gets SIGTERM, as it does if this guard is killed. A command that does not end gets SIGKILL; the
+kernel then ends all its programs. The guard is started as a script, in a process without other
+threads.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 
-# The results of a command that ends normally take no longer, even on a busy machine.
+# A command that ends normally has written its results by then, even on a busy machine.
 _END_S = 12.0
 _PR_SET_PDEATHSIG = 1
 

@@ -1,6 +1,6 @@
 """Sessions with hosts: two with a link between them, or those of a scenario.
 
-They add the hosts to a session, and return its variant for coroutines to `async with`.
+The classes add hosts to a session. `async with` gets their variants for coroutines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the asynchronous variants share."""
+"""Functions that the asynchronous variants share."""
 
 from __future__ import annotations
 

@@ -170,13 +170,13 @@ class Flow:
 
     @property
     def number(self) -> int:
-        """Packets have it in `Packet.flow`."""
+        """The number of the flow, as in `Packet.flow`."""
     @property
     def weight(self) -> int:
-        """The share among flows that wait."""
+        """The share of the flow among the flows with waiting packets."""
     @property
     def priority(self) -> int:
-        """0 is served first."""
+        """The priority; 0 is served first."""
     @property
     def max_packet(self) -> int:
         """Bytes of the largest packet (`lmax`)."""
@@ -242,7 +242,7 @@ class Ack:
         """Bytes that the acknowledgement newly reports as arrived."""
     @property
     def lost(self) -> int:
-        """Bytes that were found lost with it."""
+        """Bytes that were found lost with this acknowledgement."""
     @property
     def marked(self) -> int:
         """Bytes that are newly reported as marked."""

@@ -85,7 +85,7 @@ def judge(differences: Sequence[float], tolerance: float | None) -> Compared:
 
     The bounds hold for all numbers of pairs together: an asymptotic confidence sequence, a mixture
     of normal distributions (Robbins 1970; Waudby-Smith and others 2024). An ordinary interval that
-    is looked at again and again would exclude the truth more often than it says.
+    is checked repeatedly would exclude the true value in more than 5 % of the comparisons.
     """
     n = len(differences)
     mean = sum(differences) / n

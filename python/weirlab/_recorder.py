@@ -1,7 +1,8 @@
 """Records packets as pcapng on standard output. Started as a script inside a host of a live link.
 
-Arguments: the bytes of a packet to record, and the interface or nothing. It ends with its standard
-input. On standard error it prints a line when it records, and its counts at the end.
+Arguments: the number of bytes of a packet to record, and an interface or nothing. The script ends
+when its standard input ends. It prints a line on standard error when it records, and its counts at
+the end.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _NANOSECONDS = b"\x09"
 
 def main(snaplen: int, interface: str) -> int:
     """Records until standard input ends."""
-    # Without an interface, the packets of all of them.
+    # Without an interface, the socket receives the packets of all interfaces.
     protocol = 0 if interface else socket.htons(_ETH_P_ALL)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, protocol) as packets:
         try:
@@ -70,14 +71,14 @@ def _record(
     ended = False
     while not ended:
         ended = any(ready == 0 for ready, _ in poll.poll())
-        # After the end, what has arrived before it.
+        # At the end, the packets that have already arrived are still recorded.
         while True:
             try:
                 data, more, _, sender = packets.recvmsg(_LONGEST, 256)
             except BlockingIOError:
                 break
             except OSError:
-                # An interface that went down.
+                # An interface went down.
                 continue
             name, _, kind = sender[:3]
             if name == _LOOPBACK and not loopback:

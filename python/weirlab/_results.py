@@ -395,8 +395,8 @@ class Table:
     def select(self, *columns: str) -> Table:
         """The table with only these columns, in this order. It shares their memory.
 
-        polars encodes columns of names again, about 4 ns a row each; without them, a trace of any
-        length reaches it without a copy.
+        polars encodes columns of names again, about 4 ns a row each. Without such columns, polars
+        reads a trace of any length without a copy.
 
         Raises:
             KeyError: There is no such column.
@@ -454,8 +454,8 @@ class Table:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> Any:
-        """The table as a ``pandas.DataFrame``. Columns of names are categorical. With pyarrow it is
-        made faster.
+        """The table as a ``pandas.DataFrame``. Columns of names are categorical. With pyarrow the
+        conversion is faster.
 
         >>> import weirlab as wl
         >>> t = wl.simulate("two-hosts.toml", set={"duration": "2s"}).flows

@@ -24,7 +24,7 @@ from ._algorithms import names_in
 from ._errors import SweepError, VersionError
 from ._stores import Store
 
-# How often a run may be lost with its worker before it counts as the cause.
+# How often a run may be lost with its worker before the run counts as the cause.
 _MOST_LOST = 10
 # A batch that takes this many times as long as expected is also given to another worker.
 _STRAGGLER = 4.0
@@ -162,13 +162,13 @@ class Runner:
                 if not self._submit(pool, batch):
                     break
             if all(run.done for batch in self._flying.values() for run in batch.runs):
-                # Only copies of what is done may be left.
+                # All runs are done; the batches that remain are copies.
                 return
             broken = False
             for future in self._wait():
-                # A batch that was taken back is none of these.
+                # The future of a batch that was taken back has no entry.
                 if batch := self._flying.pop(future, None):
-                    # The others of a broken executor may end after it was renewed.
+                    # The other batches of a broken executor may end after its renewal.
                     broken |= self._ended(future, batch) and batch.executor is pool.executor
             self._drop_disconnected(pool)
             if broken:
@@ -178,8 +178,8 @@ class Runner:
             self._show()
 
     def _wait(self) -> list[Future[Any]]:
-        """The futures that have ended, after some time also none. Each tells its end itself, so the
-        cost does not grow with the number of batches at a time."""
+        """Waits for futures that end, and returns them; none if the time is over. Each future
+        reports its end, so the cost does not grow with the number of batches at a time."""
         ended: list[Future[Any]] = []
         with contextlib.suppress(queue.Empty):
             ended.append(self._news.get(timeout=_LOOK_S))
@@ -214,7 +214,7 @@ class Runner:
         return _Batch(runs, time.monotonic()) if runs else None
 
     def _size(self) -> int:
-        """Number of runs that take about as long as a batch shall."""
+        """Number of runs that together take about the intended time of a batch."""
         if self.made == 0:
             return 1
         each = max(self.cpu_s / self.made, 1e-6)
@@ -263,7 +263,7 @@ class Runner:
             run.done = True
             self.made += 1
             self.cpu_s += took
-        # A worker that was stopped has not begun the rest.
+        # A worker that was stopped has not begun the other runs.
         self._queue.extendleft(run for run in by_run.values() if not run.done)
         return False
 
@@ -278,7 +278,7 @@ class Runner:
         self.failures.append(SweepFailure(run.point, run.seed, reason))
 
     def _lost(self, batch: _Batch, error: BaseException) -> None:
-        """The worker has gone, or raised an exception: only the store says what is done."""
+        """Handles the loss of a worker, or its exception. Only the store knows what is done."""
         runs = [run for run in batch.runs if not run.done]
         keys = [_native.key(run.task(), run.seed) for run in runs]
         for run, is_there in zip(runs, self.store.has(keys)):
@@ -336,7 +336,7 @@ class _Pool:
         self._given = given
         self._jobs = jobs
         self.stopper: _native.Stop | None = None
-        # The last known number of workers of Dask, and when it was asked for.
+        # The last known number of workers of Dask, and the time of that question.
         self._width = 0
         self._asked = 0.0
         self._is_ours = not isinstance(given, Executor)
@@ -349,7 +349,7 @@ class _Pool:
             self.stopper = _native.Stop()
             return ThreadPoolExecutor(jobs)
         if self._given == "processes":
-            # A process of its own makes the workers: threads of this one do not disturb them.
+            # A separate process forks the workers, so threads of this process do not disturb them.
             context = multiprocessing.get_context("forkserver")
             return ProcessPoolExecutor(jobs, context, _worker.end_with_the_client)
         raise ValueError(
@@ -364,7 +364,7 @@ class _Pool:
         if client is not None:
             now = time.monotonic()
             if self._width and now - self._asked < _LOOK_S:
-                # The question goes to the scheduler, which many batches a second keep busy.
+                # Asking burdens the scheduler, which many batches a second already keep busy.
                 return self._width
             self._asked = now
             try:

@@ -95,7 +95,7 @@ class Scenario:
             "traffic": [],
         }
         self._measure: dict[str, object] = {}
-        # Algorithms in Python, whose names the links have: a name needs its class.
+        # The algorithms in Python that the links name. A name works only while its class exists.
         self._algorithms: list[object] = []
         self._sweep: list[dict[str, object]] = []
         self.directory: str = os.fspath(directory)

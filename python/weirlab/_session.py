@@ -28,7 +28,7 @@ from ._stats import Stats, link_stats
 _NUMBERS = itertools.count(1)
 _START_S = 30.0
 _END_S = 15.0
-# The time between two looks at a start grows, so that many sessions at once do not slow each other.
+# The interval between checks of a start grows, so that many sessions do not slow each other.
 _POLL_S = 0.02
 _LONGEST_POLL_S = 0.2
 
@@ -53,7 +53,7 @@ class Session:
         self.results: dict[str, Any] | None = None
         """The results document, after the end."""
         self._names = names
-        # What the command reads at its start.
+        # The files that the command reads at its start.
         self._files = files or contextlib.ExitStack()
         self._owner = os.getpid()
         # Files without names, which end with their descriptors.
@@ -73,13 +73,13 @@ class Session:
             self._wait_for_start()
 
     def set(self, words: str | None = None, /, **links: str) -> None:
-        """Changes links while packets pass. What the words name changes, and the rest stays.
+        """Changes links while packets pass. Only the properties that the words name change.
 
         Args:
             words: Words for all links, such as ``"loss 2% delay 80ms"``; ``"reset"`` restores the
                 start.
-            links: Words for one link each, by its name: ``set(down="loss 2%")``. A link whose
-                name is no Python name: ``set(**{"line.back": "loss 2%"})``.
+            links: Words for one link each, by its name: ``set(down="loss 2%")``. If the name is not
+                a Python identifier: ``set(**{"line.back": "loss 2%"})``.
 
         Raises:
             ValueError: The words are refused; nothing has changed.

@@ -1,4 +1,4 @@
-"""What live links have done, as values with units in their names.
+"""The statistics of live links, as values with units in their names.
 
 `weir stats` prints a results document; these classes have the part of it that tests compare.
 """
@@ -25,7 +25,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class LinkStats:
-    """What one direction of a link has done since the start."""
+    """The statistics of one direction of a link since the start."""
 
     name: str
     spec: str

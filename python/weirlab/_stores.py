@@ -27,8 +27,8 @@ class Store(Protocol):
     work: Callable[..., list[_worker.Report]]
 
     def missing(self, native: _native.Campaign, start: int, most: int) -> Missing:
-        """The missing runs of points from `start` on, as tasks: at least `most` runs, if there are
-        so many. Also returns the next point to look at, and how many runs the store has."""
+        """Collects the missing runs as tasks, point by point from `start` on, until there are at
+        least `most`. Also returns the next point to examine, and how many runs the store has."""
         ...
 
     def has(self, keys: list[str]) -> list[bool]:

@@ -63,7 +63,7 @@ def watch(
         bands: Whether the bands of ``pfifo_fast`` are read.
         seconds: The end of the watch, in seconds; by default it ends with the context.
         interval: Time between two batches, in seconds, from 0.005 to 60. An unchanged queue has a
-            row as often.
+            row in each interval.
 
     Returns:
         A context manager, and an iterator and asynchronous iterator of tables.
@@ -144,7 +144,7 @@ class Watch:
     ``after_gap``.
 
     Memory is bounded: a table has at most about a megabyte of text. If nothing takes the tables,
-    reading waits, and the gaps in the summary show that.
+    reading waits, and the summary shows gaps.
 
     >>> import asyncio, weirlab as wl
     >>> async def first():
@@ -278,7 +278,7 @@ class Watch:
         return f"<weirlab.Watch, {'ended' if self._ended else 'running'}>"
 
     def _batch(self, text: bytes) -> Table | None:
-        """The rows of a piece of text, and of what the pipe has beside it."""
+        """The rows of a piece of text, and of the text that the pipe already holds."""
         pieces = [text]
         size = len(text)
         while size < _PIECE and _wait(self._read, 0):
@@ -291,7 +291,8 @@ class Watch:
         return Table(native) if len(native) else None
 
     def _wait_for_start(self) -> None:
-        """Waits for the first text, which comes when the sources are open; raises what failed."""
+        """Waits for the first text, which comes when the sources are open. Raises the failure of a
+        command that has ended."""
         if self._started:
             return
         self._started = True
@@ -360,7 +361,7 @@ def _waiting_bytes(file: IO[bytes]) -> int:
 
 
 def _rest(file: IO[bytes], deadline: float) -> bytes:
-    """What a pipe gives up to its end, or to a time of the monotonic clock."""
+    """The bytes from a pipe until its end, or until a time of the monotonic clock."""
     pieces: list[bytes] = []
     while _wait(file, max(deadline - time.monotonic(), 0)):
         piece = os.read(file.fileno(), _PIECE)

@@ -56,14 +56,14 @@ def end_with_the_client() -> None:
 
     def watch() -> None:
         client.join()
-        # What is unfinished is below `tmp` in the store, as after a crash.
+        # Unfinished runs remain below `tmp` in the store, as after a crash.
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 def _command(tasks: list[_native.Task]) -> str | None:
-    """The command that carries out live runs; None if there is none, or no such run."""
+    """The command that carries out live runs; None without a command or without live runs."""
     if all(task[4] != "live" for task in tasks):
         return None
     from ._command import find_weir
@@ -83,7 +83,7 @@ def _limited(
     if done.returncode == 0:
         reports: list[Report] = pickle.loads(done.stdout)
         return reports
-    # The first run that the store lacks ended the process. Those after it were not begun.
+    # The first run that the store lacks ended the process. The runs after it were not begun.
     found: list[Report] = []
     for task in tasks:
         for seed in task[3]:
@@ -105,10 +105,10 @@ def _reason(status: int, words: bytes, memory: int) -> str:
 
 
 def main() -> None:
-    """Carries out the tasks that standard input has."""
+    """Reads tasks from standard input and carries them out."""
     store, tasks, timeout, memory = pickle.load(sys.stdin.buffer)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    # An abort for lack of memory needs no image of the memory.
+    # An abort for lack of memory needs no core dump.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     reports = _native.work(store, tasks, timeout, None, _command(tasks))
     sys.stdout.buffer.write(pickle.dumps(reports))

@@ -314,14 +314,14 @@ class SchedulerEnv(_Env):
     10; the age of the first of them and the mean wait of those that left in the last interval, in
     units of 10 ms; the bytes that left divided by those that the link can send.
 
-    Reward: minus the mean wait of the packets that left, in units of 10 ms, where a packet counts
-    as often as the weight of its queue says; 0 if none left.
+    Reward: minus the mean wait of the packets that left, in units of 10 ms, where the weight of a
+    packet is that of its queue; 0 if none left.
 
     Args:
         scenario: A scenario with a link of ``scheduler="gym.agent"``, whose queues have the
-            priority 0, 1, …: the class in actions and observations. Packets pass during its
-            warm-up, with which an episode begins. Its duration is that of an
-            episode; by default 10 s of three classes that share 10 Mbit/s.
+            priority 0, 1, …: the class in actions and observations. An episode begins with its
+            warm-up, during which packets pass. Its duration is the length of an episode; by default
+            10 s of three classes that share 10 Mbit/s.
         interval: Simulated time of a step.
         set: Keys of the scenario to change, as in :func:`simulate`.
         classes: Number of classes.

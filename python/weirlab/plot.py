@@ -283,7 +283,7 @@ def goodput_delay(
 
 def style(ax: Axes, title: str | None = None) -> Axes:
     """Gives a plot of your own the style of the reports: grid, colours of text, and a legend above
-    if there are several curves. To call after drawing.
+    if there are several curves. Call it after drawing.
 
     Args:
         ax: The axes.
@@ -334,7 +334,7 @@ def _point(results: Results, point: int | None) -> int | None:
 
 
 def _rows(results: Results, table: str, point: int | None) -> Iterable[int]:
-    """The numbers of a table's rows of a point."""
+    """The indices of a table's rows that belong to a point."""
     rows = getattr(results, table)
     if point is None or "point" not in rows.columns:
         return range(len(rows))
@@ -584,7 +584,7 @@ def _draw_shares(
         ys += [below / total, (below + count) / total]
         below += count
     if tail:
-        # The last value is above nothing, which a logarithmic axis cannot show.
+        # No value is above the last one, and a logarithmic axis cannot show a share of 0.
         ys = [1 - y for y in ys[:-1]] + [0.5 / total]
     ax.plot(xs, ys, color=colour, linewidth=1.6, label=label, solid_joinstyle="round")
 
@@ -598,7 +598,7 @@ def _delay_axis(ax: Any, curves: Sequence[Sequence[tuple[int, int, int]]]) -> No
         ax.set_xscale("log")
         ax.set_xlim(bulk * 0.9 / 1e6, high * 1.25 / 1e6)
         ticker = importlib.import_module("matplotlib.ticker")
-        # Within few decades, more places have numbers.
+        # An axis of few decades has more ticks.
         places = (1.0, 2.0, 5.0) if high < bulk * 10_000 else (1.0,)
         ax.xaxis.set_major_locator(ticker.LogLocator(subs=places, numticks=15))
         ax.xaxis.set_major_formatter(ticker.FuncFormatter(_plain))

@@ -166,8 +166,9 @@ impl Campaign {
         Ok(plain(found.task))
     }
 
-    /// The runs that a store lacks, of points from `from` on: at least `most`, if there are so
-    /// many. Returns the tasks, the next point to look at, and how many runs the store has.
+    /// Collects the runs that a store lacks, point by point from `from` on, until there are at
+    /// least `most`. Returns the tasks, the next point to examine, and the number of runs that the
+    /// store has.
     fn missing(
         &self,
         py: Python<'_>,
@@ -222,8 +223,8 @@ impl Campaign {
         })
     }
 
-    /// The report of a run as one HTML page. The run is carried out again; of a live run, the store
-    /// has the page.
+    /// The report of a run as one HTML page. A simulated run is carried out again; the page of a
+    /// live run is in the store.
     fn html(&self, py: Python<'_>, store: &str, point: u64, seed: u64) -> PyResult<String> {
         let store = Store::open(Path::new(store)).map_err(|error| os_error(&error))?;
         let found = py.detach(|| self.plan.point(point)).map_err(|e| refused_plan(py, e))?;
@@ -241,7 +242,7 @@ impl Campaign {
     }
 }
 
-/// One number of each run that a store has: `None` where the run is missing or has none.
+/// One number of each run: `None` where the store lacks the run, or the run lacks the number.
 #[pyfunction]
 pub(crate) fn figures(
     py: Python<'_>,
@@ -273,7 +274,7 @@ pub(crate) fn engine() -> &'static str {
     weir_campaign::engine()
 }
 
-/// Makes a store, or opens it.
+/// Creates a store, or opens an existing one.
 #[pyfunction]
 pub(crate) fn create_store(path: &str) -> PyResult<()> {
     Store::create(Path::new(path)).map(drop).map_err(|error| os_error(&error))
@@ -293,7 +294,7 @@ pub(crate) fn key(task: PlainTask, seed: u64) -> PyResult<String> {
     Ok(to_task(task)?.key(seed).to_string())
 }
 
-/// Carries out tasks, live ones by the command `weir`. Signals end them, and so does `stop`.
+/// Carries out tasks. The command `weir` carries out live ones. Signals and `stop` end the work.
 #[pyfunction]
 pub(crate) fn work(
     py: Python<'_>,
@@ -338,8 +339,8 @@ pub(crate) fn work(
     Ok(reports.into_iter().map(plain).collect())
 }
 
-/// The number of runs, how many were carried out again, and the key and the damage of each damaged
-/// run.
+/// The number of runs, the number of runs that were carried out again, and the key and the damage
+/// of each damaged run.
 type Verified = (u64, u64, Vec<(String, String)>);
 
 /// Looks for damaged runs.

@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub(crate) name: String,
     /// The directory of the files that the text names.
     pub(crate) directory: String,
-    /// The name of a scenario that gives none.
+    /// The name of a scenario whose text has no name.
     pub(crate) default_name: String,
     /// Keys to change, each with the option that changes it.
     pub(crate) settings: Vec<(String, String, String)>,

@@ -34,7 +34,7 @@ pub(crate) struct Results {
 struct Ran {
     settings: Vec<(String, String)>,
     results: sim::Results,
-    /// Moved to the table of the trace when that is made.
+    /// The trace, until it is moved into its Arrow table.
     trace: Mutex<Option<sim::Table>>,
 }
 

@@ -1,4 +1,4 @@
-//! Measures schedulers in this process: those in Python, which the command does not have.
+//! Measures schedulers in Python, which the command does not have, in this process.
 
 use std::sync::Arc;
 

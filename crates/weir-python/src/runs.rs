@@ -106,7 +106,7 @@ struct State<'a> {
     tasks: &'a [Task<'a>],
     /// Where algorithms in Python report a failure.
     run: Arc<Run>,
-    /// The threads, by the interpreter's numbers.
+    /// The interpreter's numbers of the threads.
     threads: Mutex<Vec<u64>>,
     next: AtomicUsize,
     progress: Arc<Progress>,
@@ -176,7 +176,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Time between two looks at signals.
+/// Time between two checks for signals.
 const SIGNALS: Duration = Duration::from_millis(20);
 /// Time between two reports of progress.
 const REPORTS: Duration = Duration::from_millis(100);

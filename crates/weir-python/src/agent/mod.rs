@@ -85,8 +85,8 @@ impl Environment {
         self.state().now.0
     }
 
-    /// Begins an episode and simulates the warm-up of the scenario. Returns what happened. If a
-    /// signal interrupts it, no episode has begun.
+    /// Begins an episode and simulates the warm-up of the scenario. Returns the agent's sums. If a
+    /// signal interrupts the warm-up, no episode has begun.
     fn reset(&self, py: Python<'_>, seed: u64, action: Vec<f64>) -> PyResult<Vec<f64>> {
         let made = py.detach(|| {
             let agent = Shared::default();
@@ -105,8 +105,8 @@ impl Environment {
         Ok(state.take())
     }
 
-    /// Simulates `ns` with an action. Returns what happened, and whether the episode is over. If a
-    /// signal interrupts it, the next step continues from there.
+    /// Simulates `ns` with an action. Returns the agent's sums, and whether the episode is over. If
+    /// a signal interrupts the step, the next step continues from there.
     fn step(&self, py: Python<'_>, action: Vec<f64>, ns: u64) -> PyResult<(Vec<f64>, bool)> {
         let end = {
             let state = self.state();
@@ -169,7 +169,7 @@ impl State {
         self.now = end.max(self.now);
     }
 
-    /// The events since the last call.
+    /// The agent's sums since the last call.
     fn take(&self) -> Vec<f64> {
         let Agent { control, aqm, scheduler, .. } = &mut *lock(&self.agent);
         let mut all = control.take().to_vec();

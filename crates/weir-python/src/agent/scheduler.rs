@@ -1,5 +1,5 @@
-//! The agent as a scheduler: the action is the priority of the flow that is served first. The
-//! others follow in the order of their priorities. Flows of one priority share a FIFO.
+//! The agent as a scheduler: the action is the priority of the flow that is served first. The other
+//! flows follow in the order of their priorities. Flows of one priority share a FIFO.
 
 use std::collections::VecDeque;
 

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use weir_core::Nanos;
 use weir_core::settings::Row;
 
-/// The last action of an agent, and sums over what happened since that step.
+/// The last action of an agent, and its sums since the last step.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     pub(super) action: Vec<f64>,

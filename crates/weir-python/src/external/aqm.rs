@@ -15,7 +15,7 @@ use super::packet::{Packet, Queue};
 pub(crate) struct PythonAqm {
     instance: Instance,
     arrive: Method,
-    /// `None` if the class does not override it, so that it always passes the packet.
+    /// `None` if the class does not override the method, which then passes every packet.
     leave: Option<Method>,
 }
 

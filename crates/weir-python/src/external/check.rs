@@ -66,7 +66,7 @@ fn schedule(
     operations: &[Operation],
 ) -> Outcome {
     let mut pool = Pool::new(1 << 20);
-    // Frames of the packets inside, by flow.
+    // The frame numbers of the packets inside, by flow.
     let mut inside: BTreeMap<u32, (FlowSpec, FlowSlot, VecDeque<u32>)> = BTreeMap::new();
     let (mut now, mut frames, mut flows) = (Nanos::ZERO, 0u32, 0u32);
     let mut served = Vec::new();

@@ -29,7 +29,7 @@ pub(crate) struct Ack {
     delivered: u64,
     /// Bytes that the acknowledgement newly reports as arrived.
     acked: u64,
-    /// Bytes that were found lost with it.
+    /// Bytes that were found lost with this acknowledgement.
     lost: u64,
     /// Bytes that are newly reported as marked.
     marked: u64,

@@ -114,7 +114,7 @@ impl Instance {
         }
     }
 
-    /// Ends the run with an error, to which the place is added.
+    /// Ends the run with an error, and adds a note with the method and the time to the error.
     #[cold]
     pub(super) fn fail(&self, py: Python<'_>, now: Nanos, method: &str, error: PyErr) {
         let seconds = now.0 as f64 / 1e9;

@@ -2,11 +2,11 @@
 //! Python object.
 //!
 //! A [`Slot`] is an entry that Python adds to a table of the engine. It is a name and a weak
-//! reference to a class, or another object without arguments to call, that makes an instance for
-//! each link, queue or connection. Instances live in one run of a simulation. The interpreter is
-//! held only while a method runs.
+//! reference to a class, or to another object that can be called without arguments. Each link,
+//! queue or connection calls it to make an instance. Instances live in one run of a simulation. The
+//! interpreter is held only while a method runs.
 //!
-//! An exception, or a result that the contract does not allow, ends the run. The first one of all
+//! An exception, or a result that the contract does not allow, ends the run. The first error of all
 //! runs is kept in its [`Run`] and raised where the simulation was started. Until the run has
 //! ended, instances behave like a FIFO, an AQM without drops, or a constant window.
 

@@ -54,7 +54,7 @@ pub(crate) struct Packet {
     /// The ECN field.
     #[pyo3(get)]
     pub(super) ecn: u8,
-    /// Counts the packets of a scheduler from 1; 0 for a packet that an AQM sees.
+    /// The number of the packet among those of a scheduler, from 1; 0 for a packet of an AQM.
     pub(super) serial: u64,
     pub(super) id: Option<PacketId>,
     pub(super) drops: Option<Arc<Drops>>,
@@ -118,11 +118,11 @@ impl Packet {
 #[pyclass(frozen, get_all, module = "weirlab")]
 #[derive(Debug)]
 pub(crate) struct Flow {
-    /// Packets have it in `Packet.flow`.
+    /// The number of the flow, as in `Packet.flow`.
     number: u32,
-    /// The share among flows that wait.
+    /// The share of the flow among the flows with waiting packets.
     weight: u32,
-    /// 0 is served first.
+    /// The priority; 0 is served first.
     priority: u32,
     /// Bytes of the largest packet (`lmax`).
     max_packet: u32,

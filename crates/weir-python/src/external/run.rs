@@ -10,7 +10,7 @@ use weir_sim::run::Progress;
 /// State that the algorithm instances of a run share.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// The simulation that a failure stops; `None` for a run that is no simulation.
+    /// The simulation that a failure stops; `None` for a run outside a simulation.
     progress: Option<Arc<Progress>>,
     failed: AtomicBool,
     error: Mutex<Option<PyErr>>,

@@ -1,9 +1,9 @@
 //! A scheduler in Python.
 //!
-//! This file counts the packets inside, so it knows whether a packet that the object returns is
-//! inside, and the length and backlog never depend on the object. A flow that is removed takes its
-//! waiting packets with it: when the object returns such a packet later, the packet is skipped and
-//! the object is asked again.
+//! This file keeps a list of the packets inside. It thus knows whether a packet that the object
+//! returns is inside, and the length and backlog never depend on the object. The waiting packets of
+//! a removed flow leave with the flow. If the object returns such a packet later, the packet is
+//! skipped and the object is asked again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct PythonScheduler {
     /// Packets that the object has dropped, to be taken by the caller.
     refused: VecDeque<PacketId>,
     drops: Arc<Drops>,
-    /// When the object, which has held its packets back, will release the next one.
+    /// The time at which an object that holds its packets back will release the next one.
     next: Option<Nanos>,
     now: Nanos,
 }
@@ -57,7 +57,7 @@ struct Held {
     bytes: u64,
     /// The serial number of the last arrival.
     last: u64,
-    /// Packets that have left without the object.
+    /// The serial numbers of packets that left without the object, which may still return them.
     gone: HashSet<u64>,
     /// Packets in the order of arrival, for a scheduler that has failed. Some may have left.
     oldest: VecDeque<(u64, PacketId)>,
@@ -182,7 +182,7 @@ impl PythonScheduler {
         }
     }
 
-    /// The next packet by the decision of the object, or `None` if it serves none.
+    /// Asks the object for the next packet; `None` if the object serves none.
     fn ask(&mut self, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let object = self.python.as_ref().filter(|object| !object.instance.run.failed())?;
         let (instance, held) = (&object.instance, &mut self.held);
@@ -236,7 +236,7 @@ impl PythonScheduler {
     }
 }
 
-/// When the object, which holds packets and serves none now, will serve the next.
+/// The time at which an object that has packets, and serves none now, will serve the next one.
 fn waiting(py: Python<'_>, object: &Object, count: usize, now: Nanos) -> Option<Nanos> {
     let instance = &object.instance;
     if object.work_conserving {
@@ -377,7 +377,7 @@ impl External for PythonScheduler {
         if now != Nanos::MAX && self.object().is_some() {
             return None;
         }
-        // At the largest time every packet leaves; so it does after a failure.
+        // At the largest time, and after a failure, every packet leaves.
         self.held.leave_oldest()
     }
 

@@ -16,7 +16,7 @@ use super::instance::error;
 use super::run::Run;
 use super::scheduler::PythonScheduler;
 
-/// An entry: a name in a table, and the class that it stands for at present.
+/// An entry of a table: a name, and the class to which the name refers at present.
 #[pyclass(frozen, module = "weirlab._native")]
 pub(crate) struct Slot {
     class: &'static Class,
@@ -149,7 +149,7 @@ impl Slot {
         Ok(Self { class })
     }
 
-    /// Makes the entry stand for the class to which this is a weak reference.
+    /// Makes the entry refer to the class behind this weak reference.
     fn bind(&self, class: Py<PyAny>) {
         *self.class.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(class);
     }
