@@ -10,9 +10,9 @@
 //! - *transfer*: one TCP transfer with a window that keeps the queue below its capacity, and the
 //!   same probe.
 //!
-//! A ring reduces throughput only if it can become empty. So that it can, the driver in this model
-//! needs processor time for each packet, and the device reports sent packets late and in batches,
-//! as network cards do.
+//! A ring reduces throughput only if it can become empty. For this purpose, the driver in this
+//! model needs processor time for each packet, and the device reports sent packets late and in
+//! batches, as network cards do.
 //!
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet

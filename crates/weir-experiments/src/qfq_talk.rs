@@ -1,4 +1,4 @@
-//! The talk of 2010 that introduced QFQ: cost of schedulers against the number of flows, and their
+//! The talk of 2010 that introduced QFQ: the cost of schedulers by number of flows, and their
 //! service guarantee.
 
 use weir_report::finding::{Cell, Claim, Finding, Provenance, Quantity, Range, Table};

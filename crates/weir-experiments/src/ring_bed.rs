@@ -29,7 +29,7 @@ use weir_sim::world::World;
 pub(crate) enum Queue {
     /// One queue of 1000 packets.
     Fifo,
-    /// Strict priority, the probe before the rest.
+    /// Strict priority for the probe.
     Prio,
     /// CoDel on one queue.
     CoDel,
@@ -53,7 +53,7 @@ pub(crate) enum LoadKind {
 pub(crate) struct Bed {
     pub(crate) queue: Queue,
     pub(crate) load: LoadKind,
-    /// Packets in the ring at most.
+    /// Maximum number of packets in the ring.
     pub(crate) ring: u32,
     pub(crate) dql: bool,
     /// Processor time that the driver needs for a packet.

@@ -1,5 +1,5 @@
-//! What the delay behind a transmission ring depends on besides its size: the size of packets, the
-//! load of the processor, a service time that varies, and transfers that respond to the queue.
+//! Factors of the delay behind a transmission ring besides the ring's size: the size of packets,
+//! the load of the processor, a service time that varies, and transfers that respond to the queue.
 //!
 //! The bed is that of `dql-ring`: a probe that strict priority prefers, or that has a queue of its
 //! own, behind a ring of 256 packets at 1 Gbit/s. The load of a processor appears in two forms: the

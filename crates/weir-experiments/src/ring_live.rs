@@ -1,4 +1,4 @@
-//! Transmission rings under real frames, beside the simulator: the delay of a probe against the
+//! Transmission rings with real frames and in the simulator: the delay of a probe depending on the
 //! ring's size, the size of packets, the load of the processor and a service time that varies.
 //!
 //! The kernel sends real datagrams through namespaces. The live engine has the link: FQ-CoDel, a

@@ -9,8 +9,8 @@
 //! at least 200 ms, and buffers of 4 MiB; flow *i* starts at 0.1·*i* s. UDP of 1 Mbit/s in payloads
 //! of 1000 bytes starts at 0.05 s. A run takes 60 s and is measured from 5 s on.
 //!
-//! Every start is later by a random time of up to [`LATER`], which differs from seed to seed:
-//! without it, the runs of queues that draw no random numbers would all be equal.
+//! Every start is later by a random time of up to [`LATER`], which differs from seed to seed.
+//! Without this time, the runs of queues that draw no random numbers would all be equal.
 //!
 //! The rows are our measurements with ns-3, one run each. Where ns-3 differs from Linux and the
 //! simulator has a setting for the difference, the experiment follows ns-3: CoDel's arithmetic

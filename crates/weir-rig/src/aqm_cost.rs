@@ -1,11 +1,11 @@
 //! The cost of an AQM: the processor time or the instructions that a packet takes on its path
 //! through a queue, with the AQM and without it.
 //!
-//! Packets arrive and depart at computed times, on a clock that is only a number, which the loop
-//! advances. The sojourn times are therefore as long, and periodic computations as frequent, as on
-//! a real link. Each flow has its own queue and AQM in front of one shared list. A scheduler that
-//! contains an AQM is measured without another AQM. A pair is one packet: its arrival, and its
-//! departure or drop.
+//! Packets arrive and depart at computed times. The clock is a number that the loop advances. The
+//! sojourn times are therefore as long, and periodic computations as frequent, as on a real link.
+//! Each flow has its own queue and AQM in front of one shared list. A scheduler that contains an
+//! AQM is measured without another AQM. A pair is one packet: its arrival, and its departure or
+//! drop.
 //!
 //! The functions of the loop are `inline(always)`, here, in `controller` and in `managed`. All of
 //! them were measured together: with plain `inline`, a pair takes 170.5 instructions instead of

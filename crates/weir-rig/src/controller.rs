@@ -4,8 +4,9 @@
 //! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
 //! clock advances by one nanosecond for each dequeued byte.
 //!
-//! The controller counts what it enqueued and dequeued, not the scheduler's backlog. A scheduler
-//! that refuses packets therefore still completes its cycles, and the refusals are reported.
+//! The controller counts the packets that it enqueued and dequeued, and does not ask for the
+//! scheduler's backlog. A scheduler that refuses packets therefore still completes its cycles, and
+//! the refusals are reported.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -257,9 +258,9 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Dequeues from a scheduler that has packets but none for now, at the time of the next event
-    /// at which it releases one. A medium has events without a release, such as the beginning of a
-    /// transmission.
+    /// Dequeues from a scheduler that has packets but releases none now. Advances the clock to the
+    /// scheduler's next event that releases a packet. A medium has events without a release, such
+    /// as the beginning of a transmission.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {
         let mut packet = None;

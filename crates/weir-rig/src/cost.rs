@@ -21,9 +21,9 @@ pub fn drive(algorithm: &Algorithm, plan: &Plan) -> Counts {
     algorithm.visit(Driven { plan })
 }
 
-/// A hash of the order of departures, with flow and length of each packet: from the first departure
-/// after the warm-up until the scheduler is empty. The second value has the counts of these
-/// packets.
+/// A hash over the flow and length of each packet in the order of departures, from the first
+/// departure after the warm-up until the scheduler is empty. The second value has the counts of
+/// these packets.
 pub fn order_hash(algorithm: &Algorithm, plan: &Plan) -> (u64, Counts) {
     algorithm.visit(Hashed { plan })
 }

@@ -258,7 +258,7 @@ pub enum FlowSetError {
         "a range of numbers of flows stands alone: write 1..32k, or give --flows several times"
     )]
     RangeInSet,
-    /// A range that ends before it begins.
+    /// The range ends before it begins.
     #[error("`{0}` ends before it begins; for example 1..32k")]
     Backwards(String),
 }

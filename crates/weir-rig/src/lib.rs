@@ -1,9 +1,9 @@
 //! Weir's scheduler rig: runs the schedulers alone, on generated packets.
 //!
-//! A [`flows::FlowSet`] describes the flows in the notation of the field (`500:w1,250:w2,250:w4`).
-//! The rig measures the cost and the service of the same code that shapes live traffic, without a
-//! link, a clock or a timer in the loop. A [`trace::Trace`] holds arrivals that one tool finds and
-//! another tool replays. [`replay`] serves the recorded arrivals at a queue of the kernel.
+//! A [`flows::FlowSet`] describes the flows in the usual notation (`500:w1,250:w2,250:w4`). The rig
+//! measures the cost and the service of the same code that shapes live traffic, without a link, a
+//! clock or a timer in the loop. A [`trace::Trace`] holds arrivals that one tool finds and another
+//! tool replays. [`replay`] serves arrivals that were recorded at a queue of the kernel.
 
 pub mod adversary;
 pub mod algorithm;

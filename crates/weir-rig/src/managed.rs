@@ -1,10 +1,9 @@
 //! Queues with AQMs in front of a scheduler, as in the engine, but without the engine's classifier,
 //! link and timers.
 //!
-//! AQM decisions take effect as in the engine. [`Gate`] asks the AQM at arrival and at departure, a
-//! packet that exceeds the limit is dropped whatever the AQM decides, and a mark counts at
-//! departure. The cost measurement, the conformance cases and the step experiment all use this
-//! module.
+//! AQM decisions take effect as in the engine. [`Gate`] asks the AQM at arrival and at departure. A
+//! packet that exceeds the limit is dropped whatever the AQM decides. A mark counts at departure.
+//! The cost measurement, the conformance cases and the step experiment all use this module.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -89,7 +88,8 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         Self { scheduler, store: StampedDescriptors::new(expected_packets), queues }
     }
 
-    /// A packet arrives. Returns the drop reason if the packet is not admitted.
+    /// Offers an arriving packet to its queue. Returns the drop reason if the packet is not
+    /// admitted.
     #[inline]
     pub(crate) fn offer<W: Watch>(
         &mut self,
@@ -149,7 +149,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         self.queues[packet.flow as usize].gate.enter(packet.len);
     }
 
-    /// Ends what [`Self::hold`] began: the packet departs.
+    /// Ends the count of [`Self::hold`], because the packet departs.
     pub(crate) fn let_go(&mut self, packet: &Released) {
         self.queues[packet.flow as usize].gate.leave(packet.len);
     }

@@ -258,7 +258,8 @@ pub const MAX_BACKLOG: u64 = 32 << 20;
 pub const MAX_BATCH: usize = 1024;
 /// The maximum number of packets in a measurement.
 pub const MAX_PAIRS: u64 = 1_000_000_000_000;
-/// The packets that warm up a constant backlog, in addition to the backlog's own number.
+/// The number of packets that warm up a constant backlog, in addition to the packets of the
+/// backlog.
 const WARM_UP: u64 = 100_000;
 
 #[cfg(test)]

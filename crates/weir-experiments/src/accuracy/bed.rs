@@ -129,7 +129,7 @@ impl Network {
         let before = threads();
         let prepared = LiveSession::build(config).map_err(failed("set up the link"))?;
         let session = prepared.start().map_err(failed("start the link"))?;
-        // The loop's thread asks for exact timers when it starts.
+        // Waits until the loop's thread has asked for exact timers, which it does when it starts.
         std::thread::sleep(Duration::from_millis(50));
         for thread in threads().difference(&before) {
             // A real-time thread has no slack, and ignores the setting.
@@ -194,7 +194,8 @@ impl Drop for Hogs {
 
 /// The configured delay.
 const DELAY: Nanos = Nanos::from_millis(10);
-/// Probes per second, not a multiple of a timer's period, and bytes of a probe.
+/// Probes per second, at an interval that is not a multiple of a timer's period, and bytes of a
+/// probe.
 const PROBE_RATE: u64 = 487;
 const PROBE_SIZE: usize = 100;
 /// Probes of a run.

@@ -26,9 +26,9 @@ pub enum AccuracyError {
 pub(super) struct Wait {
     /// Whether the loop spins for the last microseconds.
     pub(super) spins: bool,
-    /// Whether its thread has real-time priority.
+    /// Whether the loop's thread has real-time priority.
     pub(super) is_realtime: bool,
-    /// The timer slack of its thread in ns. Real-time threads have none.
+    /// The timer slack of the loop's thread in ns. Real-time threads have none.
     pub(super) slack_ns: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Row {
 }
 
 pub(super) const LOADS: [Load; 3] = [Load::Idle, Load::Hogs, Load::Traffic];
-/// The modes of waiting: the default of the live loop, and modes without parts of it.
+/// The modes of waiting: the default of the live loop, and modes that lack parts of the default.
 pub(super) const WAITS: [Wait; 6] = [
     SPINS,
     Wait { is_realtime: false, ..SPINS },
@@ -75,5 +75,5 @@ pub(super) const WAITS: [Wait; 6] = [
 pub(super) const SPINS: Wait = Wait { spins: true, is_realtime: true, slack_ns: 1 };
 /// An ordinary thread that sleeps, with an exact timer.
 pub(super) const SLEEPS: Wait = Wait { spins: false, is_realtime: false, slack_ns: 1 };
-/// The same with a timer of a millisecond, as kernels had in 2010.
+/// Like [`SLEEPS`], but with a timer of a millisecond, as kernels had in 2010.
 pub(super) const COARSE: Wait = Wait { slack_ns: 1_000_000, ..SLEEPS };

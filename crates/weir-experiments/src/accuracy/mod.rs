@@ -1,5 +1,5 @@
-//! The accuracy of live emulation: how far delays are from the configured delay, against the timer,
-//! the load of the processors and competing traffic.
+//! The accuracy of live emulation: how far delays are from the configured delay, depending on the
+//! timer, the load of the processors and competing traffic.
 //!
 //! A probe passes a link with a delay of 10 ms between two namespaces. The sender stamps each
 //! packet, and the receiving kernel records its arrival, so that the receiver's own wake-up does

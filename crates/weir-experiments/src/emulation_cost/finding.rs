@@ -151,7 +151,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     vec![twenty, linear, indexed, slow, several, beyond]
 }
 
-/// The time that 900 more rules take, over the time that 90 more take, by run.
+/// The time that 900 more rules take, divided by the time that 90 more rules take, by run.
 fn growth(rows: &[Row]) -> Quantity {
     let [few, some, many] = [10, 100, 1000].map(|size| times(rows, Part::Tests, size));
     let runs = few.iter().zip(some).zip(many);

@@ -1,5 +1,5 @@
-//! The cost of a packet in the emulator: the classifier against the number of rules, and the
-//! emulation against the number of pipes.
+//! The cost of a packet in the emulator: that of the classifier by number of rules, and that of the
+//! emulation by number of pipes.
 //!
 //! [`Work`](work::Work) passes packets through the classifier and the engine that carry live
 //! traffic, without ports. The engine's virtual time advances with each packet. Cost is processor

@@ -287,7 +287,7 @@ mod tests {
             if case.part != Part::Pipes {
                 assert_eq!(work.matched, 5_000, "{case}");
             }
-            // Packets spend 10 ms on the link, which is 10,000 packets; so none has left yet.
+            // Packets spend 10 ms on the link, the time of 10,000 packets, so none has left yet.
             work.run(15_000);
             if case.part == Part::Pipes && case.size <= 1000 {
                 assert!((1..=10_100).contains(&work.departed), "{case}: {}", work.departed);

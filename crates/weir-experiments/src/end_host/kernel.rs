@@ -13,7 +13,7 @@ use weir_probe::{Method, Namespace, Plan, Tally, Target};
 use super::case::{Case, PACKET, Place, QUEUE, RATE, Waiting};
 use crate::namespaces::{address, batch, join, quiet};
 
-/// Runs one case in namespaces that end with it.
+/// Runs one case in namespaces that vanish when the case ends.
 pub(super) fn run(case: &Case) -> io::Result<Waiting> {
     let network = Network::make(case)?;
     let stop = Arc::new(AtomicBool::new(false));

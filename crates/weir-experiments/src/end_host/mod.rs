@@ -1,5 +1,5 @@
 //! Queues at the sending host: TCP small queues (TSQ) and segmentation offload (TSO), in the kernel
-//! beside the simulator.
+//! and in the simulator.
 //!
 //! Transfers pass a link of 10 Mbit/s with a queue of 300 packets. In the case *end host*, the
 //! sender itself has this queue, and TSQ limits the data of each socket in the queue. In the case

@@ -23,7 +23,7 @@ pub(crate) struct Summary {
     /// Mean wait before the middle switch, and mean wait from that switch on, ms.
     pub(crate) before: f64,
     pub(crate) behind: f64,
-    /// The wait that each percent of the packets does not exceed, ms.
+    /// The percentiles of the wait from 0 to 100, ms.
     pub(crate) percentiles: Vec<f64>,
 }
 

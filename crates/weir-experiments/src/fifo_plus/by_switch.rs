@@ -1,8 +1,8 @@
 //! FIFO+ switch by switch: packets from hosts further away depart first, and where all ranks are
 //! equal, FIFO+ is a FIFO.
 //!
-//! The first experiment reads the mean wait of each host's packets at each switch of the chain. The
-//! second repeats two thought experiments, in which all links have the same rate and one host
+//! The first experiment measures the mean wait of each host's packets at each switch of the chain.
+//! The second repeats two thought experiments, in which all links have the same rate and one host
 //! sends: below that rate no queue forms, and above it queues form only at the first switch, where
 //! all packets still have the same deadline.
 

@@ -81,7 +81,7 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
         (bed.switch.manager, bed.warmup) = (words, 60);
         if options.quick {
             // The queues after a traffic manager delay all packets alike, and their waits are not
-            // counted. Short ones fill up sooner.
+            // counted. Short queues fill up sooner.
             (bed.switch.egress, bed.switch.interface) = (1, 2 * BATCH);
             (bed.seconds, bed.warmup) = (60, 20);
         }

@@ -51,13 +51,13 @@ struct Step {
     longest: u64,
     /// The waits of the newest flow's packets, ns.
     waits: Vec<u64>,
-    /// The numbers of packets that packets of the newest flow found in their own queue, from when
-    /// it was full for the first time, ascending.
+    /// For each packet of the newest flow that entered once its queue had been full: the number of
+    /// other packets in this queue, ascending.
     found: Vec<u64>,
 }
 
 impl Step {
-    /// The number of packets that a fraction `q` of the newest flow's packets did not exceed.
+    /// The number of packets that a fraction `q` of the newest flow's packets found at most.
     fn found(&self, q: f64) -> f64 {
         let index = ((q * self.found.len() as f64) as usize).min(self.found.len().max(1) - 1);
         self.found.get(index).map_or(f64::NAN, |&packets| packets as f64)

@@ -15,13 +15,13 @@ use weir_rules::manager::Manager;
 /// A section of the RFC with a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Its number.
+    /// The section's number.
     pub number: &'static str,
     /// Name in results, and of the file.
     pub name: &'static str,
     /// The purpose of the scenario.
     pub summary: &'static str,
-    /// Adds its hosts and traffic.
+    /// Adds the section's hosts and traffic.
     make: fn(&mut Draft),
 }
 
@@ -274,7 +274,7 @@ fn friendly(draft: &mut Draft) {
 fn initial_window(draft: &mut Draft) {
     draft.bulk("transfer", "newreno");
     for window in [3, 10] {
-        // 30 segments, every 2 s in the mean.
+        // 30 segments, every 2 s on average.
         draft.traffic(
             &format!("short-iw{window}"),
             "flows",

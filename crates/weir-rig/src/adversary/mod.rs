@@ -4,9 +4,10 @@
 //! packets of one length, starting at a given time. The search starts with arrangements that are
 //! known to be bad (one flow joins all others; one flow gets ahead before the others arrive). It
 //! then changes start times, lengths, packet counts and flows step by step, and also weights if
-//! these may change. It measures each pattern with [`crate::service`] and accepts a pattern that is
-//! not much worse than the previous one. The tolerance shrinks to zero over a cycle of 400 tries.
-//! The next cycle starts either from the worst pattern found so far or from new random patterns.
+//! these may change. It measures each pattern with [`crate::service`] and accepts a pattern with a
+//! score that is not much lower than that of the previous pattern. The tolerance shrinks to zero
+//! over a cycle of 400 tries. The next cycle starts either from the worst pattern found so far or
+//! from new random patterns.
 //!
 //! The random numbers of a try depend only on the seed and the number of the try. Equal seeds
 //! therefore find equal patterns, and a resumed search finds what an uninterrupted search would
@@ -39,8 +40,8 @@ pub enum Objective {
     /// B-WFI as a fraction of the scheduler's bound. The score is 0 for a scheduler without a
     /// bound.
     OfBound,
-    /// The part of a packet's delay that its own flow's backlog does not explain at the flow's
-    /// share of the link, in packets of the set's maximum length.
+    /// The excess delay, in packets of the set's maximum length: the part of a packet's delay that
+    /// the backlog of its own flow, at the flow's share of the link, does not explain.
     Delay,
 }
 
@@ -63,7 +64,7 @@ pub struct Hunt {
     pub flows: FlowSet,
     /// The quantity to maximise.
     pub objective: Objective,
-    /// The index of the group to judge by its service; `None` for the worst of all groups.
+    /// The index of the group that gives the score; `None` for the group with the highest score.
     pub class: Option<usize>,
     /// The smallest and the largest weight that the search may give to a group; `None` keeps the
     /// weights of the set.

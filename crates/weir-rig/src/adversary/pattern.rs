@@ -138,8 +138,8 @@ impl Space {
             ),
             // All flows start together, with many packets each.
             2 => (0, vec![(0, 1 << random.below(7))]),
-            // The victim sends single packets, spread over the time in which the others' packets
-            // are sent.
+            // The victim sends single packets, spread over the time in which the packets of the
+            // other flows are sent.
             _ => (0, (0..8).map(|n| (1 + n * crowd / 8 + within(random, crowd / 8), 1)).collect()),
         };
         for (number, group) in (0..).zip(self.groups()) {

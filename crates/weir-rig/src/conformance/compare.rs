@@ -26,7 +26,7 @@ pub struct Finding {
     sample: Sample,
 }
 
-/// Values over the seeds.
+/// Sums over the values of all seeds.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Sample {
     count: f64,

@@ -1,5 +1,5 @@
-//! The 802.11 medium compared with its models: simulations of cells of stations that always have
-//! packets, and the [models](model) of Bianchi, of Heusse and of contention zones.
+//! Compares the 802.11 medium with models. Simulates cells of stations that always have packets,
+//! and computes the [models](model) of Bianchi, of Heusse and of contention zones.
 
 mod group;
 pub mod model;
@@ -295,9 +295,9 @@ mod tests {
 
     /// With the standard's parameters and with others, the total is near the zone model's, and each
     /// category has its share of the total to within 1.5 percentage points. The model overestimates
-    /// background, which gets less than 1.5 % in most of these cells: the high categories hardly
-    /// ever leave the slots in which background may begin idle, because their backoffs are short
-    /// and not geometric.
+    /// background, which gets less than 1.5 % in most of these cells: the slots in which background
+    /// may begin are hardly ever idle, because the backoffs of the high categories are short and
+    /// not geometric.
     #[test]
     fn categories_get_the_shares_of_the_zone_model() {
         for settings in [

@@ -1,18 +1,20 @@
 //! Analytic models of the 802.11 medium under saturation.
 //!
 //! # Contention zones
-//! In Bianchi's model a station sends in each slot with a probability `τ`, independently of the
-//! others, and each attempt fails with the same probability `p`. With a first window of `CW` slots
-//! that doubles up to `CWmax`, and at most `R` retries, a packet has `Σ p^j` attempts, and its
-//! backoffs and attempts take `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the number of
-//! attempts divided by this number of slots. Without a bound on retries, this is Bianchi's formula.
+//! In Bianchi's model a station sends in each slot with a probability `τ`, independently of other
+//! stations, and each attempt fails with the same probability `p`. With a first window of `CW`
+//! slots that doubles up to `CWmax`, and at most `R` retries, a packet has `Σ p^j` attempts, and
+//! its backoffs and attempts take `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the
+//! number of attempts divided by this number of slots. Without a bound on retries, this is
+//! Bianchi's formula.
 //!
 //! Access categories differ in their gaps. The slots after a transmission are numbered from the
 //! shortest gap on. A category with a gap that is `d` slots longer than the shortest gap sends only
 //! in the slots from `d` on. These ranges of slots are Robinson and Randhawa's contention zones.
-//! The medium reaches slot `i` if all slots before it are idle. A category fails with the mean
-//! probability that another one sends, over the slots in which it may send itself. Bisection does
-//! not apply to several categories, so the model finds the probabilities by damped iteration.
+//! The medium reaches slot `i` if all slots before it are idle. An attempt of a category fails with
+//! the mean probability, over the slots in which the category may send, that another station sends.
+//! Bisection does not apply to several categories, so the model finds the probabilities by damped
+//! iteration.
 //!
 //! A period from one transmission to the end of the next consists of the shortest gap, idle slots,
 //! and a success or a collision. Its mean length, and the mean bits that it delivers, give the
@@ -49,7 +51,7 @@ struct Class {
     stations: u32,
     /// Number of slots after the shortest gap in which the class does not send.
     offset: usize,
-    /// Windows of the attempts.
+    /// The contention window of each attempt.
     windows: Vec<f64>,
     /// The bits that an access delivers, and its length in us.
     bits: f64,
@@ -190,8 +192,8 @@ fn periods(classes: &[Class], sends: &[f64], gap: f64, slot_us: f64) -> Computed
     }
 }
 
-/// Heusse's throughput of each of `stations` stations in bit/s, one of which has the rate `slow`
-/// and the others the rate of the medium, all with packets of `len` bytes.
+/// The throughput of each station in bit/s by Heusse's formula. Of `stations` stations, one has the
+/// rate `slow`, and the others have the rate of the medium. All packets have `len` bytes.
 ///
 /// The frames of all stations take `(N − 1) T_f + T_s` in a round, collisions `P_c N t_jam`. A
 /// frame takes `T = t_frame + DIFS + t_cont` with `t_cont = slot (1 + P_c) / 2N · CWmin / 2` and

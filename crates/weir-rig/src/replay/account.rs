@@ -14,7 +14,7 @@ use super::curve::Curve;
 use super::file::{MAX_FLOWS, MAX_INSIDE, Recording, RecordingError};
 use super::results::{Content, Fairness, QueueLength, Row};
 
-/// The first pass over a recording.
+/// The results of the first pass over a recording.
 pub(super) struct Survey {
     pub(super) head: Head,
     pub(super) content: Content,
@@ -183,14 +183,14 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// A packet arrives at the queue.
+    /// Counts a packet that arrives at the queue.
     pub(super) fn arrive(&mut self, at: u64) {
         self.arrived += 1;
         self.first.get_or_insert(at);
         self.change(at, self.queued + 1);
     }
 
-    /// A packet of a flow with this many bytes departs.
+    /// Counts the departure of a packet of this flow with this many bytes.
     pub(super) fn depart(&mut self, at: u64, delay: u64, (flow, bytes): (u32, u32), marked: bool) {
         self.change(at, self.queued - 1);
         self.delivered += 1;
@@ -207,13 +207,13 @@ impl Account {
         *flow = (flow.0 + u64::from(bytes), flow.1 + 1, flow.2 + u128::from(delay));
     }
 
-    /// A packet is dropped.
+    /// Counts the drop of a queued packet.
     pub(super) fn drop(&mut self, at: u64) {
         self.change(at, self.queued - 1);
         self.dropped += 1;
     }
 
-    /// A packet arrives and is dropped without having been queued.
+    /// Counts a packet that arrives and is dropped without having been queued.
     fn refuse(&mut self, at: u64) {
         self.arrived += 1;
         self.first.get_or_insert(at);

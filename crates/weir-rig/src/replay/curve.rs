@@ -34,7 +34,7 @@ impl Curve {
         self.period
     }
 
-    /// The queue had this length between two times.
+    /// Records the length of the queue between two times.
     pub(super) fn length(&mut self, from: u64, to: u64, queued: u64) {
         let to = to.min(LATEST);
         self.at(to);

@@ -133,7 +133,7 @@ impl Run<'_> {
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
     bucket: Bucket,
-    /// The packet that waits for its tokens, and its departure.
+    /// The packet that waits for its tokens, and the time of its departure.
     held: Option<(Released, u64)>,
     log: Log<'a>,
 }

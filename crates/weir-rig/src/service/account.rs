@@ -97,8 +97,8 @@ impl Account {
 }
 
 impl FlowAccount {
-    /// Updates the B-WFI for the moment `at`, when the link has sent `all` bytes and this flow
-    /// `own` bytes. Returns `D`.
+    /// Updates the B-WFI for the moment `at`, when the link has sent `all` bytes, `own` of them for
+    /// this flow. Returns `D`.
     fn judge(&mut self, total: i128, all: u64, own: u64, at: u64) -> i128 {
         let behind = self.weight * i128::from(all) - total * i128::from(own);
         if behind - self.low.0 > self.bwfi {

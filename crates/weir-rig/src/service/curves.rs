@@ -21,8 +21,8 @@ pub struct Curves {
     pub fluid: Vec<Vec<u64>>,
 }
 
-/// Runs a scheduler of this discipline on the workload, and returns its service and that of the
-/// fluid at `steps` equal steps until `until` bytes of the link, or until its end without it.
+/// Runs a scheduler of this discipline on the workload. Returns its service and the fluid's at
+/// `steps` equal steps until `until` bytes of the link, or until the end of the run for `None`.
 ///
 /// Memory grows with the number of packets, and with flows times steps.
 pub fn curves(
@@ -75,7 +75,7 @@ pub fn curves(
     curves
 }
 
-/// What happened on the link.
+/// The arrivals at the link and its transmissions.
 #[derive(Debug, Default)]
 struct Log {
     arrivals: Vec<Arrival>,

@@ -202,7 +202,8 @@ impl Given {
         }
     }
 
-    /// Whole bytes that a flow was given until a time, after the arrivals until then.
+    /// The whole bytes of service that a flow has received until `time`. The arrivals until then
+    /// must have been added.
     pub(super) fn at(&mut self, time: u64, flow: u32) -> u64 {
         match &mut self.changing {
             None => {

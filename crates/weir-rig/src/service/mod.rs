@@ -76,8 +76,8 @@ pub struct Class {
     /// The delay that follows from the bound for a packet with the largest backlog of its own flow
     /// in this run, in bytes of the link; `None` without a bound.
     pub delay_bound: Option<Exact>,
-    /// The largest part of a delay that the backlog of the packet's own flow does not explain at
-    /// the flow's share of the link, in bytes of the link.
+    /// The largest excess delay, in bytes of the link: the part of a packet's delay that the
+    /// backlog of its own flow, at the flow's share of the link, does not explain.
     pub delay_excess: Exact,
     /// The largest number of bytes by which a flow's service was behind the fluid's.
     pub lag: Exact,
@@ -174,7 +174,7 @@ fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
     shortest
 }
 
-/// The B-WFI and the delay excess of a group, without the other quantities of a measurement.
+/// The B-WFI and the excess delay of a group, without the other quantities of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) lmax: u32,
@@ -183,12 +183,11 @@ pub(crate) struct Owed {
     pub(crate) bound: Option<Exact>,
     /// The interval of this B-WFI.
     pub(crate) interval: (u64, u64),
-    /// The largest part of a delay that the packet's own flow does not explain, in bytes of the
-    /// link.
+    /// The largest excess delay, in bytes of the link.
     pub(crate) excess: Exact,
 }
 
-/// The B-WFI and the delay excess of each group under a trace: the same values as in [`measure`],
+/// The B-WFI and the excess delay of each group under a trace: the same values as in [`measure`],
 /// without the comparison with the fluid.
 pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     let (flows, workload) = (trace.flows(), Workload::Trace(trace));
@@ -249,7 +248,8 @@ fn class(
     }
 }
 
-/// The mean of the distances of several flows, which are sums with their counts.
+/// The mean distance over several flows. Each item is the sum of a flow's distances and their
+/// count.
 fn mean(distances: &[(f64, u64)]) -> Option<f64> {
     let count: u64 = distances.iter().map(|(_, count)| count).sum();
     (count > 0).then(|| distances.iter().map(|(sum, _)| sum).sum::<f64>() / count as f64)

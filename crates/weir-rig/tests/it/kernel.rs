@@ -1,5 +1,5 @@
-//! Every case that was recorded from a kernel holds, or states the cause of its difference; the
-//! table in `docs/kernel.md` is what the cases give.
+//! Every case that was recorded from a kernel holds, or states the cause of its difference. The
+//! table in `docs/kernel.md` shows the results of the cases.
 //!
 //! `WEIR_UPDATE_DOCS=1` writes the table.
 

@@ -1,5 +1,6 @@
-//! Measured service against three references: sums over every instant by the definitions, a fluid
-//! computed in fractions, and known results. Also: every scheduler keeps its bound.
+//! Compares measured service with three references: sums over every instant by the definitions, a
+//! fluid computed in fractions, and known results. Also checks that every scheduler keeps its
+//! bound.
 
 use std::collections::VecDeque;
 
@@ -384,7 +385,7 @@ fn qfqp_lets_a_heavy_class_wait_for_the_budgets_of_aggregates() {
 /// always have packets of 1500 bytes and at most `most` classes form an aggregate. Times are
 /// integers, without rounding; `rounded` lets virtual time fall behind a little with each service.
 /// Aggregates with equal rounded starts are served in the order of their insertion, or with
-/// `newest_first` in the opposite order, each after its latest service.
+/// `newest_first` in the opposite order. In that case, each service counts as a new insertion.
 fn heavy_among_light(most: i64, rounded: bool, newest_first: bool) -> i64 {
     struct Aggregate {
         classes: i64,
@@ -437,8 +438,8 @@ fn heavy_among_light(most: i64, rounded: bool, newest_first: bool) -> i64 {
     worst
 }
 
-/// The published bound of QFQ+, that of QFQ and three packets, does not hold for a heavy class
-/// among a full aggregate of light ones; the bound derived here does.
+/// The published bound of QFQ+ is QFQ's bound plus three packets. It does not hold for a heavy
+/// class beside a full aggregate of light classes. The bound derived here holds.
 #[test]
 fn qfqp_exceeds_its_published_bound_but_not_the_derived_one() {
     let heavy = |kind: Kind| {
