@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Included first by every program for the kernel: the integer types, the helpers of libbpf, and
- * typed views of kernel memory. The crates with programs, weir-probe and weir-attach, include it.
+ * The first header of every BPF program. It declares the integer types, the helpers of libbpf, and
+ * typed views of kernel memory. The programs of weir-probe and weir-attach include it.
  */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
@@ -41,8 +41,8 @@ enum {
 #include <bpf/bpf_endian.h>
 
 /*
- * Fields of kernel structures with this attribute are found by their names in the type information of
- * the running kernel, so programs do not depend on offsets.
+ * The loader finds fields with this attribute by their names in the type information of the running
+ * kernel, so programs do not depend on offsets.
  */
 #define FROM_KERNEL __attribute__((preserve_access_index))
 

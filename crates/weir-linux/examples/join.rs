@@ -142,7 +142,7 @@ impl Observer for Copier {
     }
 }
 
-/// Opens a port. A thread that has entered the namespace of a TAP device creates the device.
+/// Opens a port, on a thread that has entered the namespace of the port.
 fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     let (kind, rest) =
         word.split_once(':').ok_or("a port is packet:INTERFACE or tap:NAME@NETNS")?;

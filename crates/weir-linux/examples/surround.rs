@@ -156,7 +156,7 @@ fn drive(
     Ok(outcome)
 }
 
-/// One line for each direction: packets in, out, dropped.
+/// Writes one line for each direction: packets in, out and dropped.
 fn count(when: &str, handle: &LiveHandle) {
     let Ok(report) = handle.report() else { return };
     for lane in report.lanes {

@@ -123,8 +123,8 @@ pub struct Frame {
     /// Network-layer bytes of a frame that is not cut. For a train kept whole: the sum over its
     /// wire packets, each with its own headers.
     pub wire_len: u32,
-    /// The rule progress of each packet, by segment. Empty while no rule will examine the packets
-    /// again.
+    /// The progress of each packet through the rules, by segment. Empty while no rule will examine
+    /// the packets again.
     pub journeys: Vec<Journey>,
 }
 
@@ -288,17 +288,17 @@ pub fn unpack(handle: u32) -> (u32, u16) {
     (handle >> SEGMENT_BITS, (handle & (MAX_SEGMENTS as u32 - 1)) as u16)
 }
 
-/// Bytes of a packet's records: its journey among the rules, and its descriptor in the engine with
-/// its places in queues and in the queue of the port.
+/// Bytes of a packet's records: its progress through the rules, and its descriptor in the engine
+/// with its entries in queues and in the queue of the port.
 const PACKET: usize = size_of::<Journey>() + DESCRIPTORS;
 /// Bytes of a packet's descriptors. Only one descriptor of a packet is in use at a time, but the
 /// vectors that hold descriptors may be half empty.
 const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
-/// Small for ordinary frames, medium for jumbo frames and short trains, large for the longest train
-/// of the kernel: 64 KiB of payload and its headers, plus the first 2 KiB, which a receive call
-/// writes to a small buffer.
+/// Sizes of the buffers: small for ordinary frames, medium for jumbo frames and short trains, large
+/// for the longest train of the kernel. The train takes 64 KiB of payload and its headers, plus the
+/// first 2 KiB, which a receive call writes to a small buffer.
 const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
 
 #[cfg(test)]

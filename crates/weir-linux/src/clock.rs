@@ -17,8 +17,8 @@ pub fn wall_offset() -> Nanos {
 
 /// The offset from the best of several readings. Each reading takes the time of the wall clock
 /// between two times of the monotonic clock. The middle of the two times is wrong by at most half
-/// their distance. An interruption makes the distance longer, so the reading with the shortest
-/// distance counts.
+/// of the interval between them. An interruption lengthens the interval, so the function uses the
+/// reading with the shortest interval.
 fn offset_by(mut now: impl FnMut() -> Nanos, mut wall: impl FnMut() -> Nanos) -> Nanos {
     let mut reading = || {
         let before = now();

@@ -33,7 +33,7 @@ pub fn nftables_answers(bytes: &[u8]) -> usize {
 /// Parses `bytes` as each kind of message between Weir's processes.
 ///
 /// # Panics
-/// A message that was accepted differs from itself after it was sent and received again.
+/// An accepted message is a different message after it was sent and received again.
 pub fn helper_messages(bytes: &[u8]) {
     repeats::<Order>(bytes);
     repeats::<Event>(bytes);

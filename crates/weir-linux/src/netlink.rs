@@ -107,7 +107,7 @@ impl LinkNews {
             match self.socket.recv_from_full() {
                 Ok(_) => any = true,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
-                // Notifications were lost, for example.
+                // The error may mean that notifications were lost.
                 Err(_) => return true,
             }
         }

@@ -259,7 +259,7 @@ fn an_interface_that_is_down_is_reported_and_works_again_when_up() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let running = net.start(&pipe(LinkConfig::default()), |_| {});
     let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
-    // Each time that it is down is an event of its own.
+    // Each time that the interface goes down is a separate event.
     for times in 1..=2 {
         net.ip("e", &["link", "set", "eb", "down"]);
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 10], "10.77.0.2:9").unwrap());

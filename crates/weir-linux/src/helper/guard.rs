@@ -1,7 +1,7 @@
 //! A process that runs commands when the main process has ended, even if it was killed.
 //!
-//! The guard runs in a separate terminal session and ignores signals. It receives its commands
-//! before the main process starts what the commands undo, and keeps them in memory.
+//! The guard runs in a separate terminal session and ignores signals. It receives each command
+//! before the main process takes the step that the command undoes, and keeps the command in memory.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -22,7 +22,7 @@ pub struct Duty {
     /// The words of the command that undoes everything.
     pub undo: Vec<OsString>,
     /// The words of another command with the same effect, which runs if the first command fails;
-    /// none if empty.
+    /// empty if there is none.
     pub otherwise: Vec<OsString>,
     /// How often the commands run after a kill, one second apart: a request of the killed process
     /// may take effect only after the first attempt.
@@ -72,8 +72,8 @@ impl Guard {
         Ok(Guard { child, lifeline: Some(lifeline) })
     }
 
-    /// Makes the guard perform a duty when this process has ended, after those that it already has.
-    /// Call this before starting anything that the commands undo.
+    /// Makes the guard perform a duty when this process has ended, after the duties that it already
+    /// has. Call this before starting anything that the commands undo.
     ///
     /// # Errors
     /// The guard has been killed.
@@ -123,7 +123,7 @@ pub struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         signal_process(self.pid, libc::SIGCONT);
-        // If the guard has been killed, only this can let the process continue.
+        // This fails if the guard has been killed, and then the guard needs no message.
         let _ = send(self.lifeline, &Message::Release);
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 struct Init {
     socket: UnixStream,
     children: OwnedFd,
-    /// The program; 0 without one.
+    /// The process number of the program; 0 without a program.
     program: i32,
     grace: Duration,
 }

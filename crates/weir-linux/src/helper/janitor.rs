@@ -36,8 +36,8 @@ pub(crate) struct Undo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) pid: u32,
-    /// When that process started, in clock ticks since boot. It distinguishes processes with the
-    /// same number, because the kernel reuses numbers.
+    /// When the process with the number `pid` started, in clock ticks since boot. The time
+    /// distinguishes processes with the same number, because the kernel reuses numbers.
     pub(crate) started: u64,
     /// The network namespace that the settings belong to.
     pub(crate) namespace: u64,

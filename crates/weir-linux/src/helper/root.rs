@@ -1,4 +1,4 @@
-//! A root file system for one program, made of a directory, and of further directories of the
+//! A root file system for one program, made of a directory and of further directories of the
 //! machine that appear in it.
 //!
 //! The root is an overlay of up to four layers: what the program writes, in memory; Weir's files
@@ -66,7 +66,7 @@ pub(super) fn enter(order: &Order, root: &RootOrder) -> Result<Vec<String>, Fail
     Ok(warnings)
 }
 
-/// Creates the layers above and below the directory; returns the place of the new root.
+/// Creates the layers above and below the directory; returns the path of the new root.
 fn layers(order: &Order, volumes: &[Volume<'_>]) -> io::Result<PathBuf> {
     let scratch = Path::new(SCRATCH);
     for part in ["upper", "work", "root", "above/etc", "below/etc"] {

@@ -90,5 +90,6 @@ pub(super) fn show_tree(tree: &impl AsFd, at: &str) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Every system has this directory. No program runs yet, so no program misses its content.
+/// A directory that every system has, for mounts during the setup. No program runs yet, so no
+/// program misses the directory's content.
 pub(super) const SCRATCH: &str = "/tmp";

@@ -283,7 +283,7 @@ impl LiveHandle {
     }
 }
 
-/// The rest of the time for the answers to one question.
+/// The time that remains for the answers to one question.
 ///
 /// The time is counted in completed steps of waiting. When a process that was stopped for a minute
 /// continues, every deadline has passed, but only one step counts.

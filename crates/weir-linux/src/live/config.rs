@@ -211,7 +211,7 @@ pub enum ConfigError {
         /// The lane.
         lane: u16,
     },
-    /// There are more lanes than a frame can number.
+    /// There are more lanes than lane numbers.
     #[error("there are more than 65,535 lanes")]
     TooManyLanes,
     /// A worker has too few or too many ports.
@@ -222,7 +222,7 @@ pub enum ConfigError {
         /// Number of ports of the first worker.
         ports: usize,
     },
-    /// A lane has more passes than a packet can count.
+    /// A lane has more passes than are permitted.
     #[error("a lane has more than {MAX_PASSES} passes")]
     TooManyPasses,
     /// The sample period is too short.

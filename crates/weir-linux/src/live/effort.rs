@@ -6,7 +6,7 @@ use weir_core::Nanos;
 /// The time that a worker spent spinning, and its longest turn.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
-    /// When the thread last woke, or read the clock in its last turn.
+    /// When the thread last woke or last read the clock in a turn, whichever was later.
     since: Nanos,
     /// Whether packets became due at that time.
     active: bool,

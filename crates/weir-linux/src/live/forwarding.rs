@@ -47,8 +47,8 @@ pub struct Strays {
     pub bytes: u64,
 }
 
-/// The destination address of an untagged Ethernet frame, if it has one. With `resolves`, it is the
-/// target of ARP and of a neighbour solicitation.
+/// The destination address of an untagged Ethernet frame, if it has one. If `resolves`, the address
+/// in question counts as the destination of an ARP frame or neighbour solicitation.
 fn destination(frame: &[u8], resolves: bool) -> Option<IpAddr> {
     let at = |from: usize, len: usize| frame.get(from..from + len);
     let v4 = |from| Some(Ipv4Addr::from(<[u8; 4]>::try_from(at(from, 4)?).ok()?).into());
@@ -62,8 +62,8 @@ fn destination(frame: &[u8], resolves: bool) -> Option<IpAddr> {
     }
 }
 
-/// Whether an IPv6 frame is a neighbour solicitation to a group: the other end's own address is not
-/// known yet.
+/// Whether an IPv6 frame is a neighbour solicitation to a group. A host sends one while it does not
+/// know the neighbour's Ethernet address.
 fn is_solicitation(frame: &[u8]) -> bool {
     let byte = |at: usize| frame.get(at).copied();
     (byte(20), byte(38), byte(54)) == (Some(ICMPV6), Some(MULTICAST), Some(SOLICITATION))

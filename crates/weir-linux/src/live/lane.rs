@@ -145,7 +145,7 @@ impl Lane {
         self.peak
     }
 
-    /// Makes [`Self::peak_inside`] begin again, with the packets inside now.
+    /// Restarts [`Self::peak_inside`] at the current backlog.
     pub(super) fn restart_peak(&mut self) {
         let (packets, bytes) = self.inside();
         self.peak = (not_negative(packets), not_negative(bytes));

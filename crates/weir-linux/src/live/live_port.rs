@@ -74,7 +74,7 @@ impl LivePort {
         }
     }
 
-    /// The current fault, if it was not reported yet. A fault that ended may occur again.
+    /// The current fault, if it was not reported yet. A fault that ends and recurs is new again.
     pub(super) fn new_fault(&mut self) -> Option<Fault> {
         if self.fault.is_none() {
             self.reported = None;
@@ -94,7 +94,7 @@ impl LivePort {
         self.fault = Some(fault);
     }
 
-    /// The port's descriptor, also if the port has failed.
+    /// The port's descriptor, even if the port has failed.
     pub(super) fn own_descriptor(&self) -> BorrowedFd<'_> {
         self.port.as_fd()
     }

@@ -89,7 +89,7 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// A pair for one answer to the calling thread.
+/// Creates the two ends for one answer to the calling thread.
 pub(super) fn question<T>() -> (Answer<T>, Reply<T>) {
     let place = Arc::new(Place {
         done: AtomicBool::new(false),
@@ -138,9 +138,9 @@ pub(super) struct Reply<T> {
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// There will be none.
+    /// No answer will arrive.
     Never,
-    /// There is none yet.
+    /// No answer has arrived yet.
     NotYet,
 }
 
@@ -168,7 +168,8 @@ mod tests {
     fn the_worker_does_not_wait_for_a_sender_that_was_interrupted() {
         let mailbox = Mailbox::default();
         assert_eq!(mailbox.post(1), Ok(()));
-        // A second sender has announced its message and loses its processor before it adds it.
+        // A second sender has announced its message and loses its processor before it adds the
+        // message.
         mailbox.waiting.fetch_add(1, Ordering::AcqRel);
         let interrupted = mailbox.queue.lock().unwrap();
         assert_eq!(mailbox.try_take(), None);

@@ -1,7 +1,7 @@
 //! All ports of a worker, and the wait for one of them to become readable.
 //!
-//! A session may have two thousand ports, of which few have anything to do in one turn. Lists of
-//! these are kept, so that a turn takes time for the ports that it uses, not for all.
+//! A session may have two thousand ports, of which few have anything to do in one turn. The worker
+//! keeps lists of these few ports, so that a turn takes time only for the ports that it uses.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -23,16 +23,16 @@ pub(super) struct Ports {
     ready: Indices,
     /// Ports with queued items.
     queued: Indices,
-    /// Ports with a fault that was not noted yet, or without the one that was.
+    /// Ports at which a fault has begun or ended since the last report.
     suspect: Indices,
     watch: Watch,
     questions: Questions,
-    /// Ports that a question has found, kept to reuse the memory.
+    /// Ports that the kernel named in its last answer; kept to reuse the memory.
     found: Vec<usize>,
 }
 
 impl Ports {
-    /// Takes the ports, all of which the first turn receives from.
+    /// Takes the ports. The first turn receives from each of them.
     ///
     /// # Errors
     /// The system has no descriptor or memory left.
@@ -107,7 +107,7 @@ impl Ports {
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         let index = packets.lane(item.lane).config().to;
         self.ports[index].enqueue(item, packets);
-        // Also a port that has become suspect just now: its next flush notes it.
+        // This also covers a port that has just become suspect: the next flush adds it to the list.
         self.queued.insert(index);
     }
 
@@ -147,7 +147,7 @@ impl Ports {
     }
 
     /// Asks the kernel, without waiting, about the ports that are not known to be ready. Makes no
-    /// system call if all ports are ready, or if one is and the last question is recent.
+    /// system call if all ports are ready, or if one is ready and the last question is recent.
     ///
     /// # Errors
     /// The system call failed, which does not happen on a working system.
@@ -185,7 +185,7 @@ impl Ports {
                 port.set_ready();
                 self.ready.insert(index);
             } else {
-                // The kernel would report its fault for ever.
+                // The kernel would report the port's fault again at every question.
                 self.watch.remove(port.own_descriptor());
             }
         }
@@ -238,7 +238,7 @@ struct Questions {
 
 impl Questions {
     /// Whether to ask at `now`. If no port is ready, only the answer can tell what to do next. If
-    /// one is, the next turn has work in any case.
+    /// one is ready, the next turn has work in any case.
     fn is_due(&mut self, now: Nanos, any_ready: bool) -> bool {
         let due = !any_ready || now.since(self.last) >= ASK_EVERY;
         if due {
@@ -249,8 +249,8 @@ impl Questions {
 }
 
 /// Time between two questions about the idle ports of a busy loop. A turn with a few frames takes
-/// less, and a question costs about as much as a frame. The kernel notes when a frame arrives, so
-/// an answer that comes later makes no packet late that the link delays by more than this.
+/// less, and a question costs about as much as a frame. The kernel notes when a frame arrives, so a
+/// later answer makes no packet late if the link delays it by more than this.
 const ASK_EVERY: Nanos = Nanos::from_micros(20);
 
 #[cfg(test)]
@@ -283,7 +283,7 @@ mod tests {
         assert!(set.is_empty());
     }
 
-    /// With few ports and with many, which are watched in different ways.
+    /// Tests few ports and many ports, which are watched by different methods.
     #[test]
     fn the_worker_is_woken_by_its_own_descriptor_and_by_time() {
         for count in [2, 40] {

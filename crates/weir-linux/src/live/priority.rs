@@ -35,8 +35,8 @@ impl Priority {
         self.is_realtime
     }
 
-    /// Records that some pipe has a rate or a delay. The priority follows when the loop starts, or
-    /// when a load ends.
+    /// Records that some pipe has a rate or a delay. The thread gets real-time priority when the
+    /// loop starts. In a running loop, it gets the priority at the next overload and keeps it.
     pub(super) fn keep_time(&mut self) {
         self.keeps_time = true;
     }
@@ -93,8 +93,7 @@ impl Priority {
     }
 }
 
-/// The lowest real-time priority: above every ordinary thread, not above any other real-time
-/// thread.
+/// The lowest real-time priority: above every ordinary thread, but above no other real-time thread.
 const LEAST: i32 = 1;
 /// A loop in which frames have waited without a pause for this long is overloaded.
 const OVERLOADED: Nanos = Nanos::from_micros(300);

@@ -1,9 +1,9 @@
 //! A worker's end of the observation: bounded rings that are written without waiting.
 //!
-//! Three rings lead from a worker to the observer's thread. Records have a fixed size and determine
-//! the order of all events. The bytes of frames and the values of samples are in two further rings,
-//! in the order of their records. If a record, its bytes or its values do not fit, all of them are
-//! left out, and a frame that is left out is counted.
+//! Three rings lead from a worker to the observer's thread. One holds records, which have a fixed
+//! size and determine the order of all events. The other two hold the bytes of frames and the
+//! values of samples, in the order of their records. If a record, its bytes or its values do not
+//! fit, all of them are left out, and a frame that is left out is counted.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use weir_core::Nanos;

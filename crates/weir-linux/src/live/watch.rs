@@ -19,7 +19,7 @@ use crate::sys::poll::PollSet;
 #[derive(Debug)]
 pub(super) struct Watch {
     poll: PollSet,
-    /// Has the descriptors of all ports, with their indices, if there are many.
+    /// The epoll descriptor with the descriptors and indices of all ports; `None` for few ports.
     list: Option<OwnedFd>,
 }
 
@@ -53,7 +53,7 @@ impl Watch {
         epoll::add(list, port, EventData::new_u64(index as u64), EventFlags::IN)
     }
 
-    /// Watches a descriptor no longer.
+    /// Stops watching a descriptor.
     pub(super) fn remove(&self, port: BorrowedFd<'_>) {
         if let Some(list) = &self.list {
             // A descriptor that is not in the list was removed before.
@@ -89,7 +89,7 @@ impl Watch {
         found: &mut Vec<usize>,
     ) -> Result<Woken, Errno> {
         let (ready, place) = match &self.list {
-            // `ppoll` has a finer time than epoll of old kernels.
+            // The timeout of `ppoll` is finer than that of epoll in old kernels.
             Some(list) => {
                 let both = [Some(list.as_fd()), Some(own)];
                 (self.poll.wait(both.into_iter(), timeout)?, 1)
@@ -115,8 +115,8 @@ impl Watch {
         found.extend((0..ports.len()).filter(|&index| self.poll.is_ready(index)));
     }
 
-    /// The kernel moves the ports that it names to the end of its list, so a port that does not fit
-    /// into one answer is in a later one.
+    /// Reads one answer of epoll. The kernel moves the ports that it names to the end of its list,
+    /// so a port that does not fit into one answer is in a later one.
     fn read_list(&self, found: &mut Vec<usize>) -> Result<(), Errno> {
         let Some(list) = &self.list else { return Ok(()) };
         let mut events = [const { MaybeUninit::<Event>::uninit() }; FOUND];

@@ -75,7 +75,7 @@ pub(super) fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
     }
     if let Some(bit) = corrupt {
         // The checksum of a train kept whole cannot be completed here. The kernel completes it
-        // after the inversion, so its receiver does not detect the error.
+        // after the inversion, so the receiver does not detect the error.
         let _ = vnet.complete(bytes);
         // The receiving stack must verify the checksum.
         vnet.flags &= !VnetHeader::DATA_VALID;

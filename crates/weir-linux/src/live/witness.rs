@@ -30,7 +30,7 @@ pub(super) struct Witness {
     causes: LateCauses,
 }
 
-/// Times since some start, and the numbers of the workers.
+/// Times that only grow, each from its own start, and the numbers of the workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     at: Nanos,
@@ -102,7 +102,8 @@ impl Witness {
             return;
         };
         if !reading.has_progressed(newer) {
-            // The longest turns were taken from the workers, and belong to the period.
+            // The workers have started a new measurement of their longest turns, so the earlier
+            // reading keeps these for the period.
             newer.keep_longest(&reading);
             return;
         }
@@ -164,7 +165,7 @@ fn judge(
     if !known {
         waited = after.pressure.since(before.pressure);
     }
-    // A group without time left waits for it.
+    // A worker of a group without time left counts as waiting, so that time is subtracted.
     let waited = Nanos(waited.0.saturating_sub(group.0));
     let by_limit = realtime && limits_realtime && known && waited >= REALTIME_WAIT;
     let elsewhere = hypervisor.0 + group.0 + waited.0;
@@ -261,9 +262,10 @@ const PERIOD: Nanos = Nanos::from_millis(250);
 /// A cause that took less time made no packet 1 ms late.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 /// A real-time thread waits less than this, unless the kernel's limit or another real-time thread
-/// holds it.
+/// holds it back.
 const REALTIME_WAIT: Nanos = Nanos::from_millis(10);
-/// A loop that is busy for this share of the time cannot keep up. It rests for up to a tenth.
+/// A loop that is busy for this share of the time cannot keep up. It rests for up to a tenth of the
+/// time.
 const BUSY_PERCENT: u64 = 85;
 /// The unit of `/proc/stat`: `USER_HZ` is 100 on every machine that Weir runs on.
 const TICK: Nanos = Nanos::from_millis(10);
@@ -365,7 +367,7 @@ mod tests {
         let mut limited = reading(20, 50);
         limited.workers[0].1.realtime = true;
         assert_eq!(causes(&limited, 50), [(LateCause::RealtimeLimit, 50)]);
-        // A real-time loop that waits for shorter times waits for other programs of the kernel.
+        // A real-time loop that waits less than `REALTIME_WAIT` waits for other work of the kernel.
         let mut other = reading(20, 5);
         other.workers[0].1.realtime = true;
         assert_eq!(causes(&other, 0), [(LateCause::Overload, 5)]);

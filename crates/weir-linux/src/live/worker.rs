@@ -182,7 +182,7 @@ impl Worker {
                 now = clock::now();
             }
             self.priority.note_load(now, busy);
-            // Further commands may wait, so the next turn looks at once.
+            // Further commands may wait, so the next turn checks at once.
             self.wait(now, busy || obeyed)
                 .map_err(|errno| LiveError::System { what: "waiting for frames", errno })?;
         }
@@ -415,7 +415,7 @@ impl Worker {
 
     /// The results without those of rules and pipes.
     fn report(&mut self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
-        // Each port's losses are those of the first lane that it feeds.
+        // Each port's losses are reported with the first lane that it feeds.
         let mut losses: Vec<_> = self.ports.losses().into_iter().map(Some).collect();
         let lanes = self.emulation.packets().lanes();
         LiveReport {
@@ -480,8 +480,8 @@ enum Obeyed {
     Stop,
 }
 
-/// After this many packets the worker interrupts a batch to send packets that are due. They take
-/// some 30 us.
+/// After this many packets, which take some 30 us, the worker interrupts a batch to send packets
+/// that are due.
 const RELEASE_EVERY: u32 = 256;
 /// The longest sleep. It bounds the time until the worker reads the stop flag.
 const IDLE: Nanos = Nanos::from_millis(100);

@@ -3,9 +3,10 @@
 //! ```text
 //! message:    length u32 | type u16 | flags u16 | sequence u32 | port u32
 //!             | family u8 | version u8 | resource be16 | attributes
-//! attribute:  length u16 | type u16 | value, filled up to four bytes
+//! attribute:  length u16 | type u16 | value, padded to a multiple of four bytes
 //! ```
-//! Numbers in values are in network byte order. The value of a nested attribute is attributes.
+//! Numbers in values are in network byte order. The value of a nested attribute is a list of
+//! attributes.
 
 use std::io;
 
@@ -27,7 +28,7 @@ impl Attributes {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    /// A text, which ends with a zero byte.
+    /// Appends a text and a zero byte.
     pub(super) fn text(&mut self, kind: u16, value: &str) -> &mut Self {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }

@@ -60,7 +60,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table. The socket that creates it owns it, if `owned`.
+    /// An empty table. If `owned`, the socket that creates the table owns it.
     pub(crate) fn new(family: Family, name: &str, owned: bool) -> Self {
         let mut messages = Messages::default();
         messages.add(batch(BATCH_BEGIN), &Attributes::default());
@@ -154,7 +154,7 @@ impl Nftables {
         table.messages.add(batch(BATCH_END), &Attributes::default());
         self.socket.send(table.messages.bytes(), 0)?;
         // The kernel acknowledges or refuses each message between the first and the last one. It
-        // may also refuse the whole, in the name of the first.
+        // may also refuse the whole batch, in an answer to the first message.
         self.receive(|sequence, _| sequence >= last)
     }
 
@@ -182,8 +182,8 @@ impl Nftables {
         Ok(chains)
     }
 
-    /// Receives answers until `is_last`, which gets each of them with its sequence number, accepts
-    /// one as the last. A refusal of any request is the error.
+    /// Receives answers and passes each to `is_last`, with its sequence number, until `is_last`
+    /// returns true. If the kernel refuses a request, the result is that error.
     fn receive(&mut self, mut is_last: impl FnMut(u32, Answer<'_>) -> bool) -> io::Result<()> {
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
@@ -243,7 +243,7 @@ fn batch(kind: u16) -> Head {
 }
 
 /// The families with chains that may drop a session's packets: number, name, and the numbers of
-/// their hooks for packets to the machine and for forwarded ones.
+/// their hooks for packets to the machine and for forwarded packets.
 const FAMILIES: [(u8, &str, u32, u32); 5] = [
     (1, "inet", INPUT, FORWARD),
     (2, "ip", INPUT, FORWARD),

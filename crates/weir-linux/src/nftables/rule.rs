@@ -1,7 +1,7 @@
 //! Rules of nftables as the kernel knows them: lists of expressions.
 //!
 //! An expression loads a part of the packet into register 1, compares the register, or acts on the
-//! packet. Each method of [`Rule`] appends what one phrase of nft's language becomes.
+//! packet. Each method of [`Rule`] appends the expressions for one phrase of nft's language.
 
 use std::net::{IpAddr, Ipv6Addr};
 

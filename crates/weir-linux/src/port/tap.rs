@@ -75,8 +75,8 @@ impl TapPort {
         })
     }
 
-    /// Makes the port write frames of any size, for a device behind which a program of the kernel
-    /// sends the frames on to another device.
+    /// Makes the port write frames of any size, for a device from which a BPF program forwards the
+    /// frames to another device.
     pub fn set_unlimited(&mut self) {
         self.unlimited = true;
     }

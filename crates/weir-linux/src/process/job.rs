@@ -47,8 +47,9 @@ impl Job {
         Ok(Job { program: Some(program), terminal, deadline: None, grace })
     }
 
-    /// Waits until the command ends, `stopper` is used, or the time `until`. Signals that are sent
-    /// to this process alone are forwarded; the command has received those of the terminal itself.
+    /// Waits until the command ends, `stopper` is used, or the time `until` is reached. Forwards
+    /// signals that are sent to this process alone. The command itself receives the terminal's
+    /// signals.
     ///
     /// # Errors
     /// Waiting itself fails.

@@ -1,11 +1,12 @@
-//! A process that forks bounded processes for another one, which itself may be unable to: a daemon
-//! has given up the right to start programs, and a session has entered namespaces of its own.
+//! The spawner: a process that forks processes with bounded resources for its client. The client
+//! may be unable to do so: a daemon has given up the right to start programs, and a session has
+//! entered namespaces of its own.
 //!
 //! The spawner is this executable again, with one thread. It starts before its client gives up
-//! rights, stays in the client's first namespaces, and waits for requests. For each it forks a
-//! copy of itself that has one end of a socket and runs a function of the executable. Nothing is
-//! executed, so a confined spawner needs no file. The spawner ends when its client ends, however
-//! that happens.
+//! rights, stays in the client's first namespaces, and waits for requests. For each request it
+//! forks a copy of itself that has one end of a socket and runs a function of the executable. The
+//! copy executes no file, so a confined spawner needs none. The spawner ends when its client ends,
+//! in whatever manner.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -38,24 +39,24 @@ pub struct Spawner {
 /// A process that a spawner has started.
 #[derive(Debug)]
 pub struct Spawned {
-    /// The socket to it. Closing it is the notice that its result is no longer wanted.
+    /// The socket to the process. Closing it tells the process that the result is no longer wanted.
     pub stream: UnixStream,
-    /// The socket on which the spawner reports its end.
+    /// The socket on which the spawner reports the end of the process.
     status: UnixStream,
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With this exit code.
+    /// The process ended with this exit code.
     Code(u8),
-    /// By this signal.
+    /// This signal ended the process.
     Signal(u8),
     /// The spawner has ended, or has too many processes already.
     Unknown,
 }
 
-/// The resources of a process.
+/// The bounds on the resources of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Bytes of address space.
@@ -67,8 +68,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Limits this process. It writes no file, leaves no dump of its memory, and is ended by a
-    /// signal if it needs more than its processor time.
+    /// Limits this process. Afterwards the process can write no file and leaves no dump of its
+    /// memory, and a signal ends it when its processor time is used up.
     ///
     /// # Errors
     /// The kernel's error.
@@ -82,7 +83,7 @@ impl Bounds {
         for (resource, current, maximum) in limits {
             setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) })?;
         }
-        // Only a process with the right to do so has its priority raised, and none needs it.
+        // The priority is only lowered: raising it would need a privilege.
         if getpriority_process(None)? < self.nice {
             setpriority_process(None, self.nice)?;
         }
@@ -91,9 +92,9 @@ impl Bounds {
 }
 
 impl Spawner {
-    /// Starts a spawner: this executable with `word` as its first argument, which must then call
-    /// [`spawner_main`]. With `confine` it loses all capabilities and files, and becomes the user
-    /// that is given, before it answers to anything.
+    /// Starts a spawner: this executable with `word` as its first argument, with which it must call
+    /// [`spawner_main`]. With `confine`, the spawner gives up all capabilities and access to files,
+    /// and changes to the given user, if any, before it handles a request.
     ///
     /// # Errors
     /// The system has no process or descriptor left.
@@ -114,14 +115,14 @@ impl Spawner {
         }
         keep_open(&mut command, theirs.as_raw_fd());
         unblock_signals(&mut command);
-        // The terminal's signals are for the client.
+        // A separate process group, because the terminal's signals are for the client.
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         Ok(Self { control, child })
     }
 
-    /// Starts a process that does `what`.
+    /// Starts a process for the request with the number `what`.
     ///
     /// # Errors
     /// The spawner has ended, or the system has no descriptor left.
@@ -139,7 +140,7 @@ impl Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        // The spawner ends when its socket is closed; the kill only saves the wait for that.
+        // The spawner ends when its socket is closed; the kill only shortens the wait.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -158,8 +159,8 @@ impl Spawned {
     }
 }
 
-/// Runs as a spawner. `arguments` are those after the word. Each process that it forks runs `body`
-/// with the number of the request and the socket; the result is the exit code.
+/// Runs as a spawner. `arguments` are the arguments after the word. Each process that the spawner
+/// forks runs `body` with the number of the request and the socket; `body` returns the exit code.
 #[must_use]
 pub fn spawner_main(
     mut arguments: impl Iterator<Item = std::ffi::OsString>,
@@ -173,7 +174,7 @@ pub fn spawner_main(
     };
     if number().is_some() {
         let mut id = || number().and_then(|word| word.parse().ok());
-        // The number of threads is read before each fork.
+        // The spawner reads its number of threads from /proc before each fork.
         let mut confinement = Confinement::default().read("/proc");
         if let (Some(uid), Some(gid)) = (id(), id()) {
             confinement = confinement.user(User { uid, gid });
@@ -211,7 +212,7 @@ fn serve(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream)>> {
             continue;
         }
         let Some((what, stream, status)) = receive(control)? else { return Ok(None) };
-        // A request too many is answered by the end of its sockets.
+        // Above the limit, the request's sockets are closed without a report.
         if running.len() >= MOST {
             continue;
         }
@@ -224,7 +225,7 @@ fn serve(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream)>> {
                 let process = pidfd_open(pid, PidfdFlags::empty())?;
                 running.push(Running { process, status });
             }
-            // The end of the sockets is the answer.
+            // The sockets are closed without a report, which the client notices.
             Err(_) => {}
         }
     }
@@ -237,7 +238,7 @@ struct Running {
 }
 
 impl Running {
-    /// Whether the process has ended, which is then reported.
+    /// Whether the process has ended. Reports the end to the client.
     fn has_ended(&mut self) -> bool {
         let id = WaitId::PidFd(self.process.as_fd());
         let Ok(ended) = waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOHANG) else {
@@ -249,14 +250,14 @@ impl Running {
             (Some(code), _) => [CODE, code],
             (None, signal) => [SIGNAL, signal.unwrap_or(0)],
         };
-        // The client may no longer want to know.
+        // This fails if the client no longer waits.
         let _ = self.status.write_all(&report);
         true
     }
 }
 
-/// A request with its sockets: that of the process, and that for its end. `None` after the client's
-/// end.
+/// Receives a request with its two sockets: one for the process, and one for the report of its end.
+/// `None` after the client's end.
 fn receive(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream, UnixStream)>> {
     loop {
         let mut byte = [0];
@@ -282,7 +283,7 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream, UnixStream)>
     }
 }
 
-/// Processes of a spawner at one time.
+/// Maximum number of processes of a spawner at one time.
 const MOST: usize = 16;
 /// The kinds of reports about an end.
 const CODE: u8 = 0;
@@ -292,8 +293,8 @@ const SIGNAL: u8 = 1;
 mod tests {
     use super::*;
 
-    /// What a spawner does is tested with the web page of `weir pair`, since a spawner has one
-    /// thread and a test has two.
+    /// The tests of the web page of `weir pair` cover a whole spawner. This process cannot be one,
+    /// because a spawner has one thread and a test has two.
     #[test]
     fn a_process_with_threads_is_not_forked() {
         let forked = std::thread::spawn(fork_alone).join().unwrap();

@@ -24,7 +24,7 @@ pub fn keep_compact() {
 /// region when its own is in use.
 #[cfg(target_env = "gnu")]
 const REGIONS: libc::c_int = 2;
-/// glibc's own first value, bytes.
+/// glibc's initial value, in bytes.
 #[cfg(target_env = "gnu")]
 const RETURNED_AT_ONCE: libc::c_int = 128 << 10;
 

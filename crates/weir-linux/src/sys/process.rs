@@ -189,7 +189,7 @@ pub fn signal_process(pid: i32, signal: i32) {
 pub enum Forked {
     /// The new process.
     Child,
-    /// The calling process, with the new one's number.
+    /// The calling process, with the number of the new process.
     Parent(rustix::process::Pid),
 }
 
@@ -202,8 +202,8 @@ pub fn fork_alone() -> io::Result<Forked> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: there is no other thread, so the copy finds all memory and locks in a state that its
-    // only thread has left.
+    // SAFETY: there is no other thread, so the copy finds all memory and locks as the only thread
+    // left them.
     match unsafe { libc::fork() } {
         0 => Ok(Forked::Child),
         pid => rustix::process::Pid::from_raw(pid)

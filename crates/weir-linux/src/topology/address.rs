@@ -24,7 +24,7 @@ impl Range {
         let mut free = Self::free(routes);
         match (free.next(), free.next()) {
             (Some(link), Some(uplink)) => [link, uplink],
-            // The machine routes all of them, so some of its addresses are hidden.
+            // The machine has routes to all ranges, so the link hides some of their destinations.
             _ => [Range { slot: 0 }, Range { slot: 1 }],
         }
     }

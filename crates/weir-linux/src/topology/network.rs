@@ -216,7 +216,7 @@ pub struct Hold {
 pub struct Shown {
     /// Its path on the machine.
     pub from: PathBuf,
-    /// The absolute path that commands see. Without a root of their own, it exists.
+    /// The absolute path that commands see. It must exist already if [`Hold::root`] is `None`.
     pub to: String,
     /// Whether commands cannot write to it.
     pub read_only: bool,
@@ -290,7 +290,7 @@ pub enum Happened {
 }
 
 impl Network {
-    /// A port for each host, in their order; `None` the second time.
+    /// A port for each host, in the order of the hosts; `None` the second time.
     pub fn take_ports(&mut self) -> Option<Vec<AnyPort>> {
         self.ports.take()
     }
@@ -426,7 +426,7 @@ impl Network {
     }
 
     /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called,
-    /// or the time `until`.
+    /// or the time `until` is reached.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -473,7 +473,7 @@ impl Network {
                 Err(_) => break,
             }
         }
-        // Dropping a process kills it; that of a holder ends all processes in its namespaces.
+        // Dropping a process kills it; dropping a holder ends all processes in its namespaces.
         self.programs.clear();
         self.holders.clear();
         if let Some(terminal) = self.terminal.take() {

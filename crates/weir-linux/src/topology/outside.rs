@@ -195,8 +195,8 @@ pub(super) fn start_pasta(
     }
 }
 
-/// Waits for an interface and switches it on; `false` when `failed` returns that it will not
-/// appear.
+/// Waits for an interface and switches it on. Returns `false` when `failed` reports that the
+/// interface will not appear.
 fn wait_for(name: &str, mut failed: impl FnMut() -> bool) -> Result<bool, SetupError> {
     let mut netlink = Netlink::open()?;
     let deadline = Instant::now() + START_TIME;

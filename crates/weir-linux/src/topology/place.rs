@@ -28,7 +28,7 @@ pub(super) struct Place {
 impl Place {
     /// A place with an init process that gets ready for the first program.
     pub(super) fn expecting_program(netns: NetNs, hosts: String) -> Self {
-        // After an error, the start of the program tries again and reports it.
+        // After an error, the start of the program tries again and reports the error.
         let waiting = Waiting::start(&netns).ok();
         Self { netns, hosts, resolv: None, waiting }
     }
@@ -241,13 +241,13 @@ const NEAR_INDEX: u32 = 1 << 30;
 /// The interval of multicast reports in ms; the kernel repeats a report after a random part of this
 /// interval.
 const SOON_MS: &str = "1";
-/// Where the kernel's reports are not those that were expected, the ports are settled after this
-/// many polls without a frame. The kernel's timers have steps of up to ten milliseconds, but its
-/// workers are late on a busy machine, even if it runs this program in time. Kernels that send the
-/// expected reports, which all known ones do, never make a session wait this long.
+/// If a kernel does not send the expected reports, the ports are settled after this many polls
+/// without a frame. The kernel's timers have steps of up to ten milliseconds, but on a busy machine
+/// its worker threads run late, even while this program runs in time. All known kernels send the
+/// expected reports and never make a session wait this long.
 const SILENCE: u32 = 300;
-/// The longest wait. A busy machine can begin to report this late, because a lock of the whole
-/// kernel orders the changes of all its interfaces.
+/// The longest wait. On a busy machine the reports may begin this late, because a kernel-wide lock
+/// serialises the changes of all interfaces.
 const SETTLE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(1);
 /// The smallest MTU of IPv6 (RFC 8200, section 5).

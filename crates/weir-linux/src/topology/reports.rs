@@ -3,8 +3,8 @@
 //! The kernel joins the solicited-node group of each IPv6 address and reports each group (RFC 3810,
 //! section 6.1): `mld_qrv` times because the group is new, and as often again in the initial
 //! reports that follow the link-local address. The initial reports do not wait for the groups of
-//! the other addresses, so the first of them may not contain these. When each group was reported
-//! that often, no further report can follow.
+//! the other addresses, so the first initial report may lack those groups. When each group was
+//! reported that often, no further report can follow.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +76,7 @@ impl Reports {
     }
 }
 
-/// The group of an address in which its neighbours look for it (RFC 4291, section 2.7.1).
+/// The group to which neighbours send solicitations for an address (RFC 4291, section 2.7.1).
 fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b] = address.segments();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | a & 0xff, b)
@@ -112,7 +112,7 @@ const ETHERNET: usize = 14;
 const IPV6: usize = 40;
 const HOP_BY_HOP: u8 = 0;
 const ICMPV6: u8 = 58;
-/// The report's place in a frame, after the router alert.
+/// Offset of the report in a frame, after the router alert.
 const REPORT: usize = ETHERNET + IPV6 + 8;
 const REPORT_VERSION_2: u8 = 143;
 /// The bytes of a record before its sources.

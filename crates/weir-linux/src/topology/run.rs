@@ -354,7 +354,7 @@ fn run_for_user(
     let proxy = match proxy {
         Ok(proxy) => proxy,
         Err(why) => {
-            // Without the router, pasta is needed elsewhere.
+            // Without the router, pasta must run in another namespace.
             drop(pasta);
             if let Some(publish) = setup.publish.first() {
                 return Err(SetupError::Publish {

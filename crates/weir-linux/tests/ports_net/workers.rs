@@ -135,7 +135,7 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
 }
 
 const FIRST_PORT: u16 = 9000;
-/// Many instances: that all live on the same worker by chance does not happen in a lifetime.
+/// So many instances that, for all practical purposes, they never all live on the same worker.
 const PORTS: u16 = 20;
 const FLOWS: u16 = 40;
 /// Packets of a flow.

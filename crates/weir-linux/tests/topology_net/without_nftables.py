@@ -1,4 +1,4 @@
-# Runs a command as on a kernel without nftables: it gets no netlink socket of netfilter.
+# Runs a command as on a kernel without nftables: the command gets no netlink socket of netfilter.
 import ctypes, os, platform, struct, sys
 socket, refused, allowed = {'x86_64': 41}.get(platform.machine(), 198), 0x5005d, 0x7fff0000
 code = [(32, 0, 0, 0), (21, 0, 3, socket), (32, 0, 0, 32), (21, 0, 1, 12)]

@@ -34,7 +34,7 @@ struct Client {
 }
 
 impl Datagrams {
-    /// No clients yet. There are never more than `limit`.
+    /// An empty set of at most `limit` clients.
     pub(super) fn new(limit: usize) -> Datagrams {
         let (clients, numbers) = (HashMap::new(), HashMap::new());
         Datagrams { clients, numbers, buffer: vec![0; LARGEST], limit, swept: None }
@@ -83,7 +83,7 @@ impl Datagrams {
         }
     }
 
-    /// The number of the client with this address, which may be new.
+    /// The number of the client with this address. Adds a new client; `None` if that fails.
     fn client(
         &mut self,
         index: usize,

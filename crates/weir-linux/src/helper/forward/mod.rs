@@ -1,6 +1,6 @@
 //! The process that forwards connections and datagrams. It serves published ports, which lead from
-//! the machine to a server behind the link. It also serves the machine's end of the link, where
-//! queries of the program are forwarded to the machine's loopback resolver.
+//! the machine to a server behind the link. It also serves the machine's end of the link, where it
+//! forwards the program's DNS queries to the machine's loopback resolver.
 //!
 //! The process runs in the network namespace from which the destinations are reached. The sockets
 //! that accept clients may belong to another namespace. The main process opens these sockets, so a
@@ -216,7 +216,7 @@ impl Forwarder {
 
 /// The longest time for which the forwarder forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// Length of a silence after which, once the session has ended, no more data is expected.
+/// A silence of this length after the end of the session means that no more data will arrive.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval between two checks for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);

@@ -32,7 +32,7 @@ struct Pending {
 }
 
 impl Streams {
-    /// No connections yet. There are never more than `limit`.
+    /// An empty set of at most `limit` connections.
     pub(super) fn new(limit: usize) -> Streams {
         Streams {
             pending: HashMap::new(),
@@ -86,7 +86,8 @@ impl Streams {
         reset_on_close(&client);
     }
 
-    /// Handles an event of the connection with this number; `false` if there is none.
+    /// Handles an event of the connection with this number. Returns `false` if there is no such
+    /// connection.
     pub(super) fn advance(&mut self, number: u64, flags: EventFlags, poll: &mut Poll) -> bool {
         if let Some(pending) = self.pending.remove(&number) {
             self.finish_connect(pending, poll);
@@ -110,7 +111,8 @@ impl Streams {
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         let joined = poll.forget(&server);
         let relay = Relay::new(client, server);
-        // The events are edge-triggered; the first turn handles data that arrived before.
+        // Edge-triggered events do not report data that has already arrived. The first turn moves
+        // that data.
         if joined.is_err()
             || relay.ends().iter().any(|end| poll.watch(end, number, events).is_err())
         {

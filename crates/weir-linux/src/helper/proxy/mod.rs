@@ -137,7 +137,7 @@ pub(crate) fn proxy_order(bytes: &[u8]) {
 /// Treats a frame as the first packet of a connection, for the fuzz targets.
 ///
 /// # Panics
-/// The refusal of the packet is not a packet back to the client.
+/// The refusal of the packet is malformed or does not come from the server's port.
 pub(crate) fn first_packet(frame: &[u8]) {
     let _ = syn::for_loopback(frame);
     let (Some(flow), Some(answer)) = (syn::opened_by(frame), syn::refusal(frame)) else { return };
@@ -205,9 +205,9 @@ impl Connections {
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // The end of the drain time, which starts when the main process has ended. Until that end
-        // the proxy still forwards data that programs have sent, as a machine does after a program
-        // has ended.
+        // The end of the drain time, which starts when the main process has ended. Until then, the
+        // proxy still forwards data that programs have sent, as a machine does after a program has
+        // ended.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {
@@ -311,7 +311,7 @@ impl Connections {
         }
         if let Some(pending) = self.pending.remove(&number) {
             self.flows.remove(&pending.flow);
-            // After a timeout of the server the client gets no answer either.
+            // If the server does not answer in time, the client gets no answer either.
             if error != Err(Errno::TIMEDOUT) {
                 self.refuse(&pending.frame);
             }
@@ -320,7 +320,7 @@ impl Connections {
 
     fn inject(&self, frame: &[u8]) {
         if let Some(frame) = syn::for_loopback(frame) {
-            // A full queue loses the packet, and the client sends it again.
+            // If the queue is full, the packet is lost, and the client sends it again.
             let _ = rustix::net::send(&self.sockets.inject, &frame, SendFlags::DONTWAIT);
         }
     }
@@ -362,7 +362,8 @@ impl Connections {
         let number = self.next;
         self.next += 1;
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        // The events are edge-triggered; the first turn handles data that arrived before.
+        // Edge-triggered events do not report data that has already arrived. The first turn moves
+        // that data.
         if relay
             .ends()
             .iter()
@@ -430,7 +431,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 const UNCLAIMED: Duration = Duration::from_secs(70);
 /// The longest time for which the proxy forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// Length of a silence after which, once the session has ended, no more data is expected.
+/// A silence of this length after the end of the session means that no more data will arrive.
 const QUIET: Duration = Duration::from_millis(20);
 /// The largest first packet. With data (TCP fast open) it may be as large as the link's MTU allows.
 const LARGEST_FRAME: usize = 65_535;
