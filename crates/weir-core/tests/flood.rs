@@ -1,5 +1,5 @@
-//! A flood of packets from spoofed sources, for which the engine makes links on demand. This test
-//! measures the memory of its process, so it is the only one of its binary.
+//! A flood of packets from spoofed sources, for which the engine makes links on demand. The test
+//! measures the memory of its process, so its binary contains no other test.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig};
 use weir_core::key::{FlowKey, FlowMask};

@@ -132,7 +132,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 
 /// Replaces a zero denominator.
 const TINY: f64 = 1e-300;
-/// Maximum number of terms of the continued fraction; some tens usually suffice.
+/// Maximum number of terms of the continued fraction; a few dozen usually suffice.
 const MOST_TERMS: u32 = 500;
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl Tally {
     pub fn record(&mut self, value: u64) {
         let shift = (63 - SUB_BITS).saturating_sub((value | 1).leading_zeros());
         // Values below 512 have a bucket each in the first octave. In later octaves, the number of
-        // the octave stands for the leading bit.
+        // the octave implies the leading one bit.
         let octave = shift as usize + usize::from(value >> SUB_BITS != 0);
         let bucket = (value >> shift) as usize & (BUCKETS - 1);
         match &mut self.octaves[octave] {

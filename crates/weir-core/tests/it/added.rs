@@ -1,6 +1,5 @@
-//! Tests algorithms that are added to the tables: they keep the promises of built-in algorithms,
-//! and an engine gives the same results with a built-in algorithm and with the same algorithm
-//! added.
+//! Tests algorithms that are added to the tables. They keep the promises of built-in algorithms,
+//! and an engine gives the same results whether an algorithm is built in or added.
 
 use std::collections::VecDeque;
 use std::sync::Once;
@@ -14,7 +13,7 @@ use weir_core::settings::{Factory, Row};
 use weir_core::stats::{DropReason, MarkReason};
 use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
 
-/// A FIFO behind a pointer.
+/// A FIFO that the engine calls through a trait object.
 #[derive(Debug, Default)]
 struct Deque {
     packets: VecDeque<PacketId>,
@@ -147,8 +146,8 @@ pub(crate) fn kinds() -> (Kind, aqm::Kind) {
     (Kind::from_name(name).unwrap(), aqm::Kind::from_name(name).unwrap())
 }
 
-/// Sends 500 packets through a link that is too slow for them. Returns frame, due time and fate of
-/// each.
+/// Sends 500 packets through a link that is too slow for them. Returns for each packet its frame,
+/// its due time, and whether it was delivered.
 fn play(scheduler: Option<Kind>, policy: Option<aqm::Kind>) -> Vec<(u32, Nanos, bool)> {
     let mut emulator = Emulator::new(1, Limits::default());
     let pipe = PipeConfig {

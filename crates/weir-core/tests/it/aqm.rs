@@ -26,8 +26,8 @@ fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
     emulator
 }
 
-/// Sends packets (length, time since the previous packet) through a pipe. Returns the departures;
-/// packets that were refused at submission are among them as drops.
+/// Sends packets (length, time since the previous packet) through a pipe. Returns the departures. A
+/// packet that is refused at submission appears as a drop.
 fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Departure> {
     let (mut now, mut out) = (Nanos::ZERO, Vec::new());
     for (frame, &(len, gap)) in (0..).zip(packets) {

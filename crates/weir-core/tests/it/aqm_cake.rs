@@ -213,8 +213,9 @@ proptest! {
     }
 }
 
-/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources. The first source has
-/// eight flows, the second has one. Each flow has a different destination and exceeds its share.
+/// The number of packets that each of two sources sends over a link of 12 Mbit/s in 5 s. The first
+/// source has eight flows, the second has one. Each flow has a different destination and exceeds
+/// its share.
 fn sent_by_source(isolation: &str) -> [u32; 2] {
     let mut discipline = Discipline::new(Kind::Cake);
     discipline.set("isolation", isolation).unwrap();
@@ -272,7 +273,8 @@ fn the_engine_distinguishes_hosts() {
         let sent = sent_by_source(isolation);
         let all: u32 = sent.iter().sum();
         assert!(all > 4900, "{sent:?}");
-        // Half of the link would be free for the second source, but it sends only a quarter.
+        // Isolation by source leaves half of the link to the second source, which sends only a
+        // quarter.
         let got = f64::from(sent[1]) / f64::from(all);
         assert!((got - share).abs() < 0.02, "{isolation}: {sent:?}");
     }

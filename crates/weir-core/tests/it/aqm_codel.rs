@@ -106,8 +106,8 @@ impl<A: Aqm> Driven for Queue<A> {
 }
 
 /// Sends twenty packets at once and takes one at each of four times. Returns for each of these
-/// times: the packets left, the drops, the marks, and the time of the next drop in ticks of 1.024
-/// us.
+/// times: the numbers of waiting packets, drops and marks, and the time of the next drop in ticks
+/// of 1.024 us.
 fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
     with(&[("ecn", switch)], |queue| {
         (0..20).for_each(|_| queue.send(0, 1000, ecn));
@@ -337,7 +337,7 @@ proptest! {
         }
     }
 
-    /// Nothing is dropped from a queue with one packet left, for any times.
+    /// Nothing is dropped from a queue with one packet left, however long the packets have waited.
     #[test]
     fn a_queue_of_one_packet_is_never_dropped(
         times in proptest::collection::vec(0u64..1_000_000_000, 1..200),

@@ -160,7 +160,7 @@ fn the_longest_queue_loses_packets_from_its_head() {
     });
 }
 
-/// Linux has no time 0: the first second of a link is like any other second.
+/// In Linux no link starts at time 0, so the first second of a link must be like any other.
 #[test]
 fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
     let played = |begin: u64| {
@@ -191,8 +191,8 @@ fn standing_flows_are_marked_independently() {
         })
     };
     assert_eq!(marks(&[]), [6; 5]);
-    // With `count all`, CoDel compares the bytes of all flows with the MTU, so that CoDel continues
-    // to mark a flow that has few packets left.
+    // With `count all`, CoDel compares the bytes of all flows with the MTU, so it continues to mark
+    // a flow that has few packets left.
     assert_eq!(marks(&[("count", "all")]), [12, 12, 12, 12, 7]);
 }
 
@@ -222,7 +222,7 @@ fn a_sparse_flow_precedes_standing_flows() {
 #[test]
 fn a_flow_is_new_again_after_a_pause() {
     with(Kind::FqCodel, &[], |link| {
-        // Many packets, each of them alone in the scheduler: they use up no credit.
+        // Each of these packets is alone in the scheduler, so the flow uses up no credit.
         for k in 0..100 {
             link.send(k * MS, 1000, plain(1));
             assert_eq!(link.take(k * MS), Some(1));

@@ -191,8 +191,8 @@ fn without_room_the_longest_queue_or_the_arrival_loses_a_packet() {
     }
 }
 
-/// Two flows, of which flow 1 sends too much. Only flow 1 loses packets, and flow 2 never has more
-/// than one packet waiting.
+/// Flow 1 sends too much. Only flow 1 loses packets, and flow 2 never has more than one packet
+/// waiting.
 #[test]
 fn only_the_flow_that_sends_too_much_loses_packets() {
     let mut link = Link::new(&[]);

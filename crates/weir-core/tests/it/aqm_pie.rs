@@ -1,4 +1,4 @@
-//! PI, PIE and PI2 at a single queue: conformance cases, the equations, and each option.
+//! PI, PIE and PI2 at a single queue: conformance cases, the equations, and the settings.
 
 use std::collections::VecDeque;
 
@@ -105,8 +105,8 @@ fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
 }
 
 /// The drops are random, but their number is not: the target is shorter than the transmission of
-/// three packets, so the probability rises until every packet that finds more than two packets is
-/// dropped. By 4 s the link, which was never idle, has sent 285 packets, and 3 wait.
+/// three packets, so the probability rises until every packet that finds more than two packets in
+/// the queue is dropped. By 4 s the link, which was never idle, has sent 285 packets, and 3 wait.
 #[test]
 fn pie_drops_as_many_as_ns3_for_any_draws() {
     for seed in 0..1000 {
@@ -116,8 +116,8 @@ fn pie_drops_as_many_as_ns3_for_any_draws() {
     }
 }
 
-/// The same case with other variants and options, for any draws: the number of drops, and the range
-/// of the number of marks.
+/// Plays the same case with other variants and settings. For any draws, the number of drops is
+/// fixed, and the number of marks is within a range.
 #[test]
 fn the_same_case_with_variants_and_options() {
     for (settings, ecn, drops, marks) in [
@@ -336,8 +336,8 @@ proptest! {
 /// The numbers of packets between consecutive drops at a constant probability p, in hundredths of
 /// `1/p`.
 fn gaps(derand: &str) -> Vec<u32> {
-    // The probability is updated while time advances. After that, time no longer advances, so that
-    // the probability stays constant.
+    // The probability is updated while time advances. Then time stops, so that the probability
+    // stays constant.
     let mut queue = pie(
         &[
             ("derand", derand),
@@ -485,7 +485,8 @@ fn linux_updates_at_ticks_of_its_timer_wheel() {
         ("250", "8ms", 12),
         ("100", "15ms", 30),
         ("1000", "15ms", 16),
-        // 100 ticks are in the second level of the wheel, with a granularity of 8 ticks.
+        // A timer of 100 ticks is in the second level of the wheel, which has a granularity of 8
+        // ticks.
         ("250", "400ms", 416),
     ] {
         let settings = [
@@ -526,9 +527,9 @@ fn only_linux_lets_the_probability_exceed_one() {
     }
 }
 
-/// Linux keeps the departure rate as a whole number of 1/256 bytes per 64 ns. A measurement enters
-/// the mean with a weight of 1/8, also rounded down, so measurements that differ little from the
-/// mean do not change it.
+/// Linux keeps the departure rate as a whole number of units of 1/256 byte per 64 ns. A measurement
+/// enters the mean with a weight of 1/8, also rounded down, so measurements that differ little from
+/// the mean do not change it.
 #[test]
 fn linux_measures_departure_rates_in_whole_units() {
     let mut queue = pie(&[("variant", "linux"), ("qdelay", "dre"), ("max_burst", "0")], 1);

@@ -123,7 +123,7 @@ fn marks_and_hard_drops_follow_their_settings() {
     use Verdict::{Drop, Mark, Pass};
     let drops = [Drop(DropReason::Early), Pass];
     let marks = [Mark(MarkReason::Early), Pass];
-    // Early drops alone keep the queue below `max`, where their probability is 1.
+    // Early drops alone keep the queue below `max`, because at `max` their probability is 1.
     assert_eq!(play(&[], Ecn::Ect0)[..1], drops[..1]);
     assert!(!play(&[("ecn", "on")], Ecn::NotEct).iter().any(|v| matches!(v, Mark(_))));
     assert_eq!(play(&[("ecn", "on")], Ecn::Ect1), [Drop(DropReason::Forced), marks[0], Pass]);

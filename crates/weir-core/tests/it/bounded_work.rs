@@ -73,7 +73,7 @@ fn schedules_that_are_far_behind_skip_to_the_values_in_force() {
     now = Nanos::from_secs(20);
     submit(&mut emulator, now, 1_000, 7);
     assert_eq!(emulator.stats(1).unwrap().counters.backlog_packets, 1_001);
-    // A change must not take longer either.
+    // A change of the configuration must be fast, too.
     emulator.set_pipe(Nanos::from_secs(50), 1, &PipeConfig::default());
     while let Some(next) = emulator.next_event() {
         emulator.poll(next, &mut out);

@@ -1,7 +1,7 @@
-//! Due times under changes of rate, delay, loss and jitter: every packet departs when a naive model
-//! says so, and the engine announces it in time.
+//! Due times under changes of rate, delay, loss and jitter: every packet departs at the time that a
+//! naive model computes, and the engine announces the departure in time.
 //!
-//! The model integrates the rate over time, one packet after another. It knows neither events nor a
+//! The model integrates the rate over time, one packet after another. It has neither events nor a
 //! delay line, so it cannot share a fault with the engine's announcements.
 
 use std::collections::BTreeMap;
@@ -22,14 +22,13 @@ enum Operation {
     Submit(u32),
     /// The driver polls at each event until this time has passed.
     Wait(u64),
-    /// The driver is late: it does not poll in this time. The next operation finds events that are
-    /// overdue.
+    /// The driver is late: it does not poll for this time. The next operation finds overdue events.
     Oversleep(u64),
     /// The rate in bit/s; `None` is unlimited.
     Rate(Option<u64>),
     Delay(u64),
-    /// Whether the link loses packets. A link that does is not plain: the departure of a packet is
-    /// known only at the end of its transmission.
+    /// Whether the link loses packets. If it does, the departure of a packet is known only at the
+    /// end of the packet's transmission.
     Loss(bool),
     /// Whether packets may overtake each other.
     Jitter(bool),
@@ -61,12 +60,12 @@ struct Experiment {
     emulator: Emulator,
     config: PipeConfig,
     now: Nanos,
-    /// Whether the driver has not polled since it overslept.
+    /// Whether the driver was late and has not polled since.
     late: bool,
     out: Vec<Departure>,
     /// Arrival time and length of each packet, by frame.
     sent: Vec<(Nanos, u32)>,
-    /// The rates and delays in force, each from its time on.
+    /// The rates, each with the time from which it applies. `delays` has the same form.
     rates: Vec<(Nanos, Option<u64>)>,
     delays: Vec<(Nanos, Nanos)>,
     uniform: Arc<Distribution>,
@@ -107,7 +106,8 @@ impl Experiment {
             }
             _ => {}
         }
-        // No two changes are at the same time, nor a change after an arrival at the same time.
+        // Time advances by 1 ns before each change, so that no change coincides with an earlier
+        // change or arrival.
         let next = self.now + Nanos(1);
         if self.late {
             self.now = next;
@@ -223,9 +223,9 @@ impl Experiment {
     }
 }
 
-/// The time at which `work` (bits times nanoseconds per second) from `since` on is done, by
-/// integration of the rate. Also returns whether the rate is unlimited then, so that all work is
-/// done at once.
+/// Integrates the rate and returns the time at which `work` (bits times nanoseconds per second)
+/// that begins at `since` is done. Also returns whether the rate is unlimited at that time, so that
+/// the remaining work took no time.
 fn end_of_work(rates: &[(Nanos, Option<u64>)], since: Nanos, work: u128) -> (Nanos, bool) {
     let (mut left, mut at) = (work, since);
     for (index, &(_, bps)) in rates.iter().enumerate() {
@@ -258,8 +258,8 @@ proptest! {
         experiment.compare();
     }
 
-    /// Packets that overtake others are in another part of the delay line, where changes of the
-    /// rate find them too.
+    /// Packets that may overtake others are in another part of the delay line. A change of the rate
+    /// must find them there, too.
     #[test]
     fn packets_that_overtake_are_announced_in_time(operations in operations(true)) {
         let mut experiment = Experiment::new();
@@ -269,8 +269,8 @@ proptest! {
     }
 }
 
-/// A packet keeps the delay with which its transmission started. It is not delayed by an earlier
-/// and longer delay as well, which only its predecessors have.
+/// A packet keeps the delay with which its transmission started. A longer delay that applied only
+/// to its predecessors is not added.
 #[test]
 fn a_slower_rate_does_not_add_to_an_earlier_delay() {
     let mut experiment = Experiment::new();
@@ -279,11 +279,12 @@ fn a_slower_rate_does_not_add_to_an_earlier_delay() {
         Operation::Submit(1000),
         Operation::Wait(1_000_000),
         Operation::Delay(0),
-        // Due with its predecessor, which is due at 11 ms (and 1 ns, for each change takes that).
+        // This packet is due with its predecessor: at 11 ms and 1 ns, because each change takes 1
+        // ns.
         Operation::Submit(1000),
         Operation::Wait(500_000),
-        // The other half takes 20 ms, so that the packet is due at 21.5 ms; but at the time of the
-        // change 1 ns more was sent at the higher rate, which saves 40 ns.
+        // The second half takes 20 ms, so the packet is due at about 21.5 ms. The change is 1 ns
+        // after the middle of the packet, and this 1 ns at the higher rate saves 40 ns.
         Operation::Rate(Some(200_000)),
     ];
     operations.into_iter().for_each(|operation| experiment.execute(operation));

@@ -73,8 +73,8 @@ fn model(bps: u64, delay: u64, limit: u32, packets: &[(u64, u32)]) -> Vec<(u32, 
     let mut out = Vec::new();
     for (frame, &(t, len)) in packets.iter().enumerate() {
         let now = u128::from(t) * bps;
-        // Packets wait if they are accepted and not started. The engine starts a packet in the
-        // nanosecond into which its start falls.
+        // An accepted packet waits until its transmission starts. The engine starts the
+        // transmission in the nanosecond into which the exact start falls.
         let waiting = starts.iter().filter(|&&s| s / bps > u128::from(t)).count();
         if waiting >= limit as usize {
             continue;

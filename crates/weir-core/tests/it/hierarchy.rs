@@ -84,9 +84,9 @@ fn each_level_divides_its_share_by_weight() {
     root(&mut emulator, Nanos::ZERO, Kind::Wf2qPlus);
     child(&mut emulator, Nanos::ZERO, 2, Kind::RoundRobin, ROOT, 3, FlowMask::default());
     child(&mut emulator, Nanos::ZERO, 3, Kind::Wf2qPlus, 2, 2, FlowMask::default());
-    // The root serves queue 1 and scheduler 2 by 1:3. Scheduler 2 serves queue 2 and scheduler 3 by
-    // 1:2. Scheduler 3 serves queues 3 and 4 by 1:1. Each queue therefore has a quarter of the
-    // link.
+    // The root serves queue 1 and scheduler 2 in the ratio 1:3, scheduler 2 serves queue 2 and
+    // scheduler 3 in the ratio 1:2, and scheduler 3 serves queues 3 and 4 in the ratio 1:1. Each
+    // queue therefore has a quarter of the link.
     for (queue, scheduler) in [(1, ROOT), (2, 2), (3, 3), (4, 3)] {
         emulator.set_queue(Nanos::ZERO, queue, scheduler, &of_weight(1));
     }

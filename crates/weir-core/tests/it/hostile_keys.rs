@@ -1,5 +1,5 @@
-//! Keys that a hostile sender of packets chooses: flows with equal public hashes are found as fast
-//! as any other flows.
+//! Keys that a hostile sender of packets chooses: the engine finds flows with equal public hashes
+//! as fast as any other flows.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +9,19 @@ use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
 use weir_core::{Action, Arrival, Emulator, Limits, LookupKey, Nanos};
 
-/// Flows of each run.
+/// Number of flows in each run.
 const FLOWS: u32 = 100_000;
 /// The factor by which crafted flows may take longer than other flows. With a public hash, crafted
 /// flows took thousands of times as long as other flows.
 const FACTOR: u32 = 20;
 
-/// Words that the public hash combines with the words of a key before it multiplies them in pairs.
-/// A factor of 0 makes the product 0 whatever the other factor is.
+/// Words that the public hash combines with the words of a key before it multiplies the results in
+/// pairs. If one factor is 0, the product is 0 whatever the other factor is.
 const SOURCE_WORD: u64 = 0x243f_6a88_85a3_08d3;
 const DESTINATION_WORD: u64 = 0xa409_3822_299f_31d0;
 
-/// IPv4 flows from 133.163.8.211 to 36.63.106.136: the word of both addresses cancels, so that the
-/// ports no longer count.
+/// IPv4 flows from 133.163.8.211 to 36.63.106.136. The word with both addresses equals
+/// [`SOURCE_WORD`], so a public hash of the flow would not depend on the ports.
 fn crafted_v4(n: u32) -> FlowKey {
     FlowKey {
         src: (SOURCE_WORD & 0xffff_ffff).into(),
@@ -33,8 +33,8 @@ fn crafted_v4(n: u32) -> FlowKey {
     }
 }
 
-/// IPv6 flows with low halves of the addresses that cancel, so that the high halves no longer
-/// count.
+/// IPv6 flows. The low halves of their addresses cancel, so the high halves do not affect the
+/// public hash.
 fn crafted_v6(n: u32) -> FlowKey {
     FlowKey {
         src: u128::from(0x2001_0db8_0000_0000 + u64::from(n)) << 64 | u128::from(SOURCE_WORD),
@@ -45,7 +45,7 @@ fn crafted_v6(n: u32) -> FlowKey {
     }
 }
 
-/// The same number of flows with addresses and ports without a pattern.
+/// Flow `n` with addresses without a pattern. The other fields are those of the crafted flows.
 fn random(n: u32, like: &FlowKey) -> FlowKey {
     let word = |salt: u64| (u64::from(n) ^ salt << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 5;
     if like.ipv6 {
@@ -91,7 +91,7 @@ fn engine(queues: bool) -> (Emulator, Action) {
     (emulator, Action::Queue(1))
 }
 
-/// The time for two packets of each flow: one makes its instance, and the other finds it.
+/// The time for two packets of each flow: the first creates an instance, and the second finds it.
 fn time(queues: bool, key: impl Fn(u32) -> FlowKey) -> Duration {
     let (mut emulator, action) = engine(queues);
     let mut out = Vec::new();
@@ -136,7 +136,7 @@ fn queues_of_crafted_ipv6_flows_are_found_fast() {
     assert_as_fast(true, crafted_v6);
 }
 
-/// Workers divide the instances among themselves by this hash, and a sender cannot predict it.
+/// Workers divide the instances among themselves by a hash that a sender cannot predict.
 #[test]
 fn only_engines_with_the_same_secret_agree() {
     let hashes = |lookup: LookupKey| {

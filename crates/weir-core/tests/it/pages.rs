@@ -165,7 +165,8 @@ fn body(name: &str, kind: &str, source: &str) -> String {
     text
 }
 
-/// The picture of a queue with the algorithm, and its conformance cases, if there are any.
+/// The picture of a queue with the algorithm, and the algorithm's conformance cases. Either part is
+/// absent if there is nothing to show.
 fn picture(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
@@ -205,7 +206,7 @@ fn picture(name: &str) -> String {
     text
 }
 
-/// The table of parameters; each list comes with the command that takes its parameters.
+/// The table of parameters. Each list comes with the name of the command that takes its parameters.
 fn parameters(aliases: &[&str], parameters: &[(&str, &[Parameter])]) -> String {
     let mut text = String::new();
     if !aliases.is_empty() {

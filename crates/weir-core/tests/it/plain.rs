@@ -128,7 +128,7 @@ proptest! {
         let mut now = Nanos::ZERO;
         for &(gap, before, what) in &observations {
             now += Nanos(gap);
-            // A meter observes the state before the events of the same time; the end of a run comes
+            // A meter observes the state before the events of the same time, and the end of a run
             // after them.
             let done = if before { Nanos(now.0 - 1) } else { now };
             while let Some(&(arrival, _, len)) = early.next_if(|packet| packet.1 <= done) {

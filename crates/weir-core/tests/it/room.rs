@@ -57,7 +57,7 @@ fn run(engine: &mut Emulator, end: Nanos) -> (Vec<(u64, u32)>, usize) {
     (left, dropped)
 }
 
-/// Every scheduler that knows its room, with small limits.
+/// Every scheduler that can say whether it has room for a packet, with small limits.
 fn disciplines() -> Vec<Discipline> {
     Kind::ALL
         .iter()

@@ -145,7 +145,7 @@ fn stations_have_rates_of_their_own_and_equal_turns() {
         let before = rig.now.0;
         rig.send(flow, 1464);
         assert_eq!(rig.take_in_time(), Some((flow, 1464)));
-        // A packet that finds the medium idle waits for the next slot at most.
+        // A packet that finds the medium idle waits at most until the next slot.
         let took = rig.now.0 - before;
         assert!((us * 1000..us * 1000 + 20_000).contains(&took), "{took}");
     }

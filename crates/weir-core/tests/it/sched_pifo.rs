@@ -273,7 +273,7 @@ proptest! {
         }
     }
 
-    /// The approximations count inversions like a list does, and keep the order within every flow
+    /// The approximations count the same inversions as a list, and keep the order within every flow
     /// (which the rig asserts).
     #[test]
     fn inversions_are_counted_exactly(
@@ -422,7 +422,7 @@ fn each_rank_orders_as_computed_by_hand() {
             &[2, 2, 1, 0, 0],
         ),
         // Deadlines are 300, 200 and 100 by flow, and 150 and 260 by label. The packet with 260
-        // passes its key to the older packet of its flow with 300.
+        // passes its turn on to the older packet of flow 0, which has 300.
         (
             "edf",
             &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (2, 40, 150), (0, 40, 260)],
@@ -568,8 +568,8 @@ fn eight_slices_of_64_hold_512_packets_and_the_newest_flow_waits_only_for_its_sl
         let flow = rig.add(1, 1512, 7 - step);
         let lost = (0..100).filter(|_| rig.send_labelled(flow, 1512, 0).is_some()).count();
         assert_eq!((lost, rig.inside()), (36, 64 * (step as usize + 1)));
-        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms, so 64 packets are the 155 ms that the
-        // newest flow waits at most.
+        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms, so 64 packets take 155 ms. The newest
+        // flow waits no longer than that.
         let (served, _) = rig.take().unwrap();
         assert_eq!(served, flow);
         assert_eq!(rig.send_labelled(flow, 1512, 0), None);

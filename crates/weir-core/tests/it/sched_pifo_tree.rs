@@ -153,8 +153,8 @@ fn deep() -> TreeSpec {
     spec
 }
 
-/// Sends packets (flow, length, time until the next packet) through nested limits, under a driver
-/// that calls `late` ns after each event. Checks every time window.
+/// Sends packets (flow, length, time until the next packet) through nested limits. The driver
+/// handles each event `late` ns after its time. Checks every time window.
 fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
     let class = spec.add(

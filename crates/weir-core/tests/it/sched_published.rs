@@ -1,4 +1,4 @@
-//! Properties that the publications of SP-PIFO and AIFO state, on ranks drawn uniformly.
+//! Properties that the publications of SP-PIFO and AIFO state, for uniformly distributed ranks.
 
 use crate::common;
 
@@ -6,8 +6,8 @@ use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
 
 use common::Rig;
 
-/// Sends packets with uniform ranks from 1 to [`RANKS`], `arrivals` for each departure, from one
-/// flow for each rank. The departures begin when `before` packets have arrived.
+/// Sends `arrivals` packets for each departure, with uniform ranks from 1 to [`RANKS`]. Each rank
+/// has its own flow. The departures begin when `before` packets have arrived.
 #[derive(Clone, Copy)]
 struct Uniform {
     before: usize,
@@ -19,7 +19,7 @@ struct Uniform {
 struct Outcome {
     /// Ranks of the packets that left, in order.
     served: Vec<u64>,
-    /// Differences of the ranks in all inversions, as the scheduler counts them; 0 without a
+    /// The sum of the rank differences of all inversions, by the scheduler's counter; 0 without a
     /// counter.
     unpifoness: u64,
 }

@@ -94,8 +94,8 @@ impl Model {
         }
     }
 
-    /// Places a backlogged flow behind the others with equal times. Its start is at most 30 units
-    /// ahead of the first flow with the same unit.
+    /// Places a backlogged flow behind the other flows with equal times. Its start is at most 30
+    /// units ahead of the first flow with the same unit.
     fn place(&mut self, flow: u32) {
         let unit = self.flows[&flow].unit();
         let others =
@@ -538,8 +538,8 @@ fn assert_shares(flows: &[(u32, u32)], packets: usize) {
         let largest = flows.iter().map(|f| u128::from(f.1)).max().unwrap();
         for (&(weight, len), &got) in flows.iter().zip(&bytes) {
             let share = all * u128::from(weight) / weights;
-            // The guarantee allows 3 w σ with w σ < 2 L_k. A packet of the flow, and the shares of
-            // two other packets, are added.
+            // The guarantee allows 3 w σ with w σ < 2 L_k. The bound adds one packet of the flow,
+            // and the flow's share of two of the largest packets.
             let bound = 7 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
             assert!(
                 share.abs_diff(u128::from(got)) <= bound,

@@ -20,8 +20,8 @@ struct Model {
     removed: Vec<(u128, u128)>,
     placements: u64,
     most: u32,
-    /// The aggregate in service, with the bytes it has sent, and those by which virtual time has
-    /// not yet advanced.
+    /// The aggregate in service, the bytes that it has sent, and the sent bytes for which virtual
+    /// time has not yet advanced.
     service: Option<(u32, u64, u64)>,
 }
 
@@ -31,7 +31,7 @@ struct Class {
     queue: VecDeque<u32>,
 }
 
-/// Weight of a class and `lmax`.
+/// The weight and the `lmax` of a class.
 type Alike = (u32, u32);
 
 #[derive(Default)]
@@ -183,7 +183,7 @@ impl Model {
     }
 
     /// Places an aggregate behind the others with equal times. Its start is at most 30 units ahead
-    /// of the first one with the same unit.
+    /// of the first aggregate with the same unit.
     fn place(&mut self, number: u32) {
         let unit = self.aggregates[&number].unit();
         let others =
@@ -433,7 +433,7 @@ fn runs(served: &[(u32, u32)]) -> Vec<usize> {
 }
 
 /// Each service of a full aggregate sends the whole budget: 8 packets of `lmax`, one of each class.
-/// At most two services of an aggregate follow one another, while its rounded start is the same.
+/// An aggregate has at most two services in succession, while its rounded start is the same.
 #[test]
 fn an_aggregate_sends_its_whole_budget_in_one_service() {
     let classes = classes(16, 1);

@@ -193,8 +193,8 @@ proptest! {
     }
 }
 
-/// Fewer and more kinds of flows than a scheduler has queues for, near the end of the range of
-/// virtual time. All packets of one kind of flow take equal virtual time.
+/// The flows are of fewer or of more kinds than a scheduler has queues for, near the end of the
+/// range of virtual time. All packets of one kind of flow take equal virtual time.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
@@ -227,8 +227,8 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
     }
 }
 
-/// There are more flows than the usual number of bits distinguishes. The waiting packets keep their
-/// order.
+/// The waiting packets keep their order when there are more flows than the usual number of bits can
+/// distinguish.
 #[test]
 fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     struct Million;
@@ -281,8 +281,8 @@ fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     ];
     operations.extend(feed);
     for round in 0..120 {
-        // The flow of weight 3 pauses for longer than the range of times; the heaviest flow is
-        // backlogged from time to time.
+        // The flow of weight 3 pauses for longer than the range of times. The heaviest flow has
+        // packets only from time to time.
         let n = if round % 40 == 0 { 2 } else { round % 2 };
         operations.extend([Operation::Burst(n, 250_000 + round as u32), Operation::Take(20)]);
         if round % 7 == 0 {

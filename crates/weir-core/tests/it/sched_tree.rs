@@ -31,8 +31,8 @@ fn settle(rig: &mut Rig<Tree>) {
     }
 }
 
-/// Every weighted scheduler in every weighted scheduler: 1:3 at the root, 1:2 and 1:1:2 below, and
-/// packets of different sizes.
+/// Nests every weighted scheduler in every weighted scheduler. The weights are 1:3 at the root, and
+/// 1:2 and 1:1:2 below it. The packets have different sizes.
 #[test]
 fn shares_hold_on_each_level() {
     for outer in weighted() {

@@ -19,11 +19,12 @@
 //! Times are nanoseconds since the beginning of the recording. `wait` is the time from arrival to
 //! departure or drop; all bits are set if it is unknown. `flow` is a hash with a key that exists
 //! only during the recording, so it identifies a flow within one recording and reveals no address.
-//! `tos` is the traffic class on arrival: DSCP and ECN field. The kinds of a packet are those of
-//! [`Fate`]; `bits` are 1 for a packet of the same offload train as the previous one, and 2 for a
-//! packet that departed with a congestion mark that it did not have on arrival. `check` is a hash
-//! (FNV-1a, 32 bits) of all bytes, with zeros in its own place. `stray` counts departures and drops
-//! without a recorded arrival, and `drops` is the increase of the kernel's own counter of drops.
+//! The kinds of a packet are those of [`Fate`]. `tos` is the traffic class on arrival: DSCP and ECN
+//! field. `bits` is a sum: 1 for a packet of the same offload train as the previous packet, and 2
+//! for a packet that departed with a congestion mark that it did not have on arrival. `check` is a
+//! hash (FNV-1a, 32 bits) of the whole recording, computed with zeros in place of `check`. `stray`
+//! counts departures and drops without a recorded arrival, and `drops` is the increase of the
+//! kernel's own counter of drops.
 
 mod read;
 
@@ -123,7 +124,7 @@ pub struct Packet {
 pub enum Entry {
     /// A packet.
     Packet(Packet),
-    /// From this time on, this many more events could not be recorded.
+    /// Up to this time, this many more events could not be recorded.
     Lost {
         /// Time in ns.
         time: u64,
@@ -161,7 +162,7 @@ impl Encoder {
     pub fn begin(head: &Head, out: &mut Vec<u8>) -> Self {
         let head = Head { format: FORMAT.into(), ..head.clone() };
         let from = out.len();
-        // Text and numbers always have a form in JSON.
+        // Text and numbers can always be written as JSON.
         out.extend(serde_json::to_vec(&head).unwrap_or_default());
         out.push(b'\n');
         Self { check: hash(START, &out[from..]), packets: 0 }

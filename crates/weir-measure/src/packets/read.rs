@@ -1,4 +1,5 @@
-//! Reads recordings of packets. A recording may come from anyone, so every entry is checked.
+//! Reads recordings of packets. A recording may come from an untrusted source, so every entry is
+//! checked.
 
 use alloc::string::{String, ToString as _};
 
@@ -81,7 +82,7 @@ impl Decoder {
         Ok((head, Self { check, last: 0, entries: 0, packets: 0, over: false }))
     }
 
-    /// Reads the next entry. After the end there is none.
+    /// Reads the next entry. An entry after the end is invalid.
     ///
     /// # Errors
     /// The entry is invalid.
@@ -94,7 +95,7 @@ impl Decoder {
         Ok(entry)
     }
 
-    /// Ends reading, when there are no more bytes.
+    /// Ends reading after the last byte.
     ///
     /// # Errors
     /// The recording has no end.

@@ -5,7 +5,7 @@
 //! so the peak of a single reading remains visible in a recording of any length. An [`Envelope`] is
 //! a quantity within a period; a [`LinkPeriod`] is the activity of a link in a period.
 //!
-//! Three recordings use these types. The live loop's [`LinkRecorder`] spreads the increments of
+//! Three recorders use these types. The live loop's [`LinkRecorder`] spreads the increments of
 //! running counters over time; the simulator's meter and the probe record at each sample.
 
 mod link;

@@ -176,12 +176,14 @@ impl LinkRecorder {
     }
 }
 
-/// Short enough to show the bursts of a TCP window on a fast link, and long enough to be cheap.
+/// The default base period: short enough to show the bursts of a TCP window on a fast link, and
+/// long enough to be cheap.
 const DEFAULT_PERIOD_NS: u64 = 10_000_000;
-/// More than twice the number of columns on any screen.
+/// The default maximum number of periods: more than twice the number of columns on any screen.
 const DEFAULT_CAPACITY: usize = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Longer than the interval of one second between pings, shorter than a user's pause.
+/// The longest pause that counts as busy: longer than the interval of one second between pings, and
+/// shorter than a user's pause.
 const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 
 #[cfg(test)]

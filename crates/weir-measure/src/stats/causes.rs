@@ -25,7 +25,7 @@ macro_rules! causes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The effect of the cause, in a sentence before the time that it took.
+            /// The effect of the cause, in words that precede the time that it took.
             pub const fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }
             }
@@ -111,7 +111,7 @@ impl LateCauses {
         self.periods
     }
 
-    /// The length of these periods together, ns.
+    /// The total length of the periods in which packets were late, ns.
     pub fn span_ns(&self) -> u64 {
         self.span_ns
     }

@@ -31,7 +31,7 @@ pub struct Measured {
     last: Option<Level>,
     /// The first and the last reading of the counters since their last reset.
     counters: Option<(Counters, Counters)>,
-    /// The increase of the counters before that.
+    /// The increase of the counters before their last reset.
     past: Counters,
     pub(super) periods: Periods<QueuePeriod>,
     recent: Recent,

@@ -127,8 +127,8 @@ impl Tally {
         self.indices.get(&id).map(|&index| &mut self.queues[index])
     }
 
-    /// A vanished queue at the same place, with which `queue` is counted as one if there are too
-    /// many queues for separate statistics.
+    /// The latest vanished queue at the place of `queue`. Both are counted as one queue if there
+    /// are too many queues for separate statistics.
     fn predecessor(&self, queue: &Queue) -> Option<usize> {
         let same = |kept: &Measured| {
             let old = &kept.queue;

@@ -66,8 +66,8 @@ impl<S: Scheduler> Rig<S> {
         self.send_labelled(flow, len, 0);
     }
 
-    /// Sends a packet with a label. If the scheduler refuses this or another packet for it, returns
-    /// the flow of the refused packet.
+    /// Sends a packet with a label. If the scheduler refuses this packet, or another packet in its
+    /// place, returns the flow of the refused packet.
     pub(crate) fn send_labelled(&mut self, flow: u32, len: u32, label: u64) -> Option<u32> {
         let packet = Packet {
             frame: self.frames,
