@@ -92,7 +92,7 @@ fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
     Ok(tolerance)
 }
 
-/// What the two sides are: scenario, program and number of runs.
+/// The two sides in words: scenario, program and number of runs.
 pub(crate) fn heads(comparison: &Comparison) -> [String; 2] {
     [&comparison.left, &comparison.right].map(|side| {
         let runs = if side.runs == 1 { "1 run".to_owned() } else { format!("{} runs", side.runs) };

@@ -130,7 +130,7 @@ fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
     })
 }
 
-/// Starts the links in their surroundings, then the programs, waits for the end, and writes the
+/// Starts the links in their surroundings and then the programs, waits for the end, and writes the
 /// results.
 fn drive<S: Surroundings<Place = Session>>(
     surroundings: S,
@@ -168,7 +168,7 @@ fn drive<S: Surroundings<Place = Session>>(
         since: wall_time(SystemTime::now()),
         seed: args.seed,
     };
-    // Until the results are written: `weir stop` waits for them.
+    // The socket answers until the results are written, because `weir stop` waits for them.
     let _served = remote::serve(reserved, about, &changes, page.as_ref(), args.quiet)?;
     for (side, command) in programs {
         session.spawn(*side, command).map_err(|error| Failure::new(error.exit_code(), error))?;

@@ -1,5 +1,5 @@
-//! The manual pages: the parts that the definition of the command line gives, with synopses that
-//! name values, examples as they are typed, the exit codes and the environment.
+//! Makes the manual pages from the definition of the command line. Adds synopses that name values,
+//! examples as they are typed, the exit codes and the environment.
 
 use std::fmt::Write as _;
 use std::io;
@@ -51,7 +51,7 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ("NO_COLOR", "If it is not empty, there are no colours."),
 ];
 
-/// Writes the pages of a command and of all its commands into a directory.
+/// Writes the pages of a command and of all its subcommands into a directory.
 pub(crate) fn write_all(root: &Command, directory: &Path) -> io::Result<()> {
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
     for command in std::iter::once(root).chain(visible) {
@@ -165,12 +165,12 @@ fn listed(title: &str, rows: &[(&str, &str)]) -> String {
     text
 }
 
-/// Text without a meaning for roff.
+/// Escapes a text, so that it has no meaning for roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }
 
-/// A line that roff does not take for a request.
+/// Protects a line, so that roff does not take it for a request.
 fn protected(line: &str) -> String {
     if line.starts_with('.') { format!("\\&{line}") } else { line.to_owned() }
 }

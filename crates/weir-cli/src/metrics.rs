@@ -42,7 +42,8 @@ pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(USAGE, message));
     }
-    // Before the first thread starts: these signals would still kill threads that already exist.
+    // The signals are taken before the first thread starts, because they would still kill existing
+    // threads.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let listener = TcpListener::bind(address)

@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// A plan that is being carried out. It ends when this is dropped.
+/// A plan that is being carried out. Dropping it ends the plan.
 #[derive(Debug)]
 pub(crate) struct Running {
     stop: Option<Sender<()>>,
@@ -128,7 +128,7 @@ impl Running {
     }
 }
 
-/// A step from its words, which stand at `place`.
+/// A step from its words. `place` says where they are written.
 fn step(place: &str, time: &str, action: &str, links: &[Link]) -> Result<Step, Failure> {
     let refuse = |why: &str| Failure::new(USAGE, format!("{place}: {why}"));
     let at = parse_time(time).map_err(|why| refuse(&why))?;

@@ -53,8 +53,8 @@ impl Page {
     ) -> Result<Option<Self>, Failure> {
         let Some(wanted) = args.web else { return Ok(None) };
         let address = wanted.unwrap_or(DEFAULT);
-        // Their process is forked before this one knows the private key and the tokens. The page
-        // works without studies, too, and says why there are none.
+        // The spawner of studies is forked before this process knows the private key and the
+        // tokens. The page works without studies, too, and says why there are none.
         let studies = Workshop::start(confine)
             .map(|workshop| Arc::new(workshop) as Arc<dyn Studies>)
             .map_err(|error| format!("no process for simulations can be started: {error}"));
@@ -93,7 +93,7 @@ impl Page {
         Ok(PageParts { listener, access: self.access.clone(), studies: self.studies.clone() })
     }
 
-    /// The certificate of the page, for a time when its files have changed.
+    /// The certificate of the page, which is read again when its files have changed.
     pub(crate) fn tls(&self) -> Option<Tls> {
         self.access.tls.clone()
     }
@@ -126,7 +126,8 @@ impl Page {
     }
 }
 
-/// The certificate of the page, if it has one. A certificate that browsers refuse is only said.
+/// The certificate of the page, if it has one. A certificate that browsers refuse only causes a
+/// warning.
 fn tls(args: &WebArgs) -> Result<Option<Tls>, Failure> {
     let Some(certificate) = &args.web_cert else { return Ok(None) };
     let key = args.web_key.as_ref().unwrap_or(certificate);
@@ -136,7 +137,7 @@ fn tls(args: &WebArgs) -> Result<Option<Tls>, Failure> {
     Ok(Some(tls))
 }
 
-/// Reads the certificate again, and says what came of it.
+/// Reads the certificate again, and reports the result.
 pub(crate) fn reload(tls: &Tls, certificate: &Path) {
     let name = certificate.display();
     match tls.reload() {
@@ -206,7 +207,8 @@ fn random() -> Result<String, Failure> {
 }
 
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
-/// The file in the state directory of a daemon: the token with all rights, then the one to look.
+/// The file in the state directory of a daemon: the token with all rights, then the token that
+/// permits reading only.
 const TOKENS: &str = "web-tokens";
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ struct Config {
 }
 
 /// The results of one algorithm with one flow set. Each flow set is also measured with the
-/// algorithm `none`, the reference for the others.
+/// algorithm `none`, the reference for all other algorithms.
 struct Measured {
     manager: Manager,
     set: FlowSet,

@@ -93,8 +93,8 @@ pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
     ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
 }
 
-/// Asks these sessions at the same time, so that all those that do not answer, such as stopped
-/// ones, take one timeout together. When this function returns, its threads have ended.
+/// Asks these sessions at the same time, so that all sessions that do not answer, such as stopped
+/// ones, together take one timeout. When this function returns, its threads have ended.
 pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     let ask_some = |found: &[Found]| {
         std::thread::scope(|scope| {
@@ -170,7 +170,7 @@ pub(crate) fn has_ended(error: &ClientError) -> bool {
 const WITHIN: Duration = Duration::from_secs(8);
 /// Maximum number of sessions that are asked at the same time, with a thread for each.
 const ASKED_AT_ONCE: usize = 100;
-/// The name of the daemon, which [`SessionView::name`] has, too.
+/// The name of the daemon, as in [`SessionView::name`].
 pub(super) const SERVE: &str = "serve";
 
 #[cfg(test)]

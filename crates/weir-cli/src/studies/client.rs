@@ -24,7 +24,7 @@ use super::watches::Watches;
 pub(crate) struct Workshop {
     spawner: Spawner,
     shelf: Arc<Mutex<Shelf>>,
-    /// Held by the request for whose answer a client waits.
+    /// Held by the short request that a client waits for.
     short: Mutex<()>,
     watches: Watches,
     /// Whether the spawner has given up its rights.
@@ -204,7 +204,7 @@ impl Studies for Workshop {
         kept.view.state = StudyState::Cancelled;
         kept.view.seconds = kept.began.elapsed().as_secs_f64();
         if let Some(stream) = kept.stream.take() {
-            // The process ends when its socket does.
+            // The process ends when its socket is closed.
             let _ = stream.shutdown(Shutdown::Both);
         }
         Ok(())
@@ -308,7 +308,7 @@ fn exchange(
     let stream = &spawned.stream;
     // A process that reads nothing is ended by its own limits.
     let _ = stream.set_write_timeout(Some(SEND_WITHIN));
-    // What the process says is better than that it does not listen.
+    // A failed send is ignored, because the process's own message gives a better reason.
     let _ = parts
         .iter()
         .try_for_each(|part| frames::send(stream, PART, part))
@@ -391,7 +391,7 @@ const EXAMPLES: &[Example] = &[
     Example { name: "switch", text: include_str!("../../../../experiments/examples/switch.toml") },
 ];
 
-/// Why a confined reader has netlink only.
+/// Why a confined reader can use only netlink.
 const CONFINED: &str = "the daemon gave up its rights after its start; --keep-privileges keeps \
                         them, and the queues are then read inside the kernel";
 /// Bytes of a scenario's text.

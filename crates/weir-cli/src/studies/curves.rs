@@ -12,13 +12,13 @@ use weir_rig::service::{Workload, curves, measure};
 
 use super::frames::{self, RESULTS};
 
-/// Which curves are wanted.
+/// The curves that a client wants.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// Schedulers with their settings, as `weir rig --alg` takes them.
+    /// Schedulers with their settings, in the form that `weir rig --alg` accepts.
     algorithms: Vec<String>,
-    /// Flows, as `weir rig --flows` takes them.
+    /// Flows, in the form that `weir rig --flows` accepts.
     flows: String,
     load: Load,
     packets: u64,
@@ -26,7 +26,7 @@ struct Wanted {
     seed: u64,
 }
 
-/// When packets arrive: [`Workload`].
+/// The pattern of arrivals: [`Workload`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Load {

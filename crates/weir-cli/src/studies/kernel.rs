@@ -12,7 +12,7 @@ use weir_probe::{
 
 use super::frames::{self, PROGRESS, RESULTS};
 
-/// What a reader has to say first.
+/// The first message of a reader.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) method: String,
@@ -60,7 +60,7 @@ pub(super) fn watch(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
     }
 }
 
-/// Opens the method that the rights allow, with its readings per second.
+/// Opens the method that the rights allow. Returns it with its readings per second.
 fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     let plan = |method, rate| Plan {
         targets: vec![target.clone()],
@@ -74,7 +74,7 @@ fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     if best.source.method() != Method::Netlink {
         return Ok((best, RATE));
     }
-    // Each of these readings is a query to the kernel.
+    // With netlink, each reading is a query to the kernel.
     let slow = weir_probe::open(&plan(Some(Method::Netlink), SLOW_RATE))?;
     Ok((Opened { source: slow.source, remarks: best.remarks }, SLOW_RATE))
 }
@@ -208,7 +208,8 @@ const RATE: u64 = 1000;
 const SLOW_RATE: u64 = 100;
 /// The length of an interval, ns.
 const INTERVAL: u64 = 100_000_000;
-/// Queues of a device that are shown, devices that are listed, and remarks of an interval.
+/// Maximum number of queues of a device that are shown, of devices that are listed, and of remarks
+/// of an interval.
 const MOST_QUEUES: usize = 64;
 const MOST_DEVICES: usize = 1000;
 const MOST_REMARKS: usize = 10;

@@ -1,5 +1,5 @@
 //! Studies: what the web page computes beside the links. A spawner, which starts before the command
-//! gives up rights or enters namespaces, forks a bounded process for each
+//! gives up rights or enters namespaces, forks a bounded process for each study
 //! ([`weir_linux::process::Spawner`]).
 
 mod client;

@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     pub(super) seed: Option<u64>,
 }
 
-/// How far a simulation is.
+/// The progress of a simulation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Far {
     pub(super) name: String,
@@ -35,7 +35,7 @@ pub(super) struct Far {
     pub(super) comparable: bool,
 }
 
-/// Runs of all points together.
+/// Maximum number of runs of all points together.
 pub(super) const MOST_RUNS: u64 = 200;
 
 /// Sends the summary of a scenario, or what is wrong with it.
@@ -64,7 +64,7 @@ pub(super) fn check(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
     frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
-/// Simulates a scenario, tells meanwhile how far it is, and sends report, results and tables.
+/// Simulates a scenario, reports its progress meanwhile, and sends report, results and tables.
 pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let wanted = request.first().map(Vec::as_slice).unwrap_or_default();
     let wanted: Wanted = serde_json::from_slice(wanted).map_err(|error| error.to_string())?;
@@ -117,7 +117,7 @@ fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
     Ok(points)
 }
 
-/// Carries the runs out on this thread, while another one tells how far they are.
+/// Carries out the runs on this thread, while another thread reports their progress.
 fn run(
     points: Vec<Point>,
     (mut far, whole): (Far, u64),
@@ -194,11 +194,11 @@ impl Files for Nowhere {
     }
 }
 
-/// The name of a scenario that names itself not.
+/// The name of a scenario that has no name of its own.
 const NAME: &str = "scenario";
 /// The time between two messages about the progress.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// Diagnostics that are sent.
+/// Maximum number of diagnostics that are sent.
 const MOST_DIAGNOSTICS: usize = 50;
 
 #[cfg(test)]

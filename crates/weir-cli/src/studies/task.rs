@@ -11,7 +11,7 @@ use super::{comparison, curves, kernel, scenario};
 /// The hidden first argument of the spawner.
 pub(super) const WORD: &str = "__weir-studies";
 
-/// What a process does.
+/// The task of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// Checks the text of a scenario.
@@ -37,7 +37,7 @@ impl Task {
         self as u8
     }
 
-    /// What the process may use. A client waits for the answer of the shorter ones.
+    /// The bounds of the process. A client waits for the answer of the short tasks.
     pub(super) fn bounds(self) -> Bounds {
         match self {
             Self::Check | Self::Compare | Self::Devices | Self::Curves => {
@@ -79,8 +79,9 @@ pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
     if sent.is_ok() { 0 } else { FAILED }
 }
 
-/// Gives up files, capabilities and most system calls, since the text of a scenario is another's. A
-/// reader of queues keeps what the spawner has: its programs inside the kernel need rights.
+/// Gives up files, capabilities and most system calls, since the text of a scenario may come from
+/// another user. A reader of queues keeps the rights of the spawner, because its programs inside
+/// the kernel need them.
 fn confine(task: Task) -> Result<(), String> {
     let failed = |why: &dyn std::fmt::Display| format!("the process cannot be confined: {why}");
     task.bounds().apply().map_err(|error| failed(&error))?;
@@ -105,7 +106,7 @@ fn request(stream: &UnixStream) -> Result<Vec<Vec<u8>>, frames::Missing> {
 fn ends_with_its_client(stream: &UnixStream) -> bool {
     let Ok(stream) = stream.try_clone() else { return false };
     let wait = move || {
-        // The client sends nothing more, so whatever ends this is the end of the client.
+        // The client sends nothing more, so this read ends only with the client.
         let _ = (&stream).read(&mut [0]);
         std::process::exit(i32::from(FAILED));
     };
@@ -114,7 +115,7 @@ fn ends_with_its_client(stream: &UnixStream) -> bool {
 
 /// The exit code without a result.
 const FAILED: u8 = 1;
-/// Bytes of a part of a request: results of a study, to compare.
+/// Maximum number of bytes of a part of a request: results of a study, to compare.
 const MOST_REQUEST: usize = 16 << 20;
 /// The bounds of a simulation.
 pub(super) const MEMORY: u64 = 768 << 20;

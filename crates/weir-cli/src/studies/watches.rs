@@ -1,5 +1,5 @@
-//! Watches of the kernel's queues, as the page's server sees them: one for each device that clients
-//! look at, and none for longer than they look.
+//! Watches of the kernel's queues, as the page's server sees them. There is one for each device
+//! that clients look at, and only while they look at it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use super::kernel::{Begun, Interval};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches(Arc<Mutex<BTreeMap<String, Watched>>>);
 
-/// One device.
+/// A device that is watched.
 #[derive(Debug)]
 struct Watched {
     begun: Begun,
@@ -28,9 +28,9 @@ struct Watched {
 }
 
 impl Watches {
-    /// What was read of a device after the point with number `after`. A watch that does not exist
-    /// yet begins: `spawn` starts its process. `remark` is added to those of a reader that has
-    /// fallen back to netlink.
+    /// The readings of a device after the point with number `after`. A watch that does not exist
+    /// yet begins: `spawn` starts its process. `remark` is added to the remarks of a reader that
+    /// has fallen back to netlink.
     pub(super) fn view(
         &self,
         device: &str,
@@ -85,14 +85,15 @@ impl Watches {
         Ok(first)
     }
 
-    /// Takes what a reader sends, until nobody looks any more: `None`, or until it ends: why.
+    /// Takes the messages of a reader. Returns `None` when no client looks any more, or the reason
+    /// when the reader has ended.
     fn follow(
         &self,
         device: &str,
         remark: Option<&'static str>,
         stream: &UnixStream,
     ) -> Option<String> {
-        // A process that does not listen has said why.
+        // A failed send is ignored, because a process that does not listen has sent the reason.
         let _ = frames::send(stream, PART, device.as_bytes())
             .and_then(|()| frames::send(stream, END, b""));
         loop {
@@ -153,7 +154,7 @@ impl Watched {
 }
 
 fn view(one: &Watched, after: u64) -> KernelView {
-    // A client that knows more than there is has seen an earlier watch.
+    // A client that knows a later point than this watch has seen an earlier watch.
     let after = if after > one.count { 0 } else { after };
     KernelView {
         method: one.begun.method.clone(),
@@ -180,9 +181,10 @@ const MOST: usize = 4;
 const KEEP: Duration = Duration::from_secs(5);
 /// How long the error of an ended watch is answered before the watch begins anew.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The longest wait for a reader before the next look at whether clients still ask.
+/// The longest wait for a reader until the next check whether clients still ask.
 const SILENT: Duration = Duration::from_secs(1);
-/// Points that are kept: a quarter of a minute. A page keeps what it was told.
+/// Number of points that are kept: a quarter of a minute. A page keeps the points that it has
+/// received.
 const MOST_POINTS: usize = 150;
 const MOST_MESSAGE: usize = 256 << 10;
 const MOST_REMARKS: usize = 8;

@@ -46,7 +46,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let store = Store::create(store).map_err(Failure::of_weir)?;
     let signals = Signals::take().map_err(Failure::of_weir)?;
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    // Live runs at the same time take processor time from one another, and depart late.
+    // Simultaneous live runs take processor time from one another, and their packets depart late.
     let most = || if plan.is_live() { 1 } else { processors() };
     let jobs = args.jobs.map_or_else(most, usize::from);
     let limits = Limits { time: args.timeout, weir: Some(OURSELVES.into()) };
@@ -169,7 +169,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 /// This program, which carries out live runs.
 const OURSELVES: &str = "/proc/self/exe";
-/// Time between two looks at signals.
+/// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most failures that are shown.
+/// Maximum number of failures that are shown.
 const SHOWN: usize = 10;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_control::api::{Interval, LengthView, LengthsView, LinkInterval, Readings};
 use weir_measure::latency::Latency;
 
-/// The object of a row.
+/// The kind of object that a row shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     /// A link of a session.
@@ -80,8 +80,8 @@ pub(super) enum Delay {
     Unknown,
     /// The delays of the packets that departed.
     Measured(Latency),
-    /// The queue's bytes over the rate of departures, ns. Histograms of thousands of pipes would
-    /// delay packets; this needs none.
+    /// The queue's bytes divided by the rate of departures, ns. This estimate needs no histograms,
+    /// which would delay packets if there were thousands of pipes.
     Estimated(f64),
 }
 
@@ -103,7 +103,7 @@ impl Activity {
     }
 }
 
-/// The links of a session between two readings. `lanes` says that they are those of a daemon.
+/// The links of a session between two readings. With `lanes`, they are the lanes of a daemon.
 pub(super) fn of_session(before: &Readings, now: &Readings, lanes: bool) -> Vec<Activity> {
     let interval = Interval::between("", before, now);
     let seconds = interval.duration_ns.max(1) as f64 / 1e9;

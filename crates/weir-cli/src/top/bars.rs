@@ -1,8 +1,8 @@
 //! Bars of block characters for values over time.
 
-/// The values of a history in at most `width` groups, oldest first: each group has its greatest
-/// value, so a peak of one reading stays visible. Groups have whole places in time, so a bar does
-/// not change while it moves. `count` is the number of values that there have been.
+/// The values of a history in at most `width` groups, oldest first. Each group has its greatest
+/// value, so a peak of one reading stays visible. Groups begin at fixed points in time, so a bar
+/// does not change while it moves. `count` is the number of values that there have been.
 pub(super) fn squeezed(
     values: impl ExactSizeIterator<Item = f32>,
     count: u64,

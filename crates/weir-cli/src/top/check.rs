@@ -93,8 +93,8 @@ fn words(diagnostics: &Diagnostics) -> String {
     words
 }
 
-/// Regular files only: a text that is being written may name a device or a pipe for a moment, and
-/// reading one of them may never end.
+/// Reads only regular files. A text that is being written may name a device or a pipe for a moment,
+/// and reading one of them may never end.
 #[derive(Clone, Copy, Debug)]
 struct Plain(Disk);
 

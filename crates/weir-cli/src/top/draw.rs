@@ -1,5 +1,5 @@
-//! Draws the view into a frame. It reads the board and the view's state, and of the rows only those
-//! that fit on the screen.
+//! Draws the view into a frame. It reads the board and the view's state, but only the rows that fit
+//! on the screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};

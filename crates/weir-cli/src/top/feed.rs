@@ -26,7 +26,7 @@ pub(super) enum Request {
     Change { link: Option<String>, words: String, files: BTreeMap<String, String> },
     /// Resets a link to its specification at the start of the session.
     Reset { link: String },
-    /// Adds details of this object to each reading. `None` ends that.
+    /// Adds details of this object to each reading; `None` ends the details.
     Focus(Option<(Kind, String)>),
 }
 
@@ -286,7 +286,7 @@ fn of_session_change(
     Ok(links.collect::<Vec<_>>().join("; "))
 }
 
-/// The daemon, with what was read last.
+/// The daemon, with its last readings.
 struct Daemon {
     connection: Connection,
     /// The lanes of bridges, which only root and the daemon's user may read.

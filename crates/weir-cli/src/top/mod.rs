@@ -36,7 +36,7 @@ use feed::{Feed, Request};
 use screen::Screen;
 use view::{Act, View};
 
-/// Shows what the links do until the user ends it.
+/// Shows what the links do until the user ends the view.
 pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new(args.sort, &args.filter);
     if args.once {
@@ -47,7 +47,8 @@ pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         let message = "weir top needs a terminal; `weir top --once` prints the table as text";
         return Err(Failure::new(USAGE, message));
     }
-    // Before the first thread starts: these signals would still kill threads that already exist.
+    // The signals are taken before the first thread starts, because they would still kill existing
+    // threads.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let look = Look { colour: colours_allowed(), period: args.interval.as_secs_f64() };

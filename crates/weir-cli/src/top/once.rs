@@ -22,7 +22,7 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
         let Ok(news) = feed.news.recv_timeout(left) else { break };
         match &news {
             News::Found(ids) if awaited.is_none() => {
-                // Sources that answered before the list came are not awaited.
+                // Sources that answered before the list of sources arrived are not awaited.
                 let known = |id: &&Id| {
                     !board.sources.iter().any(|source| {
                         source.id == **id && (source.silent.is_some() || !source.rows.is_empty())

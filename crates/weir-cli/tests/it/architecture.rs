@@ -25,9 +25,9 @@ const LAYERS: &[&[&str]] = &[
     // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
     // generator sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
-    // weir-live combines the layers below to live links, weir-campaign to stores of simulations.
-    // Above them are published experiments, watches of queues, and the traffic generator's command
-    // line for tests and benches.
+    // weir-live combines the layers below into live links, and weir-campaign into stores of
+    // simulations. Above them are published experiments, watches of queues, and the traffic
+    // generator's command line for tests and benches.
     &["weir-campaign", "weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
     // What users call: the command, and the compiled part of the Python package.

@@ -30,7 +30,7 @@ fn a_converted_network_passes_the_check() {
     for (tool, name, links) in [("mininet", "script.py", 4), ("mininet", "network.mn", 2)] {
         let printed = weir(&["convert", tool, &example(name)], b"");
         assert!(printed.status.success(), "{name}: {}", text(&printed.stderr));
-        // A program of a node is more than the simulator's scenario has.
+        // The simulator cannot run the programs of nodes.
         let plain: String = text(&printed.stdout)
             .lines()
             .filter(|line| !line.starts_with("command = "))

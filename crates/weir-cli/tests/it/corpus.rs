@@ -1,4 +1,4 @@
-//! The inputs of the fuzz corpora, run without a fuzzer, so that a mended defect does not return.
+//! The inputs of the fuzz corpora, run without a fuzzer, so that a fixed defect does not return.
 
 use std::fs;
 use std::panic::catch_unwind;

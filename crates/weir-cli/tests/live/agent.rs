@@ -177,7 +177,7 @@ fn killed(agent: Running, web: &str) {
     }
 }
 
-/// A container that a `weir attach` shapes is shaped by the agent when the attachment has ended.
+/// The agent shapes the container of a `weir attach` when the attachment has ended.
 fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     let words = ["attach", "docker:mine", "--link", "delay 5ms"];
     run(docker, "mine", &["--label weir.link='delay 40ms'"]);

@@ -1,13 +1,13 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
-//! at a time. Tests that measure shares and rates under small loads run five at a time. Tests that
-//! mostly wait, for processes to end and files to appear, run eight at a time. A measurement that
-//! fails beside others runs again alone. One that fails alone while the machine pauses is repeated,
-//! at most twice. The output says so. Each test runs in a process of its own. As root, the process
-//! first moves into its own network and mount namespaces, so that a fault cannot affect the
-//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
-//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
+//! Tests that measure the times of packets, and tests of whole scenarios, run two at a time. Tests
+//! that measure shares and rates under small loads run five at a time. Tests that mostly wait, for
+//! processes to end and files to appear, run eight at a time. A measurement that fails beside
+//! others runs again alone. One that fails alone while the machine pauses is repeated, at most
+//! twice. The output says so. Each test runs in a process of its own. As root, the process first
+//! moves into its own network and mount namespaces, so that a fault cannot affect the machine. As
+//! an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test that cannot
+//! run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
 //! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in one
 //! process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all run.
 //!
@@ -77,10 +77,10 @@ const CHOSEN: &str = "WEIR_LIVE_GROUPS";
 /// Environment variable with the path of a file. Tests that fail beside others are added to it, in
 /// place of their second run.
 const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
-/// Environment variable with the path of such a file. Its tests run after the groups.
+/// Environment variable with the path of a file of postponed tests, which run after the groups.
 const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
 
-/// A group of tests, of which the same number run at a time.
+/// A group of tests, with the number of them that run at the same time.
 struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
@@ -145,7 +145,7 @@ fn postpone(test: &Test) -> bool {
     true
 }
 
-/// Tests of delays and of the times of single packets. They need the whole machine.
+/// Tests of delays and of the times of single packets.
 fn timed() -> Vec<Trial> {
     let modules = [links::tests(), rules::tests(), scenario::delays(), aqm::tests()];
     modules.into_iter().flatten().collect()

@@ -197,7 +197,7 @@ fn daemon(lab: &Lab) {
     );
     let prometheus = Prometheus::start(lab, &scrape);
     for (title, query) in queries() {
-        // Sessions are another test, and nothing is dropped here.
+        // Another test covers sessions, and nothing is dropped here.
         if query.contains("session_link") || title.starts_with("Drops") {
             continue;
         }

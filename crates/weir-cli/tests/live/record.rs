@@ -104,7 +104,7 @@ fn fifo(lab: &Lab) {
         (8_000_000, 5000)
     );
     assert_eq!(number(discipline, "limit_bytes"), 40_000);
-    // The recording against the counters of the kernel.
+    // The recording agrees with the counters of the kernel.
     assert_eq!((number(content, "packets"), number(content, "flows")), (3100, 2));
     for gap in ["lost_events", "strays", "changes", "bypassed"] {
         assert_eq!(number(content, gap), 0, "{gap}: {content}");
@@ -121,7 +121,7 @@ fn fifo(lab: &Lab) {
     assert_eq!(seen + unknown * bytes / packets, bytes, "all packets have the same length");
     assert_eq!(number(content, "kernel_drops"), drops);
     assert!(drops > 500, "{drops} drops");
-    // The replay against the recording.
+    // The replay agrees with the recording.
     let ours = row(&result, "fifo");
     near("drops", number(ours, "dropped"), drops, 0.05, 3);
     let delay = |row: &Value, quantile: &str| number(&row["delay_ns"], quantile);

@@ -72,7 +72,7 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The processes of studies below this one: the spawner, and those that it has forked.
+/// The processes of studies below the process `parent`: the spawner, and those that it has forked.
 fn below(parent: i32) -> Vec<(i32, String)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("processes").flatten() {
@@ -139,7 +139,8 @@ fn limits(lab: &Lab) {
     let large = ended(&site, &cookie, 2);
     assert!(large["error"].as_str().unwrap().contains("768 MiB of memory"), "{large}");
 
-    // One that would take hours is confined, refuses a second one beside it, and ends when asked.
+    // A study that would take hours is confined, and ends when asked. A second study is refused
+    // meanwhile.
     assert_eq!(start(&site, &cookie, &scenario("900kbit/s", 9_000_000)).status, 202);
     let child = until(|| {
         let processes = below(own);
@@ -173,7 +174,7 @@ fn limits(lab: &Lab) {
     assert!(policy.starts_with("sandbox allow-scripts") && !policy.contains("same-origin"));
     let results = site.get("/v1/studies/4/results", &looking);
     assert_eq!(results.json()["runs"][0]["flows"][0]["name"], "calls");
-    // They are those of the command, to the byte.
+    // The results of the page equal those of the command, to the byte.
     let file = lab.file("short.toml", &scenario("500kbit/s", 3));
     let [page, out] = ["report.html", "out"].map(|name| lab.path(name));
     let [to_page, to_out] = [&page, &out].map(|path| path.display().to_string());

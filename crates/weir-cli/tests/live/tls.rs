@@ -95,7 +95,7 @@ fn encrypted(lab: &Lab) {
     let mut socket = TcpStream::connect(("127.0.0.1", site.port)).expect("the page listens");
     socket.write_all(&[0xff; 4000]).expect("it is sent");
     let mut answer = String::new();
-    // Whatever it is, the server ends the connection.
+    // Whatever the server answers, it ends the connection.
     let _ = socket.read_to_string(&mut answer);
 
     // The stream of a page, over TLS.
@@ -183,7 +183,8 @@ fn refused(lab: &Lab) {
     let alone = lab.weir(["pair", "--web-cert", &cert, "--left", "true", "--right", "true"]);
     assert!(alone.code == 2 && alone.stderr.contains("--web"), "{alone:?}");
 
-    // One file may hold both, and one's own issuer may be expired: browsers say so, too.
+    // One file may hold certificate and key. A certificate that has expired or is not yet valid
+    // only causes a warning.
     let both = make("both", &format!("cat {cert} {key} > {}", path("both")));
     let words = ["--web", "127.0.0.1:0", "--web-cert", &both];
     let done = lab.weir([&["pair", "--left", "true", "--right", "true"][..], &words].concat());
@@ -226,15 +227,15 @@ fn refused(lab: &Lab) {
 fn half_done(lab: &Lab) {
     let [cert, key] = certificate(lab, "busy");
     let (session, site) = idle(lab, &cert, &key);
-    // The begin of a client's first message: 512 bytes are announced, and a few come.
+    // The start of a client's first message: it announces 512 bytes, and a few follow.
     let begin = [22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     let mut held = Vec::new();
-    // More than the server serves at once.
+    // More connections than the server serves at once.
     for n in 0..300 {
         let mut socket = TcpStream::connect(("127.0.0.1", site.port)).expect("the page listens");
-        // A third of them say nothing at all.
+        // A third of the clients send nothing at all.
         if n % 3 > 0 {
-            // The server may have closed it.
+            // The server may have closed the connection.
             let _ = socket.write_all(&begin[..begin.len() * (n % 3) / 2]);
         }
         held.push(socket);
@@ -245,7 +246,7 @@ fn half_done(lab: &Lab) {
             assert!(page.ends_with("\n200"), "after {n} handshakes: {page}");
         }
     }
-    // The server ends them all in the end, and not only those that were displaced.
+    // The server ends all connections at last, not only those that were displaced.
     for mut socket in held {
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a time limit");
         let mut rest = Vec::new();
@@ -273,7 +274,7 @@ fn confined(lab: &Lab) {
     let bearer = format!("-H 'Authorization: Bearer {}'", site.full);
     let page = curl(&format!("-k {bearer} https://localhost:{}/v1/page", site.port));
     assert!(page.ends_with("\n200") && page.contains("\"kind\":\"serve\""), "{page}");
-    // What the client prints names the subject of the certificate.
+    // The output of the client names the subject of the certificate.
     let subject = || {
         let port = site.port;
         output_of(&format!("openssl s_client -connect 127.0.0.1:{port} </dev/null 2>&1"))
@@ -285,7 +286,8 @@ fn confined(lab: &Lab) {
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
     until("the new certificate is used", || subject().contains("CN = after"));
     assert!(daemon.running().stderr().contains("read again"));
-    // One that the daemon's user cannot read, and one that is no certificate, change nothing.
+    // A key that the daemon's user cannot read changes nothing, and neither does a file without a
+    // certificate.
     must(&format!("chown 0 {key} && chmod 600 {key}"));
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
     until("it is said", || daemon.running().stderr().contains("Permission denied"));

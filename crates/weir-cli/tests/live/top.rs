@@ -224,7 +224,7 @@ fn sizes(lab: &Lab) {
     screen.keys(&["q"]);
     screen.write("echo back-$((40+3))");
     screen.keys(&["Enter"]);
-    // The terminal echoes again, and its screen is the one of before.
+    // The terminal echoes again, and shows its original screen.
     let text = screen.shows("back-43");
     assert!(text.contains("shell-42") && text.contains("echo back-$((40+3))"), "{text}");
     // A signal gives the terminal back as well.

@@ -164,7 +164,7 @@ fn refuses(lab: &Lab) {
     let cookie = site.login(&site.full);
     assert!(cookie.starts_with("Cookie: weir-"), "{cookie}");
 
-    // A name that leads here, but is not ours: DNS rebinding.
+    // A name that leads to this server, but is none of its names: DNS rebinding.
     let rebound = |host: &str| site.ask("GET", "/v1/page", host, &cookie, "").status;
     assert_eq!(rebound("evil.example"), 403);
     assert_eq!(rebound(&format!("evil.example:{}", site.port)), 403);
@@ -239,8 +239,8 @@ fn tabs(lab: &Lab) {
     }
     let refused = more[0].until(|message| message["type"] == "refused");
     assert!(refused["message"].as_str().unwrap().contains("at most 16"), "{refused}");
-    // A tab that sleeps for a while gets what happened meanwhile in few messages. Its buffers hold
-    // a part of them, so the others are not disturbed.
+    // A tab that sleeps for a while gets the points of that time in few messages. Its buffers hold
+    // a part of the points, and other tabs are not disturbed.
     let mut slow = streams.pop().expect("a stream");
     std::thread::sleep(Duration::from_secs(2));
     let newest = |message: &Value| message["now_ms"].as_i64().unwrap_or(0);
@@ -293,7 +293,7 @@ fn daemon(lab: &Lab) {
     assert!(rules["rows"][0][2].as_u64() >= Some(2), "{rules}");
     part(&mut stream, 3, &|part| !part["points"].as_array().unwrap().is_empty());
 
-    // Other clients change the daemon too, and the page hears of it.
+    // Other clients change the daemon too, and the page learns of it.
     daemon.send("pipe 1 config bw 4Mbit/s");
     let marker = stream.until(|message| message["type"] == "change");
     assert!(marker["change"]["after"].as_str().unwrap().contains("4Mbit/s"), "{marker}");

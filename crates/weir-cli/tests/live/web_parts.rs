@@ -47,7 +47,8 @@ fn traces(lab: &Lab) {
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.json()
     };
-    // The answer of a flow that does not exist is dropped; a token to look is enough to learn it.
+    // The answer of a flow that does not exist is dropped. The token that permits reading only is
+    // enough for a trace.
     let answer = "icmp 10.77.0.2 10.77.0.1 type 0";
     let before = trace("sr", answer);
     assert_eq!(
@@ -58,8 +59,8 @@ fn traces(lab: &Lab) {
     let forth = trace("sl", "icmp 10.77.0.1 10.77.0.2");
     assert_eq!(forth["legs"][0]["enters"][0]["instance"], "10.77.0.1 → *", "{forth}");
     assert_eq!(site.get("/v1/rules", &look).json()[1]["counters"]["packets"], 0);
-    // Real packets take the same way, and leave a dynamic rule that the next trace finds.
-    // The rule of an ICMP flow lives for five seconds, so a slow machine pings again.
+    // Real packets take the same path, and leave a dynamic rule that the next trace finds. The rule
+    // of an ICMP flow lives for five seconds, so a slow machine pings again.
     let deadline = Instant::now() + LIMIT;
     let after = loop {
         wire.ping(true);
@@ -72,7 +73,8 @@ fn traces(lab: &Lab) {
     assert_eq!(after["legs"][0]["enters"][0]["object"], "pipe:1");
     let what = after["legs"][0]["rules"][0]["what"].as_str().unwrap_or_default();
     assert!(what.contains("dynamic rules of rule 110"), "{after}");
-    // Clients share the counters of a moment, so the present ones come a little later.
+    // Clients share counters that are up to a moment old, so the present counters come a little
+    // later.
     let counted =
         || site.get("/v1/rules", &look).json()[1]["counters"]["packets"].as_u64().unwrap_or(0);
     while counted() < 2 {
