@@ -1,8 +1,9 @@
 //! A 4-ary heap with the least entry on top, in which entries can be moved.
 //!
-//! The event queue and the schedulers that rank packets use it. Both change the key of an existing
-//! owner far more often than they add an owner. A vector of the caller stores the index of each
-//! owner's entry; several heaps can share the vector if no owner is in two of them.
+//! Each entry belongs to an owner, such as a link or a flow. The users of the heap are the event
+//! queue and the schedulers that rank packets. They change the key of an existing owner far more
+//! often than they add an owner. A vector of the caller stores the index of each owner's entry;
+//! several heaps can share the vector if no owner is in two of them.
 //!
 //! `std`'s heap cannot move an entry. The comparison without branches saves 40 % of the
 //! instructions per packet in `pifo` with 1,000 flows (1,080 instead of 1,795).

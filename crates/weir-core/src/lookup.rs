@@ -114,7 +114,8 @@ impl LookupKey {
         hash as u32
     }
 
-    /// The hashes by which schedulers tell source and destination addresses apart; 0 for none.
+    /// The hashes of the source and the destination address, by which schedulers distinguish hosts;
+    /// 0 for no address.
     #[inline(never)]
     pub(crate) fn hosts(&self, key: &FlowKey) -> [u32; 2] {
         [key.src, key.dst].map(|address| match address {

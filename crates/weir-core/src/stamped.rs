@@ -8,8 +8,8 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: the fields that AQMs, and schedulers with an AQM inside, read, and its successor in a
-/// list.
+/// A packet: its successor in a list, and the fields that AQMs and schedulers with an AQM inside
+/// read.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Stamp {

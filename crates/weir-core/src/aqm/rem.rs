@@ -56,8 +56,8 @@ use crate::units::Nanos;
 /// Random exponential marking.
 #[derive(Debug)]
 pub struct Rem {
-    /// The price in parts of 2^32. The fields below are also in parts of 2^32 unless they say
-    /// otherwise.
+    /// The price in parts of 2^32. The fields below are also in parts of 2^32 unless their comments
+    /// say otherwise.
     price: i128,
     most: i128,
     p: u64,

@@ -298,7 +298,7 @@ impl Rules {
 }
 
 impl Set {
-    /// The flow's hash in this set, which is not 0.
+    /// The flow's hash in this set, which is never 0.
     fn hash(&self, flow: u32) -> u32 {
         let x = (u64::from(flow) ^ self.perturbation).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (((x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32).max(1)

@@ -458,8 +458,8 @@ impl Stage {
         Self { config, queue: PacketList::default(), used: Size::default(), hand: None }
     }
 
-    /// Whether the feeder of this stage may take a packet: it is free, and the stage is not full or
-    /// drops.
+    /// Whether the feeder of this stage may take a packet: the feeder is free, and the stage either
+    /// drops packets or is not full.
     #[inline]
     fn is_open(&self) -> bool {
         self.hand.is_none() && (self.has_room() || !self.config.blocking)

@@ -404,7 +404,7 @@ impl Emulator {
         (Vec::new(), queue.config.mask)
     }
 
-    /// Drops the packets that a scheduler in a link's tree refused.
+    /// Drops the packets that the scheduler of a link has refused.
     fn refuse_others(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) = self.at(link) {
             state.refuse_others(now, &mut context);

@@ -43,8 +43,8 @@ impl Emulator {
 
     /// Whether a packet that is submitted now would be accepted, and no packet would be dropped for
     /// lack of room. Packets that an AQM, random loss or a missing link would drop count as
-    /// accepted, because no wait would help them. The schedulers for which this is known are those
-    /// with [`crate::sched::Discipline::knows_room`]; for other schedulers the answer is no.
+    /// accepted, because no wait would help them. The answer is always no for schedulers without
+    /// [`crate::sched::Discipline::knows_room`].
     pub fn has_room(
         &mut self,
         now: Nanos,

@@ -110,7 +110,7 @@ impl Emulator {
         template.map_or((0, 0), |t| t.peak)
     }
 
-    /// Makes [`Self::queue_peak`] begin again, with the packets that wait now.
+    /// Restarts [`Self::queue_peak`] with the packets that wait now.
     pub fn restart_peak(&mut self, id: u16) {
         if let Some(template) = slot(&mut self.templates, id) {
             template.restart_peak();

@@ -303,8 +303,8 @@ impl Emulator {
     }
 }
 
-/// The node of the lowest scheduler in `chain`, which lists the nested schedulers below the link's
-/// own scheduler, from the highest to the lowest. Creates missing nodes.
+/// The node of the lowest scheduler in `chain`. `chain` lists the nested schedulers below the
+/// link's own scheduler, from the highest to the lowest. Creates missing nodes.
 fn make_nodes(
     now: Nanos,
     lookup: &LookupKey,

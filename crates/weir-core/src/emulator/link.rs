@@ -237,8 +237,8 @@ impl Link {
         }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
-            // Only `configure` and the steps of a schedule that it set call this, so `wire_delay`
-            // is set.
+            // Only `configure`, and the steps of a schedule that `configure` has set, call this
+            // function. Therefore `wire_delay` is set.
             if wire.in_line && wire.done != done {
                 let due = done.saturating_add(self.wire_delay);
                 self.last_due = self.line.retime(pool, wire.packet, due);

@@ -147,7 +147,8 @@ impl Link {
         }
     }
 
-    /// The time at which the wire becomes free, or at which its scheduler releases a packet.
+    /// The time at which a busy wire becomes free, or at which the scheduler releases a packet to a
+    /// free wire.
     #[inline(always)] // Measured: see the emulator's module.
     fn wire_due(&self) -> Nanos {
         match self.wire {
@@ -221,7 +222,8 @@ impl Link {
         }
     }
 
-    /// Drops packets that one scheduler of a tree handed up and another refused.
+    /// Drops the packets that the scheduler has refused since the last call
+    /// ([`Scheduler::pop_refused`]).
     #[inline]
     pub(super) fn refuse_others(&mut self, now: Nanos, context: &mut Context<'_>) {
         while let Some((refused, reason)) = self.scheduler.pop_refused(context.pool) {
@@ -335,8 +337,8 @@ impl Link {
         }
     }
 
-    /// Releases the packets of the delay line that are due, after a packet has entered. Only a link
-    /// without a delay has such packets then.
+    /// After a packet has entered, releases the packets of the delay line that are due. Only on a
+    /// link without a delay are packets due at that time.
     #[inline(always)] // Measured: see the emulator's module.
     fn release_due(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.line.next_due() <= at {

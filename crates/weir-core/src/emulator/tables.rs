@@ -27,7 +27,7 @@ pub(super) struct Template {
     /// The parent scheduler, which serves this scheduler as a flow. A template with a parent has no
     /// links.
     pub(super) parent: Option<u16>,
-    /// Whether its last configuration was that of a pipe.
+    /// Whether the template was last configured as a pipe.
     pub(super) pipe: bool,
     pub(super) link: LinkConfig,
     /// The flowset of a pipe.

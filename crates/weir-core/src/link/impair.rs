@@ -95,7 +95,7 @@ impl Impairments {
         !self.duplicate.is_zero() && self.duplicate_stream.happens(self.duplicate)
     }
 
-    /// The bit of the next packet that is inverted, or none.
+    /// The bit that the link inverts in the next packet, or none.
     pub(crate) fn next_corruption(&mut self) -> Corruption {
         if self.corrupt.is_zero() || !self.corrupt_stream.happens(self.corrupt) {
             return Corruption::NONE;

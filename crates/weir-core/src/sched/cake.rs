@@ -661,7 +661,8 @@ mod tests {
         }
     }
 
-    /// A flow that has used its credit and returns when nothing waits continues behind the others.
+    /// A flow that has used its credit and then returns while nothing waits still owes the bytes, so
+    /// that other flows are served first.
     #[test]
     fn an_emptied_flow_keeps_its_place_and_credit_while_nothing_waits() {
         let mut rig = Rig::new(&[("quantum", "1514"), ("tins", "besteffort")]);

@@ -288,8 +288,8 @@ impl Ring {
         false
     }
 
-    /// Removes the entries that are struck out, and doubles the memory if the others fill at least
-    /// half of it.
+    /// Removes the entries that are struck out, and doubles the memory if the remaining entries
+    /// fill at least half of it.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {

@@ -52,7 +52,7 @@ pub struct Approximation<M> {
     held: u64,
 }
 
-/// A queue: its packets, and in the same order the rank and the flow's slot of each packet.
+/// A queue: its packets, and the rank and the flow's slot of each packet in the same order.
 #[derive(Debug, Default)]
 struct Queue {
     list: PacketList,

@@ -271,7 +271,8 @@ impl Qfq {
         flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
     }
 
-    /// Changes a flow's weight and largest packet, and moves it to the group for them.
+    /// Changes a flow's weight and largest packet, and moves the flow to the group for the new
+    /// values.
     #[cold]
     #[inline(never)]
     fn set(&mut self, slot: u32, weight: u32, max_packet: u32) {

@@ -633,7 +633,7 @@ impl QfqPlus {
     }
 
     /// Charges the served aggregate with the bytes that it has sent, and moves it in the schedule.
-    #[inline(always)] // It has two callers, one of them for most packets.
+    #[inline(always)] // One of its two callers runs for most packets.
     fn close_service(&mut self) {
         self.advance();
         let place = self.serving;

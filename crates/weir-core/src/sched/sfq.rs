@@ -154,7 +154,8 @@ impl Stochastic {
         new
     }
 
-    /// The hash value of a flow under the current hash function; `hash` is that of its headers.
+    /// The hash value of a flow under the current hash function. `hash` is the hash of the flow's
+    /// headers.
     #[inline]
     fn hash(&self, hash: u32) -> u32 {
         let seed = (self.seed ^ self.seed >> 32) as u32;

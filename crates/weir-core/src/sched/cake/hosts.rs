@@ -47,7 +47,8 @@ impl Hosts {
         }
     }
 
-    /// Counts a queue of these hosts that now has, or no longer has, a standing backlog.
+    /// Adds a queue of these hosts to their counts if its standing backlog `begins`; otherwise
+    /// removes the queue from the counts.
     pub(super) fn count(&mut self, hosts: Pair, begins: bool) {
         let change = |table: &mut Option<Table>, place: u16| {
             let queues = table.as_mut().and_then(|table| table.queues.get_mut(usize::from(place)));

@@ -30,7 +30,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The rate of tin `n` on a link of `rate` bit/s, its threshold.
+    /// The threshold of tin `n` on a link of `rate` bit/s, which is the rate of its share.
     pub(super) fn rate(&self, n: usize, rate: u64) -> u64 {
         let part = u128::from(rate) * u128::from(self.shares[n]) / u128::from(self.shares[0]);
         u64::try_from(part).unwrap_or(rate)

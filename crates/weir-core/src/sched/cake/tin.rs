@@ -39,7 +39,7 @@ pub(super) struct Tin {
     places: Vec<Place>,
     hosts: Hosts,
     rings: [Ring; 3],
-    /// The queues in the fresh and old lists that count as sparse, and as bulk.
+    /// The numbers of queues in the fresh and old lists that count as sparse and as bulk.
     sparse: u32,
     bulk: u32,
     peaks: Peaks,
@@ -52,7 +52,7 @@ pub(super) struct Tin {
     turn: Turn,
 }
 
-/// The rule that chooses the next tin.
+/// The state by which CAKE chooses the next tin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The bytes that the tin receives in each round.
