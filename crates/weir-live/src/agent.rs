@@ -223,7 +223,7 @@ impl Agent {
             match self.inbox.recv_timeout(TICK) {
                 Ok(message) => self.take(message, &mut report),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The agent itself can always send.
+                // This cannot happen, because the agent itself holds a sender.
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
             }
             self.retry(&mut report);
@@ -401,7 +401,7 @@ impl Agent {
         let now = Instant::now();
         match end {
             HoldEnd::Changed => {
-                // Changes by hand stay in force.
+                // Changes that users made stay in force.
                 if let Some(now) = current(&held.changes) {
                     entry.wish = Some(now);
                 }
@@ -531,7 +531,8 @@ fn keep(
     outbox: SyncSender<Message>,
 ) -> io::Result<JoinHandle<()>> {
     let over = Arc::clone(over);
-    // The engine's answer releases the container. Its first packet must not overtake the thread.
+    // The runtime starts a pod's containers when the agent answers. Their first packets must be
+    // shaped even if the thread does not run yet.
     session.shape();
     std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
         let end = session.hold(&over);

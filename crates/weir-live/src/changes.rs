@@ -1,8 +1,8 @@
 //! Changes of a running session in words, from its control socket or a timed plan.
 //!
 //! Changes are made one after another, so two clients that change different words of a link at the
-//! same time both succeed. Every change is noted, because results without the changes that led to
-//! them mislead.
+//! same time both succeed. Every change is noted, because results are misleading without the
+//! changes that led to them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Noted {
     notes: Vec<String>,
-    /// Changes that are not among the notes.
+    /// Number of changes without a note.
     more: u64,
     log: Log<Saved>,
 }
@@ -151,9 +151,9 @@ impl Changes {
         (self.began() + at).saturating_duration_since(Instant::now())
     }
 
-    /// Changes a link, or all links if `link` is `None`: the words replace what they name, and the
-    /// rest stays. `link` may be several names with commas between them. With rules, `words` are
-    /// commands, and `link` must be `None`.
+    /// Changes a link, or all links if `link` is `None`: the words replace the settings that they
+    /// name; all other settings stay. `link` may be several names with commas between them. With
+    /// rules, `words` are commands, and `link` must be `None`.
     ///
     /// # Errors
     /// See [`Refusal`]. Nothing has changed then, unless the links did not answer.
@@ -192,10 +192,11 @@ impl Changes {
         })
     }
 
-    /// Takes back the newest change that is not taken back yet, which must have this number.
+    /// Takes back the change with this number, which must be the newest change still in force.
     ///
     /// # Errors
-    /// It is another one, or none. The inner result is that of [`Self::change`].
+    /// Another change is the newest, or no change is in force. The inner result is that of
+    /// [`Self::change`].
     pub fn undo(&self, number: u64) -> Result<Result<Changed, Refusal>, EditError> {
         let mut noted = self.noted();
         let before = noted.log.undoable(number)?.1.clone();
@@ -268,8 +269,8 @@ impl Changes {
         }
     }
 
-    /// A note for each change, in order, for the results: the first [`MOST_NOTED`], and the number
-    /// of the others.
+    /// Notes for the results: one for each of the first [`MOST_NOTED`] changes, in order, and one
+    /// with the number of further changes.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let noted = self.noted();
@@ -435,7 +436,7 @@ fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
 }
 
 /// Changes the specification of a link, or of all links if `link` is `None`, without putting it in
-/// force: the words replace what they name, and the rest stays.
+/// force: the words replace the settings that they name; all other settings stay.
 ///
 /// # Errors
 /// The words are wrong, there is no such link, or it cannot change so while it runs.

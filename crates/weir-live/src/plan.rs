@@ -1,6 +1,6 @@
 //! Timed plans: the steps of `--plan`, `--at` and of the page, and their check. A step is a change
-//! of links or rules at a time after the start. Each step is checked against what the steps before
-//! it lead to.
+//! of links or rules at a time after the start. Each step is checked against the configuration that
+//! the steps before it produce.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     })
 }
 
-/// What a plan begins with, and what `reset` returns to.
+/// The configuration with which a plan begins, and to which `reset` returns.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
     /// Links.
@@ -68,9 +68,9 @@ pub enum Start<'a> {
 /// A step that cannot be made.
 #[derive(Debug)]
 pub struct Wrong {
-    /// Its place among the steps.
+    /// The position of the step among all steps.
     pub step: usize,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 

@@ -39,13 +39,13 @@ pub struct About {
     pub seed: u64,
 }
 
-/// What a web page needs besides its session.
+/// The parts of a web page besides its session.
 pub struct PageParts {
-    /// The listener of its server.
+    /// The listener of the page's server.
     pub listener: TcpListener,
-    /// The tokens and names.
+    /// The tokens and names that the server accepts.
     pub access: WebAccess,
-    /// What simulates scenarios for it.
+    /// The studies of the page, or the reason why there are none.
     pub studies: StudiesOrWhy,
 }
 
@@ -103,7 +103,7 @@ impl Reserved {
     }
 
     fn new(name: Name, socket: ControlSocket) -> Self {
-        // The number stays the same when the process enters a user namespace of its own.
+        // The user's number stays valid when the process enters a user namespace of its own.
         Self { name, socket, uid: rustix::process::geteuid().as_raw(), board: None }
     }
 

@@ -50,7 +50,7 @@ impl ActiveRules {
         &self.classifier
     }
 
-    /// The place at which they examine packets.
+    /// The place at which the rules examine packets.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place

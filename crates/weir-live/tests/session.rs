@@ -317,7 +317,7 @@ fn a_capture_has_every_packet() {
     let _ = std::fs::remove_file(path);
 }
 
-/// Twenty echo requests of 84 bytes pass a link of 5 Mbit/s in 2.7 ms; a sample period has 10 ms.
+/// Twenty echo requests of 84 bytes pass a link of 5 Mbit/s in 2.7 ms; a sample period lasts 10 ms.
 fn a_burst_is_in_the_series() {
     let link = "bw 5Mbit/s delay 5ms";
     let (mut session, signals) = start(pair([link, link]));

@@ -107,7 +107,7 @@ impl Ports {
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         let index = packets.lane(item.lane).config().to;
         self.ports[index].enqueue(item, packets);
-        // This also covers a port that has just become suspect: the next flush adds it to the list.
+        // Insert a port that has just become suspect, too, so that the next flush notes that.
         self.queued.insert(index);
     }
 

@@ -102,8 +102,8 @@ impl Witness {
             return;
         };
         if !reading.has_progressed(newer) {
-            // The workers have started a new measurement of their longest turns, so the earlier
-            // reading keeps these for the period.
+            // The workers have restarted the measurement of their longest turns, so the earlier
+            // reading keeps the results for this period.
             newer.keep_longest(&reading);
             return;
         }

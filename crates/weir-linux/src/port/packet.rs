@@ -241,7 +241,7 @@ impl PacketPort {
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
                 match rustix::net::netdevice::index_to_name(&self.socket, self.interface) {
                     Err(Errno::NXIO | Errno::NODEV) => Fault::Vanished,
-                    // The name was found, or another error says nothing about the interface.
+                    // The interface still exists, or another error says nothing about it.
                     _ => Fault::Down,
                 }
             }

@@ -60,7 +60,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The tables that have a setting of the node, the most specific one first.
+    /// The tables that may have settings of the node, the most specific one first.
     fn tables(&self) -> Vec<&'a Yaml> {
         let defaults = self.topology.get("defaults");
         let of = |kind: &str, name: Option<&str>| self.topology.get(kind)?.get(name?);
@@ -257,7 +257,7 @@ const USED_OF_FILE: [&str; 2] = ["name", "topology"];
 const USED_OF_TOPOLOGY: [&str; 5] = ["nodes", "links", "defaults", "kinds", "groups"];
 const USED_OF_LINK: [&str; 2] = ["type", "endpoints"];
 const USED: [&str; 5] = ["cmd", "env", "binds", "healthcheck", "stages"];
-/// Keys of a node that every node has, or that a note names.
+/// Keys of a node that are not listed as left out: every node has them, or another note names them.
 const KNOWN: [&str; 3] = ["kind", "group", "image"];
 /// Kinds of nodes that are bridges.
 const BRIDGES: [&str; 2] = ["bridge", "ovs-bridge"];

@@ -64,7 +64,7 @@ impl Setting {
 /// The settings of a Mininet link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// The words of the specification, by their places in it.
+    /// The words of the specification, by their positions in it.
     words: BTreeMap<u8, String>,
     notes: Vec<String>,
 }
@@ -233,7 +233,7 @@ impl Script {
         }
     }
 
-    /// The name of the node that an argument of `addLink` stands for.
+    /// The name of the node to which an argument of `addLink` refers.
     fn end(&self, words: &[Token]) -> Option<String> {
         match words {
             [Token { kind: Kind::Text(name), .. }] => Some(name.clone()),

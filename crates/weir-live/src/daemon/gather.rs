@@ -184,11 +184,12 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
 /// Maximum number of links for which histograms of delays are copied. The two histograms of a link
 /// take about 30 KB.
 const FEW_LINKS: usize = 64;
-/// Links of which a worker copies counters and times between two turns of its loop.
+/// Number of links for which a worker copies counters and times between two turns of its loop.
 const LINKS_WITH_TIMES: usize = 8;
-/// Links of which a worker copies the counters between two turns of its loop: some 20 us.
+/// Number of links for which a worker copies the counters between two turns of its loop. This takes
+/// some 20 us.
 const LINKS: usize = 64;
-/// Queues of which a worker adds up the flows between two turns of its loop.
+/// Number of queues for which a worker adds up the flows between two turns of its loop.
 const QUEUES: usize = 16;
 /// Maximum number of flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 4096;

@@ -35,7 +35,7 @@ pub(super) fn page(
     Ok(InstancePage { total, instances: page.items, next: page.next })
 }
 
-/// The first instances of a pipe, queue or scheduler, and the number of all.
+/// The first instances of a pipe, queue or scheduler, and their total number.
 pub(super) fn flows(
     handle: &LiveHandle,
     kind: ObjectKind,
@@ -58,7 +58,7 @@ pub(super) fn flows(
 }
 
 /// The keys, hashes and counters of the first instances of a pipe, queue or scheduler. AQMs are
-/// left out, so that thousands can be read each second.
+/// left out, so that thousands of instances can be read each second.
 pub(crate) fn totals(
     handle: &LiveHandle,
     kind: ObjectKind,

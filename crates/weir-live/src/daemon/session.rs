@@ -1,4 +1,5 @@
-//! The daemon as a session: `weir ps` lists it, `weir stats` and `weir stop` work as for others.
+//! The daemon as a session: `weir ps` lists it, and `weir stats` and `weir stop` work as for other
+//! sessions.
 //!
 //! Its links do not change here. The commands of the daemon save their changes; changes made here
 //! would not be saved, and would be lost at the next start.

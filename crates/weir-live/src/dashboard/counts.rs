@@ -98,9 +98,9 @@ fn of_engine(
     shape: Shape,
 ) -> Result<Counts, NoAnswer> {
     let mut counts = Counts::new();
-    // The lane of a link has its times.
+    // The times of a link without rules come from its lane.
     let times = depth == Depth::Full && shape != Shape::Links;
-    // The series of a link without rules restarts its peak itself, every few milliseconds.
+    // The recording of the series restarts the peak of a link without rules every few milliseconds.
     let restart = shape != Shape::Links;
     for portion in wanted.chunks(if times { WITH_TIMES } else { SHORT }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();
@@ -167,8 +167,9 @@ fn part(
             }
             let gone = sum.queue_packets + sum.reasons.total_drops();
             sum.packets_out = sum.packets_in.saturating_sub(gone);
-            // The engine counts no bytes of departures for a queue: those of dropped packets are
-            // taken from arrivals at the mean length.
+            // The engine does not count the bytes that depart from a queue. They are computed: the
+            // bytes that arrived, less those in the queue and those of dropped packets, which are
+            // assumed to have the mean length.
             let mean = sum.bytes_in.checked_div(sum.packets_in).unwrap_or(0);
             let dropped = sum.reasons.total_drops() * mean;
             let waiting = sum.queue_bytes.unwrap_or(0);
@@ -293,9 +294,9 @@ pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
     }
 }
 
-/// Links of which a worker copies counters and times between two turns of its loop.
+/// Number of links for which a worker copies counters and times between two turns of its loop.
 const WITH_TIMES: usize = 8;
-/// Links of which a worker copies the counters between two turns of its loop.
+/// Number of links for which a worker copies the counters between two turns of its loop.
 const SHORT: usize = 32;
 /// Maximum number of flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 1024;

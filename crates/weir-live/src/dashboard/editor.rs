@@ -46,7 +46,7 @@ impl Editor {
 
     /// Checks or executes commands.
     pub(super) fn edit(&self, edit: &Edit) -> Result<Edited, EditError> {
-        // What others have changed meanwhile is a change of its own.
+        // Changes that other clients have made meanwhile become a separate change.
         self.look(None, None);
         let request = CommandRequest {
             script: edit.words.clone(),
@@ -66,7 +66,7 @@ impl Editor {
         let (what, ruleset) = {
             let seen = self.seen();
             let (change, before) = seen.log.undoable(number)?;
-            // Files that the configuration names are kept as long as its revision is.
+            // The store keeps the files that a configuration names as long as its revision.
             if before.revision + KEPT < seen.current.revision {
                 let why = "too many changes were made since; the files of that configuration may \
                            be gone";
@@ -96,8 +96,8 @@ impl Editor {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds to the log what has changed since the last look, and returns the number of the newest
-    /// change. `what` has the words of a change that was just made.
+    /// Adds the differences since the last call to the log as one change, and returns the number of
+    /// the newest change. `what` has the words of a change that was just made.
     fn look(&self, what: Option<&str>, undoes: Option<u64>) -> u64 {
         let mut seen = self.seen();
         let now = self.owner.current();
@@ -152,5 +152,5 @@ fn refused(error: OwnerError) -> EditError {
     }
 }
 
-/// Revisions whose files the store keeps, less one for a change that is on its way.
+/// Number of revisions for which the store keeps files, less one for a change in progress.
 const KEPT: u64 = weir_control::store::KEPT_REVISIONS as u64 - 1;

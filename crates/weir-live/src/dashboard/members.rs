@@ -99,7 +99,7 @@ fn add(sum: &mut [u64; 5], other: &[u64; 5]) {
     sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
 }
 
-/// The fields of a key that are not 0, for people.
+/// The fields of a key that are not 0, as a name for users.
 pub(super) fn name_of(key: &FlowKey) -> String {
     let mut name = String::new();
     let end = |bits: u128, port: u16| {
@@ -148,9 +148,9 @@ fn addresses_of(key: &FlowKey) -> Vec<IpAddr> {
 
 /// Maximum number of members of a group.
 const MOST_MEMBERS: usize = 65_536;
-/// Links of which a worker reads the counters between two turns of its loop.
+/// Number of links for which a worker reads the counters between two turns of its loop.
 const LINKS: usize = 128;
-/// Queues of which a worker adds up the flows between two turns of its loop.
+/// Number of queues for which a worker adds up the flows between two turns of its loop.
 const QUEUES: usize = 16;
 /// Maximum number of flows of a queue that are added up, because packets wait meanwhile.
 const MOST_FLOWS: usize = 256;

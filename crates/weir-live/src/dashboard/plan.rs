@@ -82,7 +82,7 @@ fn refused(line: usize, refusal: &Refusal) -> PlanError {
     }
 }
 
-/// Remarks that are shown.
+/// Maximum number of remarks that are shown.
 const MOST_REMARKS: usize = 20;
 
 #[cfg(test)]

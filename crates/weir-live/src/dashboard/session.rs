@@ -220,7 +220,7 @@ impl Source for SessionDashboard {
     }
 }
 
-/// What a plan begins with.
+/// The configuration with which a plan begins.
 fn start_of(saved: &Saved) -> Start<'_> {
     match saved {
         Saved::Links(links) => Start::Links(links),
@@ -266,7 +266,7 @@ impl SessionDashboard {
     }
 }
 
-/// The condition of a loop that gave this report, with problems that are known besides.
+/// The condition of a loop that gave this report, with further known problems.
 pub(super) fn condition(
     report: Result<weir_linux::live::LiveReport, NoAnswer>,
     mut problems: Vec<String>,

@@ -81,7 +81,7 @@ pub(super) fn traced(control: &Control, question: &TraceQuestion) -> Result<Trac
     })
 }
 
-/// The whole way in a sentence.
+/// The whole path in one sentence.
 fn sentence(end: &str, entered: &[String], last: Option<&Leg>) -> String {
     let through = match entered {
         [] => String::new(),

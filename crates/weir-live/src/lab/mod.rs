@@ -40,7 +40,7 @@ pub(crate) struct Lab {
     directory: PathBuf,
     /// The start of the first program.
     began: Option<Instant>,
-    /// Whether the programs with a defined end may start, and the programs that wait for those.
+    /// Whether programs with a defined end, and programs that wait for such an end, may start.
     clock_runs: bool,
     notes: Vec<String>,
 }
@@ -53,7 +53,7 @@ struct Node {
     host: usize,
     program: HostProgram,
     container: Option<Container>,
-    /// The places in the lab of the nodes in `program.after`.
+    /// The indices in the lab of the nodes in `program.after`.
     after: Vec<usize>,
     /// Whether the program starts only when the clock runs.
     is_late: bool,
@@ -224,7 +224,7 @@ impl Lab {
         }
     }
 
-    /// Lets the programs with a defined end start, and the programs that wait for those.
+    /// Permits the start of programs with a defined end and of programs that wait for such an end.
     pub(crate) fn start_clock(&mut self) {
         self.clock_runs = true;
     }

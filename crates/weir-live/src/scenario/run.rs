@@ -97,7 +97,7 @@ pub struct ScenarioResults {
     pub failed: Option<u8>,
 }
 
-/// The caller's part in a live run, by which it follows the run.
+/// The functions by which the caller follows a live run.
 pub trait Follower {
     /// The links forward packets. `control` may be used from any thread until the run ends.
     fn started(&mut self, control: &Control);
@@ -537,7 +537,7 @@ enum Waited {
     Time,
     /// This signal arrived.
     Signal(i32),
-    /// All programs of the lab that count have ended.
+    /// The lab is over, as `Lab::is_over` defines it.
     Over,
 }
 

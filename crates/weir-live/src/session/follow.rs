@@ -36,10 +36,10 @@ pub enum FollowEnd {
 }
 
 impl LiveSession<Attached> {
-    /// Shapes the targets until a signal arrives, the session is stopped, or the time `until`.
-    /// A target that vanishes is attached again when it returns; `report` receives a message about
-    /// each such event. When this function returns, all packets pass unshaped, and the packets
-    /// inside have arrived unless that takes longer than two seconds.
+    /// Shapes the targets until a signal arrives, the session is stopped, or the time `until` is
+    /// reached. A target that vanishes is attached again when it returns; `report` receives a
+    /// message about each such event. When this function returns, all packets pass unshaped, and
+    /// the packets inside have arrived unless that takes longer than two seconds.
     ///
     /// # Errors
     /// Waiting itself fails.

@@ -25,7 +25,7 @@ pub struct HeldSite {
     labels: Vec<String>,
     ports: Vec<AnyPort>,
     ends: Vec<End>,
-    /// Whether the site may have other interfaces than when it was last looked at closely.
+    /// Whether the site's interfaces may have changed since the last close check.
     has_news: bool,
     stopper: Stopper,
 }
@@ -148,7 +148,7 @@ impl LiveSession<HeldSite> {
                 break HoldEnd::Failed;
             }
             // Without a heartbeat packets soon pass unshaped, so a loop that hangs does no harm.
-            // Its turns show that it works without waking it up.
+            // The loop's number of turns shows that it works, without waking it up.
             let now = self.control.engine().turns();
             if now != turns {
                 turns = now;
@@ -209,7 +209,7 @@ impl private::Sealed for HeldSite {}
 const MAX_INTERFACES: usize = 16;
 /// The interval at which the thread checks whether the site still exists.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Every how many checks the thread also looks for new interfaces.
+/// The thread also looks for new interfaces once in this number of checks.
 const CLOSELY_EVERY: u32 = 4;
 /// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms. The time
 /// is long, because an agent has a thread like this for each container, and leaves room for a

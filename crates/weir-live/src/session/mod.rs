@@ -184,7 +184,8 @@ impl LiveSession<Network> {
         self.place.kill(program);
     }
 
-    /// Waits until a program ends, a signal arrives, the session is stopped, or the time `until`.
+    /// Waits until a program ends, a signal arrives, the session is stopped, or the time `until` is
+    /// reached.
     ///
     /// # Errors
     /// Waiting itself fails.

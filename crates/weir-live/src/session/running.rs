@@ -113,7 +113,7 @@ impl Drop for Running {
         let Some(thread) = self.thread.take() else { return };
         self.request_stop();
         if !self.ended.load(Ordering::Relaxed) {
-            // Nobody needs the report, but it shows the end.
+            // The report is not needed, but it shows that the loop has ended.
             let _ = self.report.recv_timeout(END_WITHIN);
         }
         // Usually nothing of the loop remains when this returns.
