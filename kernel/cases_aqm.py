@@ -11,12 +11,12 @@ RUNS = 20
 
 
 def overload():
-    """Twice what is served, for 400 ms, and the rest of the queue."""
+    """Arrivals for 400 ms at twice the rate of the requests, and requests for 300 ms more."""
     return dict(arrive=[steady(800, 500 * US)], dequeue=drain(700, 1 * MS))
 
 
 def waves(seed=1, **more):
-    """Random arrivals: calm, three times the rate, a pause, and again."""
+    """Random requests, and random arrivals in four phases: at a low, high, low and high rate."""
     phases = [(300 * MS, 2 * MS), (500 * MS, 600 * US), (400 * MS, 2500 * US), (600 * MS, 700 * US)]
     return dict(arrive=poisson(seed, phases, **more), dequeue=uneven(seed + 100, 2000 * MS, 1500 * US))
 

@@ -10,14 +10,14 @@ NO_ACKS = "Weir's cake has no ACK filter: the engine does not pass TCP headers t
 MIXED = (64, 576, 1500)
 SEEDS = 40
 RUNS = 20
-# CAKE rounds quanta at random, which changes the order when a deficit ends within the bytes that
-# were lost. With packets of 1500 bytes and a quantum of 1514, that is hardly possible in the first
-# 200 quanta of a flow, and likely after 300.
+# CAKE rounds quanta at random. The order changes if a deficit ends within the bytes that rounding has
+# removed. With packets of 1500 bytes and a quantum of 1514, such a change is hardly possible in the
+# first 200 quanta of a flow, and likely after 300.
 DITHERED = dict(runs=RUNS, seeds=SEEDS, by_flow=True)
 
 
 def mixed_flows(seed, count, gap=2 * MS, sizes=(1500,), part=1, **more):
-    """Flows with equal random loads, calm in the middle; `part` of 700 ms."""
+    """Flows with equal random loads and a lower load in the middle; the duration is `part` times 700 ms."""
     groups = []
     for flow in range(count):
         phases = [(300 * MS * part, gap), (100 * MS * part, 6 * gap), (300 * MS * part, gap)]
@@ -26,7 +26,7 @@ def mixed_flows(seed, count, gap=2 * MS, sizes=(1500,), part=1, **more):
 
 
 def backlogged(count, packets, sizes=(1500,), flows=None):
-    """Flows with packets that all arrive at the start, one flow after the other in turns."""
+    """Flows with packets that all arrive at the start, one flow after the other."""
     groups = []
     for flow in flows or range(count):
         groups.append(burst(packets, size=sizes[flow % len(sizes)], flow=flow))

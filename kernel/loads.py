@@ -11,7 +11,7 @@ US, MS, S = 1_000, 1_000_000, 1_000_000_000
 
 
 def steady(count, every, at=0, size=1500, **more):
-    """Packets of equal length at equal distances."""
+    """Packets of equal length at equal intervals."""
     return dict(at=at, every=every, count=count, bytes=size, **more)
 
 
@@ -21,14 +21,14 @@ def burst(count, at=0, size=1500, **more):
 
 
 def drain(count, every, at=None):
-    """Requests at equal distances."""
+    """Requests at equal intervals."""
     return [dict(at=every if at is None else at, every=every, count=count)]
 
 
 def poisson(seed, phases, sizes=(1500,), ecn=("not-ect",), at=1 * US, **more):
     """Arrivals at random times, whole microseconds.
 
-    Phases are pairs of a duration and a mean distance.
+    Phases are pairs of a duration and a mean interval.
     """
     draw = random.Random(seed)
     groups, now = {}, at
@@ -45,7 +45,7 @@ def poisson(seed, phases, sizes=(1500,), ecn=("not-ect",), at=1 * US, **more):
 
 
 def uneven(seed, until, gap, spread=0.5):
-    """Requests at random distances from gap·(1 - spread) to gap·(1 + spread), whole microseconds.
+    """Requests at random intervals from gap·(1 - spread) to gap·(1 + spread), whole microseconds.
     """
     draw, now, times = random.Random(seed), 0, []
     while True:

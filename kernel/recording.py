@@ -8,7 +8,7 @@ from case import ranges, time_text, wrapped
 
 @dataclass
 class Run:
-    """What one run of a case recorded. Packets are numbers in the order of arrival."""
+    """The record of one run of a case. Packets are numbers in the order of arrival."""
 
     requests: list = field(default_factory=list)  # times
     taken: list = field(default_factory=list)  # for each request: a packet or None

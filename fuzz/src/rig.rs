@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
     if let Ok(algorithm) = &algorithm {
         assert_eq!(Algorithm::parse(&algorithm.to_string()).as_ref(), Ok(algorithm));
     }
-    // Without this, some orders would have a constant backlog, which needs a long warm-up.
+    // Without a default, some orders would have a constant backlog, which needs a long warm-up.
     let backlog =
         backlog.parse().unwrap_or(Backlog { low: Amount::Total(0), high: Amount::Total(20) });
     let trace = Trace::read(trace);

@@ -189,7 +189,7 @@ static int probe_ran(struct kprobe *p, struct pt_regs *registers)
 	return 0;
 }
 
-/* Only while the clock runs: registration waits for other processors. */
+/* Sets the probe. Call this only while the clock runs, because registration waits for other processors. */
 static bool set_probe(const char *name)
 {
 	strscpy(probe_name, name, sizeof(probe_name));
@@ -470,7 +470,7 @@ static const struct proc_ops recorder_operations = {
 	.proc_lseek = default_llseek,
 };
 
-/* ---- The device: its queue is stopped, so that the kernel never takes a packet by itself */
+/* ---- The device: its queue is stopped, so the kernel itself never takes a packet */
 
 static netdev_tx_t device_xmit(struct sk_buff *skb, struct net_device *dev)
 {

@@ -243,7 +243,7 @@ static __always_inline bool fits(struct settings *s, struct packet *p, const str
 		return true;
 	if (!p->has_ports)
 		return false;
-	/* On lo both ends are here: only the port of the far end counts. */
+	/* On lo both ends are on this machine, so only the port of the far end counts. */
 	return has_port(port) || (!(s->flags & LOOPBACK) && has_port(other));
 }
 

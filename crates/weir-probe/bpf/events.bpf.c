@@ -9,8 +9,8 @@
  * programs while one of them writes a record on the same processor. It would overwrite that record,
  * so interrupts have a region of their own. If an interrupt is interrupted in turn, or if a region is
  * full, events are lost and counted. The device attempts more dequeues than there are packets;
- * attempts without a packet are not recorded. The kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
- * arrival; the counters include both.
+ * attempts without a packet are not recorded. The kernel reports neither a packet that bypasses an
+ * empty discipline nor a packet that is refused on arrival; the counters include both.
  *
  * The programs `on_arrive`, `on_sent` and `on_free` are attached only when packets are recorded. They
  * see every packet, also those that bypass the discipline or that it drops, and write records of

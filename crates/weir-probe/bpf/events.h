@@ -43,7 +43,7 @@ struct record {
 	u8 flags; /* SLOT_* */
 };
 
-/* An event of one packet, in place of a `struct record`, with `kind` and the device at its places. */
+/* An event of one packet, in place of a `struct record`. `kind` and the device have the same offsets. */
 struct packet_record {
 	u64 time;
 	u64 packet; /* address, which identifies the packet until it is freed */
@@ -61,12 +61,12 @@ struct packet_record {
 
 /*
  * The position in a region of the records: the program moves the head, the reader the tail. Each
- * processor has two regions, the second for interrupts that come while the first is written.
+ * processor has two regions, the second for interrupts that arrive while the first is written.
  */
 struct region {
 	u64 head;
 	u64 lost; /* events of the processor that found no region, or a full one */
-	u64 busy; /* number of programs that are writing: more than one if an interrupt comes between */
+	u64 busy; /* number of programs that are writing: more than one during an interrupt */
 	u64 unused[5];
 	u64 tail;
 	u64 others_unused[7];

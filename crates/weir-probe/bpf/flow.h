@@ -94,7 +94,10 @@ static __always_inline u8 first_byte(u64 address)
 #endif
 }
 
-/* Returns the hash, and the traffic class in `tos`. Packets of other protocols are one flow each. */
+/*
+ * Returns the hash, and the traffic class in `tos`. All packets of an EtherType other than IP form
+ * one flow.
+ */
 static __always_inline u64 flow_of(const u64 key[2], u64 packet, u8 *tos)
 {
 	u64 ip = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->network_header;

@@ -26,8 +26,8 @@ struct File {
 
 impl Files {
     /// Creates a file at each path, in its format, and the recording of packets, if there is one.
-    /// The files contain the version of the program that writes them. They are flushed after each
-    /// time of `every`, and an unchanged queue has an entry as often.
+    /// The files contain the version of the program that writes them. Once in every interval
+    /// `every`, the files are flushed and an unchanged queue gets an entry.
     ///
     /// # Errors
     /// A file cannot be created.
@@ -41,7 +41,7 @@ impl Files {
         for &(path, format) in outputs {
             let mut recorder = Recorder::create(path, format, version)?;
             recorder.end_entries_after(every);
-            // Readers of a pipe see its head at once, and that the sources are open.
+            // A reader of a pipe then sees the head at once, and knows that the sources are open.
             recorder.flush();
             files.push(File { recorder, is_reported: false });
         }

@@ -183,7 +183,7 @@ impl Engine {
     }
 }
 
-/// The request for events: those of containers.
+/// The request for events about containers.
 const EVENTS: &str = "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
 /// The longest wait for an answer.
 const WITHIN: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! Containers as an engine lists and describes them, with bounds for what they say.
+//! Containers as an engine lists and describes them. Their labels are bounded in number and length.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,9 @@ pub struct Container {
     pub pid: u32,
     /// Whether it uses the network of the machine.
     pub on_host: bool,
-    /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A longer value than
-    /// [`LONGEST_LABEL`] bytes is cut, but stays longer than that, so that a reader recognises it.
+    /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A value longer than
+    /// [`LONGEST_LABEL`] bytes is cut, but stays longer than the limit, so that a reader recognises
+    /// it.
     pub labels: Labels,
     /// The time of its start, as the engine writes it. Together with `pid`, it distinguishes two
     /// runs of a container.

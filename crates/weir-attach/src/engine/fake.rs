@@ -44,7 +44,7 @@ impl Fake {
                 let (Ok(mut stream), answer) = (stream, Arc::clone(&answer)) else { return };
                 std::thread::spawn(move || {
                     let path = path_of(&mut stream);
-                    // A stream of events is written later, so the lock is short.
+                    // A stream of events is written later, so the lock is held only briefly.
                     let mut answer = answer.lock().expect("no answer panics");
                     (*answer)(&path, &mut stream);
                 });

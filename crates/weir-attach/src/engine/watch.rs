@@ -203,7 +203,7 @@ impl Follower {
     }
 
     /// Reports what has changed about a container. A container without a usable description is
-    /// reported, and does not keep the others from being followed.
+    /// reported, and the watch still follows all other containers.
     async fn look(&mut self, id: &str, name: Option<&str>) -> Result<(), Fault> {
         let inspected: Inspected = match self.api.ask(&inspect(id)).await {
             Ok(inspected) => inspected,
