@@ -36,7 +36,8 @@ pub(crate) struct Read {
     pub(crate) thresholds_as_queue: bool,
 }
 
-/// Reads the AQM that the keyword `row` introduces; its other words begin at `words[at]`.
+/// Reads the AQM that the keyword `row` introduces. The words after the keyword begin at
+/// `words[at]`.
 pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
     let keyword = &words[at.saturating_sub(1)];
     let mut reader = Reader { text, words, at };

@@ -285,8 +285,8 @@ impl Builder<'_> {
         self.say(Code::ProfileRate, &span, message, "its rate differs", &format!("{given} wins"));
     }
 
-    /// Refuses an AQM beside a scheduler: it would see the packets of all flows as one queue, out
-    /// of which the scheduler takes them in another order.
+    /// Refuses an AQM together with a scheduler. The AQM would see the packets of all flows as one
+    /// queue, but the scheduler takes them in another order.
     fn scheduler(&mut self) {
         let PipeConfig { scheduler, queue, .. } = &self.draft.spec.pipe;
         let (Some(scheduler), Some(policy)) = (scheduler, &queue.aqm) else { return };

@@ -1,5 +1,5 @@
-//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`: what a trace sends
-//! through the rules.
+//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`. A trace sends this
+//! packet through the rules.
 //!
 //! The words are a protocol, the source, the destination, and options. [`PacketSpec::frame`] makes
 //! the bytes of an Ethernet frame, so that rules test real headers. Checksums are 0, because no
@@ -47,11 +47,11 @@ pub struct PacketSpec {
     pub dst_mac: [u8; 6],
 }
 
-/// Why words are no packet.
+/// Why words do not describe a packet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PacketError {
-    /// What is wrong, what is allowed, and what to do.
+    /// The error, what is allowed, and what to do.
     pub message: String,
     /// The first byte of the wrong word, and the byte after it.
     pub place: (usize, usize),
@@ -251,7 +251,7 @@ impl PacketSpec {
     }
 }
 
-/// The words, with all options that differ from the usual ones.
+/// The words, with all options that differ from their defaults.
 impl fmt::Display for PacketSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |address: IpAddr, port: u16| match (address, has_ports(self.protocol)) {
@@ -391,10 +391,10 @@ const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMP6: u8 = 58;
 const ACK: u8 = 16;
-/// The MAC addresses of a packet without others: local ones.
+/// The default MAC addresses of a packet, which are locally administered.
 const SRC_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-/// The words after the addresses, each of which has a value.
+/// The options, which follow the addresses. Each has a value.
 const OPTIONS: [&str; 9] =
     ["len", "flags", "dscp", "ttl", "vlan", "flow-id", "type", "src-mac", "dst-mac"];
 const USAGE: &str = "a packet is a protocol, a source and a destination, such as `tcp \

@@ -21,7 +21,8 @@ pub(crate) struct Read {
     pub(crate) end: usize,
 }
 
-/// Reads the scheduler that the keyword `row` introduces; its other words begin at `words[at]`.
+/// Reads the scheduler that the keyword `row` introduces. The words after the keyword begin at
+/// `words[at]`.
 pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
     let mut reader = Reader { text, words, at };
     let discipline = reader.scheduler(row, &words[at.saturating_sub(1)]);
@@ -35,7 +36,7 @@ pub(crate) fn write(discipline: &Discipline) -> String {
     format!("sched {}{}", discipline.row().name, settings.collect::<String>())
 }
 
-/// Whether a link can have this scheduler: it distinguishes flows by itself.
+/// Whether a link can have this scheduler. The scheduler must distinguish flows itself.
 pub(crate) fn suits_a_link(kind: Kind) -> bool {
     kind.row().traits.classifies
 }

@@ -228,7 +228,7 @@ fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     }
 }
 
-/// The diagnostic for a word that gives something a second time.
+/// The diagnostic for a word that gives `name` a second time.
 pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
     let error = Diagnostic::new(
         Code::Repeated,

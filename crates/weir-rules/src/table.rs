@@ -31,7 +31,7 @@ pub enum TableKind {
     Flow(FlowFields),
 }
 
-/// The fields that tell the flows of a table apart.
+/// The fields that distinguish the flows of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowFields {
     /// Source address.

@@ -192,7 +192,8 @@ impl Dynamic {
         true
     }
 
-    /// Adds an entry of another table, to which `mask` belongs if a limit created it.
+    /// Adds an entry of another table. `mask` is the mask of the limit that created the entry, if
+    /// any.
     pub(super) fn restore(&mut self, entry: &DynamicEntry, mask: Option<LimitMask>) {
         if self.entries >= MOST {
             return;

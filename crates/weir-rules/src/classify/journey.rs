@@ -1,12 +1,13 @@
-//! The journey of one packet through the rules: which of them it meets, which match and why others
-//! do not, and where it goes. Nothing is counted and no state is kept.
+//! The journey of one packet through the rules: which rules match, why other rules do not match,
+//! and where the packet goes. A journey counts nothing and keeps no state.
 //!
-//! The search is that of [`super::run`], with the same programs, one step at a time. It is made on
-//! a state of its own, which has a copy of the dynamic rules.
+//! A journey searches as [`super::run`] does, with the same programs, one step at a time. It uses a
+//! separate state with a copy of the dynamic rules.
 //!
 //! # Bounds
-//! At most [`MOST_LISTED`] rules that do not match are listed, and as many that match and do not
-//! end a search. A journey ends after [`MOST_TRIED`] tried rules, or after [`MOST_HOPS`] pipes.
+//! A journey lists at most [`MOST_LISTED`] rules that do not match, and at most as many rules that
+//! match and do not end a search. It ends after [`MOST_TRIED`] tried rules, or after [`MOST_HOPS`]
+//! pipes.
 
 use weir_core::key::FlowKey;
 use weir_core::units::{Nanos, Probability};
@@ -28,7 +29,7 @@ pub struct Journey {
     pub legs: Vec<Leg>,
     /// The number of rules that are not listed because there are too many.
     pub unlisted: u64,
-    /// How it ends.
+    /// The end of the journey.
     pub end: End,
 }
 
@@ -37,11 +38,11 @@ pub struct Journey {
 pub enum End {
     /// The packet is sent.
     Sent,
-    /// A rule drops it.
+    /// A rule drops the packet.
     Denied,
-    /// The rules lead it round, so that it is dropped.
+    /// The packet is dropped, because the rules form a loop.
     Loop,
-    /// The rules were not followed to the end, because that takes too long.
+    /// The journey stopped early, because following the rules to the end takes too long.
     Unfinished,
 }
 
@@ -50,9 +51,9 @@ pub enum End {
 pub struct Leg {
     /// The pass in which the packet is examined.
     pub pass: Pass,
-    /// Whether the search continues behind an earlier rule, after a pipe.
+    /// Whether the search continues after the rule that sent the packet to a pipe.
     pub resumed: bool,
-    /// The rules that the packet meets.
+    /// The listed rules, in the order of the search.
     pub visits: Vec<Visit>,
     /// The action for the packet.
     pub fate: Fate,
@@ -62,29 +63,30 @@ pub struct Leg {
     pub key: FlowKey,
 }
 
-/// A rule that the packet meets.
+/// A listed rule, and its effect on the packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// The rule's number.
     pub number: u16,
     /// The rule's identity.
     pub id: u32,
-    /// What the rule does.
+    /// The effect of the rule.
     pub reaction: Reaction,
 }
 
-/// What a rule does with the packet.
+/// The effect of a rule on the packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reaction {
-    /// It does not match.
+    /// The rule does not match.
     Missed(Missed),
-    /// It matches.
+    /// The rule matches.
     Matched {
-        /// The number of the rule that acts, if it is that of a dynamic rule of the flow.
+        /// The number of the rule that acts, if it is the rule that created the flow's dynamic
+        /// rule.
         by: Option<u16>,
-        /// With which probability it matches, if not always.
+        /// The probability of the rule; `None` if it always matches.
         probability: Option<Probability>,
-        /// The number at which the search continues, if not with the next rule; 65535 is the end.
+        /// The number of the rule to which the search jumps, if it jumps; 65535 is the end.
         jump: Option<u16>,
     },
 }
@@ -92,28 +94,28 @@ pub enum Reaction {
 /// Why a rule does not match.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Missed {
-    /// Its set is disabled.
+    /// The rule's set is disabled.
     Disabled,
-    /// The packet leaves a bridge, and the rule is about packets that come in.
+    /// The packet leaves a bridge, where only rules with `out` or `xmit` apply.
     ComesIn,
-    /// The frame is no IP packet.
+    /// The frame is not an IP packet.
     NotIp,
     /// This clause does not hold.
     Clause(Clause),
-    /// It would match with this probability only, and the question was for the other case.
+    /// The rule matches only with this probability, and the question asks for the other case.
     Probability(Probability),
-    /// No dynamic rule has the flow.
+    /// The flow has no dynamic rule.
     NoState,
-    /// Its table has no value that its action can use.
+    /// The rule's table has no value that the action can use.
     NoValue,
 }
 
-/// The question: a packet, and its way through the rules.
+/// The question: a packet, and the conditions of its journey.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// The points at which rules examine it, in order.
+    /// The points at which rules examine the packet, in order.
     pub passes: &'a [Pass],
     /// The dynamic rules that exist.
     pub dynamic: &'a [DynamicEntry],
@@ -195,7 +197,7 @@ impl Classifier {
 /// Follows searches and lists rules.
 struct Guide {
     lucky: bool,
-    /// Rules that are listed without a match, and with one.
+    /// Number of listed rules that do not match, and of listed rules that match.
     missed: usize,
     passed: usize,
     tried: usize,
@@ -203,13 +205,14 @@ struct Guide {
 }
 
 impl Guide {
-    /// Follows one search from a step on. There is no fate if the rules lead round, or if the
+    /// Follows one search from a step on. There is no fate if the rules form a loop, or if the
     /// search takes too long.
     fn search(&mut self, run: &mut Run<'_>, start: usize) -> (Vec<Visit>, Option<Fate>) {
         let mut visits = Vec::new();
         let (program, default) = (run.program, run.classifier.heads().len() - 1);
         let mut at = start;
-        // The next rule of the list; the program has only those that are possible in this pass.
+        // The next rule to list. The program lacks the rules that are impossible in this pass, but
+        // they are listed too.
         let mut next = at.checked_sub(1).map_or(0, |before| program.steps[before].rule + 1);
         let mut jumps = 0;
         loop {
@@ -310,9 +313,9 @@ impl Guide {
     }
 }
 
-/// Listed rules that do not match, and as many that match.
+/// Maximum number of listed rules that do not match, and of listed rules that match.
 pub const MOST_LISTED: usize = 200;
-/// Rules that are tried.
+/// Maximum number of tried rules.
 pub const MOST_TRIED: usize = 1_000_000;
-/// Pipes and queues on a way, as in the live loop.
+/// Maximum number of pipes and queues on a journey, as in the live loop.
 pub const MOST_HOPS: u32 = 64;

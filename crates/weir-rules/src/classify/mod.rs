@@ -53,16 +53,16 @@ use weir_wire::Parsed;
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// The offsets of its headers; `None` for a frame with invalid headers, for which only
+    /// The offsets of the packet's headers; `None` for a frame with invalid headers, for which only
     /// link-layer tests hold.
     pub parsed: Option<&'a Parsed>,
-    /// Its flow key; empty if `parsed` is `None`.
+    /// The packet's flow key; empty if `parsed` is `None`.
     pub key: &'a FlowKey,
     /// Network-layer bytes of the wire packet; for an offload train, those of one of its segments.
     pub len: u32,
     /// The pass in which the packet is classified.
     pub pass: Pass,
-    /// Its tags.
+    /// The packet's tags.
     pub tags: &'a mut Tags,
     /// The current time.
     pub now: Nanos,

@@ -43,10 +43,10 @@ pub(super) struct Run<'a> {
     pub(super) dscp: Option<u8>,
     /// Whether the dynamic rule of this packet has been found, or cannot exist.
     settled: bool,
-    /// The number of the rule whose dynamic rule decided, for a trace.
+    /// The number of the rule that created the deciding dynamic rule, for a journey.
     pub(super) by: Option<u16>,
     jumps: u32,
-    /// Whether every rule with `prob` matches, which a trace can ask for.
+    /// Whether every rule with `prob` matches, as a journey may request.
     pub(super) always: bool,
 }
 
@@ -103,7 +103,8 @@ fn run(
     Verdict { fate, dscp: run.dscp }
 }
 
-/// A search that begins at the first rule, or after an earlier verdict, with its first step.
+/// Returns a search and its first step. The search begins at the first rule, or after an earlier
+/// verdict.
 #[inline]
 pub(super) fn begin<'a>(
     classifier: &'a Classifier,

@@ -60,7 +60,7 @@ impl Draft {
         }
     }
 
-    /// A link with the values of `spec`, of which no keyword has a place.
+    /// A link with the values of `spec`. No keyword has a place.
     pub(crate) fn over(spec: LinkSpec) -> Self {
         Self { spec, ..Self::new(Object::Link) }
     }

@@ -1,4 +1,4 @@
-//! Rows: properties of a scheduler's flow. A `queue N` has them, and so does an inner scheduler.
+//! Rows: properties of a scheduler's flow. A `queue N` and an inner scheduler have them.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};

@@ -32,7 +32,7 @@ pub struct Keyword {
     pub default: &'static str,
     /// The effect of the keyword.
     pub meaning: &'static str,
-    /// A specification that uses it.
+    /// A specification that uses the keyword.
     pub example: &'static str,
     /// How FreeBSD's dummynet differs; empty if it does not.
     pub dummynet: &'static str,

@@ -45,7 +45,7 @@ pub enum EngineChange {
     SetQueue {
         /// The number of the queue.
         id: u16,
-        /// The pipe or scheduler that it feeds.
+        /// The pipe or scheduler that the queue feeds.
         scheduler: u16,
         /// The settings of the queue.
         queue: Box<FlowsetConfig>,

@@ -91,7 +91,7 @@ impl Variables {
 
 /// Maximum number of variables of a script. Scripts for a firewall have some dozens.
 const MOST_VARIABLES: usize = 1000;
-/// Maximum number of bytes of all variables with their names. Longer lists belong into tables.
+/// Maximum number of bytes of all variables with their names. Longer lists belong in tables.
 const MOST_BYTES: usize = 1 << 20;
 /// Bytes to which the variables of any script may expand.
 const BASE_EXPANSION: usize = 4 << 20;

@@ -1,5 +1,5 @@
-//! The journey of a packet, as a trace shows it: it ends as the packet itself would, names the
-//! rules that match and why others do not, changes nothing, and is bounded.
+//! The journey of a packet, as a trace shows it. The journey ends as the packet itself would, lists
+//! the rules that match and why other rules do not, changes nothing, and is bounded.
 
 use weir_core::units::Nanos;
 use weir_rules::classify::{

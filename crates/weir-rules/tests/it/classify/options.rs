@@ -1,5 +1,5 @@
-//! Each option of a rule in its written form, and which of some prepared frames match a rule with
-//! it.
+//! Each option of a rule in its written form: which of the prepared frames match a rule with this
+//! option.
 
 use super::common::{Bench, PASSES, UP, place, script};
 use weir_rules::classify::{Fate, Place};

@@ -278,7 +278,8 @@ fn agree(
     Ok(())
 }
 
-/// The rules that match on a journey are those that count the packet, and it has the same fate.
+/// Checks that the rules that match on a journey are those that count the packet, and that the
+/// journey ends with the packet's fate.
 fn agree_on_journey(
     rules: &Ruleset,
     packet: &PacketBuilder,
