@@ -285,7 +285,7 @@ class WeirPair(Arm):
 class Shell(Arm):
     """An emulator with a link around a shell: the left end is outside, the right end inside."""
 
-    # The variable inside with the address of the left end.
+    # The variable inside the shell that holds the address of the left end.
     base = ""
 
     def __init__(self, shell: str) -> None:

@@ -85,7 +85,8 @@ class Changer(Worker):
         self.next_at = 0.0
 
     def wait(self) -> float:
-        # From the beginning of one change to that of the next; late changes are not made up.
+        # The pause lasts until `pause` after the start of the last change. Missed changes are not
+        # made up.
         now = time.monotonic()
         self.next_at = max(self.next_at + self.pause, now)
         return self.next_at - now

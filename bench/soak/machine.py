@@ -105,7 +105,7 @@ class Daemon:
 
     def start(self) -> None:
         """Starts the daemon, and returns when it answers. The caller then sets `up`."""
-        # A session of its own: ^C is for the soak, which then ends the daemon.
+        # A session of its own, so that ^C reaches only the soak, which then ends the daemon.
         self.process = subprocess.Popen(
             self.words, stdout=self.log, stderr=self.log, start_new_session=True
         )

@@ -15,8 +15,8 @@ PORT = 8786
 
 @contextlib.contextmanager
 def cluster(workers: int, folder: Path) -> Iterator[tuple[wl.Lab, str]]:
-    """Starts a scheduler and workers. Gives the hosts, of which `client` is free, and the address
-    of the scheduler."""
+    """Starts a scheduler and workers. Yields the hosts and the address of the scheduler. The host
+    `client` runs no program yet."""
     names = [f"w{number}" for number in range(1, workers + 1)]
     net = wl.Scenario("cluster", duration="100000s").router("switch")
     for name in ("scheduler", "client", *names):

@@ -171,7 +171,7 @@ def made(place: Path, count: int) -> None:
 
 def workers(folder: Path, count: int, ms: float) -> None:
     """Each worker is a host with a network of its own, and so is the client."""
-    # Also with -P, by which the installed package is found in place of the sources.
+    # Makes `hosts` importable with -P too. With -P, the installed package replaces the sources.
     sys.path.insert(0, str(Path(__file__).parent))
     from hosts import cluster
 
@@ -193,8 +193,8 @@ def workers(folder: Path, count: int, ms: float) -> None:
 
 
 class Simulated(Executor):
-    """Workers that need the time of their batches and do nothing. Each takes one batch at a time,
-    as those of Dask."""
+    """Workers that take the time of their batches but do no work. Each takes one batch at a time,
+    like the workers of Dask."""
 
     def __init__(self, workers: int, run_s: float) -> None:
         self.num_workers, self.run_s = workers, run_s
@@ -234,7 +234,7 @@ class Simulated(Executor):
 
 
 def cluster_of(folder: Path, workers: int, count: int, ms: float) -> None:
-    """The client with simulated workers: what share of their time they work."""
+    """Runs the client with simulated workers, and prints the share of the time that they work."""
     points = [f"{n}us" for n in range(1, 101)]
     net = scenario(1.0)
     c = wl.sweep(net, {"link.bottleneck.spec.delay": points}, seeds=count // 100, store=folder)
@@ -251,8 +251,8 @@ def cluster_of(folder: Path, workers: int, count: int, ms: float) -> None:
 
 
 def client(place: str, count: int) -> None:
-    """The client of a cluster: prints the time of a campaign, that of its runs, and what an empty
-    task takes of the processor time of the client and of the scheduler."""
+    """The client of a cluster: prints the time of a campaign, the time of its runs, and the
+    processor time that an empty task costs the client and the scheduler."""
     from distributed import Client
 
     address, number, seconds, store = place.split(" ", 3)

@@ -6,8 +6,9 @@
   mpiexec -n 3 python -m mpi4py.futures examples/python/rfc7928.py STORE --mpi
 
 The sections are the files of `experiments/rfc7928`, which `weir sim --suite rfc7928` runs: a link
-of 10 Mbit/s, a round trip of 100 ms, a queue of at most a second. Printed are, for each queue, the
-throughput of the bottleneck and the mean time in its queue, as means over all sections and seeds.
+of 10 Mbit/s, a round trip of 100 ms, a queue of at most a second. For each queue, the script prints
+the throughput of the bottleneck and the mean time in its queue, as means over all sections and
+seeds.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def campaign(store: str, sections: list[str], seeds: int, duration: str | None) 
             line["back"] += f" {queue}"
         return network
 
-    # Files that a scenario in Python names are found from here.
+    # The files that a scenario in Python names are relative to the current directory.
     os.chdir(SUITE)
     changes = {} if duration is None else {"duration": duration, "warmup": "1s"}
     axes: dict[str, list[wl.Value]] = {"section": [*sections], "aqm": [*words]}

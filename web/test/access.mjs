@@ -1,5 +1,5 @@
-// Tests of who reaches the page of the real command, in Chromium: over TLS, by another name, from
-// another page; and what it shows after a restart of the daemon.
+// Tests of the page of the real command, in Chromium: access over TLS, by another name and from
+// another page, and the page's history after a restart of the daemon.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -61,7 +61,7 @@ export const tests = {
           await page.click(".change button[type=submit]");
           await page.waitForSelector("text=In force");
           await page.done();
-          // Without exception for it, a browser does not accept the certificate.
+          // Without an exception for the certificate, a browser refuses it.
           const strict = await open(browser);
           await assert.rejects(strict.goto(address), /CERT/);
           await strict.done();
@@ -87,13 +87,13 @@ export const tests = {
         const page = await open(browser);
         await page.goto(address.href);
         await page.waitForSelector(".thing");
-        // A name of somebody else that was made to lead here.
+        // A foreign name that was made to lead to this machine.
         const rebound = await open(browser);
         const answer = await rebound.goto(`http://evil.example:${address.port}/`);
         assert.equal(answer.status(), 403);
         // Chromium says that it ignores headers for names without TLS, which is no fault of the page.
         await rebound.context().close();
-        // A page of somebody else in the same browser, which has the cookie.
+        // A page from another server in the same browser, which has the cookie.
         const other = await page.context().newPage();
         await other.goto(`http://evil.example:${server.address().port}/`);
         const tried = await other.evaluate(async (at) => {
@@ -168,11 +168,11 @@ export const tests = {
             }
             return [];
           };
-          // The open page goes on after a gap.
+          // The open page continues after a gap.
           const [, ...open_] = await gap(page);
           assert.equal(open_.length, 1, JSON.stringify(open_));
           await page.done();
-          // A new one begins with what was before the kill.
+          // A new page begins with the points from before the kill.
           const fresh = await open(browser);
           await see(fresh, address);
           const [first, ...between] = await gap(fresh);

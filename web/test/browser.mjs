@@ -9,7 +9,7 @@ function find() {
     try {
       return execFileSync("which", [name], { encoding: "utf8" }).trim();
     } catch {
-      // The next name.
+      // Try the next name.
     }
   }
   return undefined;
@@ -57,7 +57,7 @@ export async function rows(page, chart = 0) {
   return lines.map((line) => Object.fromEntries(line.split(",").map((cell, i) => [names[i], cell === "" ? NaN : Number(cell)])));
 }
 
-/** Pairs of times between which a plot has no line: what is last known before, and first after. */
+/** The gaps of a plot's line: the times of the last known point before and the first one after. */
 export function gaps(all) {
   const known = (row) => Object.entries(row).some(([name, value]) => name !== "time_s" && !Number.isNaN(value));
   const found = [];

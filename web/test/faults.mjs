@@ -1,5 +1,5 @@
-// Tests of what goes wrong around the page, in Chromium with a stand-in for the server: a daemon that
-// restarts, a network that is away, a clock that is wrong, a thousand hostile names.
+// Tests of faults outside the page, in Chromium with a stand-in for the server: a daemon that
+// restarts, a network that does not answer, a clock that is wrong, a thousand hostile names.
 
 import assert from "node:assert/strict";
 import { gaps, open, rows, withBrowser } from "./browser.mjs";

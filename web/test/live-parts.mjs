@@ -28,7 +28,7 @@ async function until(what, look, seconds = 60) {
   }
 }
 
-/** The printed address that only permits looking. */
+/** The printed address with the token that only permits reading. */
 async function readAddress(command) {
   return (await command.find(/to look only: (\S+)/))[1];
 }
@@ -56,7 +56,7 @@ export const tests = {
         const made = await ask(address, "/v1/change", { method: "POST", body: JSON.stringify({ words: RULES }) });
         assert.equal(made.status, 200, JSON.stringify(made.body));
         const page = await open(browser);
-        // A token that only permits looking is enough: a trace changes nothing.
+        // A token that only permits reading is enough: a trace changes nothing.
         await page.goto(await readAddress(daemon));
         await page.waitForSelector("main .view");
         await page.evaluate(() => (location.hash = "#/rules"));
@@ -175,7 +175,7 @@ export const tests = {
         assert.deepEqual(changes.map((one) => /bw \d/.exec(one.after)?.[0]), ["bw 2", "bw 1", "bw 4"]);
         const again = await ask(address, "/v1/plan", { method: "POST", body: JSON.stringify({ text: "1s reset" }) });
         assert.equal(again.status, 409);
-        // To look only, a plan can be neither started nor stopped.
+        // With a token that only permits reading, a plan can be neither started nor stopped.
         const looker = await readAddress(pair);
         assert.equal((await ask(looker, "/v1/plan", { method: "DELETE" })).status, 403);
         assert.equal((await ask(looker, "/v1/plan")).body.state, "running");

@@ -1,5 +1,5 @@
-// Tests of the page against the real command: what is changed on the page changes what a transfer
-// gets, and the page shows it. They need root, for the namespaces of `weir pair` and `weir serve`.
+// Tests of the page against the real command: a change on the page changes the rate of a transfer,
+// and the page shows it. They need root, for the namespaces of `weir pair` and `weir serve`.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";

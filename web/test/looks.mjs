@@ -13,7 +13,10 @@ const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
-/** The views, each with what is on it when it is complete, and what before its first values. */
+/**
+ * The views: the address, an element of the complete view, and an element that is there before the
+ * first values.
+ */
 export const VIEWS = {
   overview: ["#/", ".thing"],
   object: ["#/o/pipe%3A1", ".uplot"],
@@ -39,9 +42,9 @@ export async function enter(page, address, hash = "#/", ready = ".thing") {
   await page.waitForSelector(ready);
 }
 
-/** What axe finds on the page. */
+/** The violations that axe finds on the page. */
 export async function violations(page) {
-  // The page's policy forbids scripts of others, but not those of the test.
+  // The page's policy forbids foreign scripts, but not those of the test.
   await page.evaluate(readFileSync(AXE, "utf8"));
   const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   return result.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);

@@ -7,10 +7,10 @@ import { inflateSync } from "node:zlib";
 import { open, withBrowser } from "./browser.mjs";
 import { enter, standIn, violations } from "./looks.mjs";
 
-/** The sizes and themes in which a part is looked at. */
+/** The sizes and themes in which a part is tested. */
 const LOOKS = [390, 1280].flatMap((width) => ["light", "dark"].map((colorScheme) => ({ width, colorScheme })));
 
-/** Nothing is wider than the page, and axe finds nothing. */
+/** Checks that nothing is wider than the page, and that axe finds no violations. */
 async function fits(page, name, { width, colorScheme }, shots) {
   const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(over <= 0, `${name} at ${width} px is ${over} px too wide`);
@@ -182,7 +182,7 @@ export const tests = {
     ),
 };
 
-/** The number of different bytes in the first lines of pixels of a PNG; its checks of form. */
+/** Checks the form of a PNG; returns the number of different bytes in its first lines of pixels. */
 function colours(png) {
   assert.ok(png.subarray(0, 8).equals(Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])));
   const data = [];

@@ -1,12 +1,12 @@
 // Compares every view, at three widths, light and dark, with accepted pictures in accepted/.
 //
 // The stand-in and the page stop their clocks at one time, and the font is fixed. The page draws
-// only when the test says so: once it has asked for everything, and once it was told everything. So
-// no picture depends on the speed of the machine. Two runs differ only where the graphics process
-// rounds an edge, by a few pixels; another version of Chromium rounds curves and letters
-// differently, too. So the test compares the mean colours of tiles. `scripts/web accept` writes new
-// pictures, at half the size, to be looked at before they are committed; `--shots DIR` writes them
-// at full size, too.
+// only when the test says so: once after it has sent all requests, and once after it has received
+// all data. So no picture depends on the speed of the machine. Two runs differ only where the
+// graphics process rounds an edge, by a few pixels; another version of Chromium rounds curves and
+// letters differently, too. So the test compares the mean colours of tiles. `scripts/web accept`
+// writes new pictures, at half the size, to be checked before they are committed; `--shots DIR`
+// writes them at full size, too.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -21,9 +21,9 @@ const VIEWS = { ...LIVE_VIEWS, ...STUDY_VIEWS };
 const ACCEPTED = join(dirname(fileURLToPath(import.meta.url)), "accepted");
 /** The major version of the Chromium that made the pictures. */
 const MAKER = join(ACCEPTED, "chromium");
-/** Pictures that differ are kept here, beside what is installed, for people to look at. */
+/** Pictures that differ are kept here, beside the installed packages, for inspection. */
 const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_modules/.different");
-/** The time at which all clocks stand. */
+/** The time at which all clocks are stopped. */
 const STILL = Date.UTC(2026, 0, 15, 10, 30, 0);
 const FONT = "DejaVu Sans";
 const STYLE = `*{font-family:"${FONT}"!important}code,code *,pre,textarea,.change input{font-family:"${FONT} Mono"!important}.scroller{height:760px!important}`;
@@ -33,7 +33,7 @@ const WIDTHS = [390, 1280, 1920];
 /** A tile is TILE × TILE pixels of the half-size picture. Its mean colour may differ by COLOUR of 255. */
 const TILE = 8;
 const COLOUR = 14;
-/** A view is photographed anew if it differs. A view that has changed differs each time. */
+/** A view is photographed again if it differs. A view that has changed differs each time. */
 const ATTEMPTS = 3;
 /** The share of the tiles that may differ. A button that is missing is more than that. */
 const SHARE = 0.0005;
@@ -159,7 +159,7 @@ async function compare(tool, shot, accepted) {
       const means = (made) => tiles(made, made.getContext("2d").getImageData(0, 0, made.width, made.height).data);
       const image = await load("png", now);
       const whole = canvas(image, image.width >> 1, image.height >> 1);
-      // The empty rows below the last element vary in number, and nobody sees them.
+      // The number of empty rows below the last element varies, so they are cut off.
       const rows = whole.getContext("2d").getImageData(0, 0, whole.width, whole.height).data;
       const width = whole.width * 4;
       const blank = (y) => rows.subarray(y * width, (y + 1) * width).every((value, i) => value === rows[(whole.height - 1) * width + (i % 4)]);
@@ -262,7 +262,7 @@ export const tests = {
         return bad.push(`${title} ${reason ?? `differs in ${(100 * share).toFixed(2)} % of its tiles`}`);
       };
       const all = [...Object.entries(VIEWS), ["run", VIEWS.overview]].flatMap(([name, view]) => WIDTHS.flatMap((width) => ["light", "dark"].map((scheme) => [name, view, width, scheme])));
-      // Most of the time is waiting, so that some are taken side by side.
+      // Most of the time is waiting, so several pictures are taken at the same time.
       const some = async () => {
         for (let next = all.shift(); next; next = all.shift()) await one(...next);
       };

@@ -1,5 +1,5 @@
 // The part of the stand-in that answers about studies: a checker that knows one mistake, simulations
-// that pass at once or stay in the middle, queues that swing, and curves of made-up schedulers.
+// that end at once or stay half done, queues that swing, and curves of made-up schedulers.
 
 const TEXT = `name = "two-hosts"
 duration = "10s"
@@ -31,7 +31,7 @@ video  cbr   7.99 Mbit/s  11.1 ms     11.1 ms  11.1 ms  8,333  0
 export class StudiesStandIn {
   /** Why there are no studies. */
   why = undefined;
-  /** Whether new studies stay in the middle. */
+  /** Whether new studies stay half done. */
   hold = false;
   studies = [];
 

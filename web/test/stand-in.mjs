@@ -1,6 +1,6 @@
 // A stand-in for the server, for tests of the page alone: made-up values that move, names with
 // markup, a clock that is wrong, a connection that breaks. The tests with the real server are in
-// page.mjs.
+// live.mjs, live-parts.mjs, access.mjs and studies.mjs.
 
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
@@ -24,11 +24,11 @@ function noise(a, b) {
 export class StandIn {
   /** Milliseconds that the clock of the server is ahead. */
   skew = 0;
-  /** The time before which the server knows nothing, ms: that of its restart. */
+  /** The time of the server's restart, ms. The server knows nothing from before. */
   since = -Infinity;
   /** Links of a session, besides its own two. */
   links = 0;
-  /** Requests for what the page is, which a page that has lost its stream repeats. */
+  /** The number of requests for /v1/page, which a page repeats after it has lost its stream. */
   asks = 0;
   pageVersion = "1";
   access = "full";
@@ -114,7 +114,7 @@ export class StandIn {
     ];
   }
 
-  /** What an object does at a time: rates, queue, drops. A direction and a scheduler carry sums. */
+  /** The state of an object at a time. Most values of a direction or a scheduler are sums. */
   state(object, t) {
     const all = { "lane:eth1-eth2": ["pipe:1", "pipe:7", "queue:1"], "lane:eth2-eth1": ["pipe:2", "pipe:3", "queue:2"], "sched:5": ["queue:1", "queue:2"] }[object];
     if (all) {
@@ -388,7 +388,7 @@ export class StandIn {
     for (let i = 0; i < this.pipes; i++) {
       const key = `* → 10.0.${i >> 8}.${i & 255}`;
       if (search && !key.includes(search)) continue;
-      // Most have about 1 Mbit/s, a few much more or less, one of nine nothing; all follow the day.
+      // Most have about 1 Mbit/s, a few much more or less, one of nine nothing. All rates swing.
       const spread = noise(i, 3) + noise(i, 4) + noise(i, 7) + noise(i, 8) - 2;
       const wanted = i % 9 === 4 ? 0 : 1.2e6 * Math.exp(2.4 * spread + 0.8 * Math.sin(s / 11) + 0.3 * Math.sin(s / 3 + i));
       all.push([i, 20e6 * (1 - Math.exp(-wanted / 20e6)), key]);
@@ -405,12 +405,12 @@ export class StandIn {
   }
 }
 
-/** What was sorted for clocks that stand still. */
+/** The sorted answers for stopped clocks, by moment and query. */
 const MOMENTS = new Map();
-/** The time that tell() tells of, ms. */
+/** The length of the time that tell() covers, ms. */
 const PAST = 66_000;
 
-/** Sends a message as one text frame; tells whether the socket is open. */
+/** Sends a message as one text frame; returns whether the socket is open. */
 function send(socket, message) {
   const payload = Buffer.from(JSON.stringify(message));
   const n = payload.length;

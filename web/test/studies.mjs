@@ -1,5 +1,5 @@
-// Tests of the parts of the page that compute: scenarios, schedulers, the kernel's queues. With the
-// stand-in for looks, and with the real command for what is computed.
+// Tests of the parts of the page that compute: scenarios, schedulers, the kernel's queues. The
+// tests of looks use the stand-in; the tests of results use the real command.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -10,7 +10,7 @@ import { open, withBrowser } from "./browser.mjs";
 import { Command } from "./live.mjs";
 import { enter, standIn, violations } from "./looks.mjs";
 
-/** The views, each with what is on it when it is complete. */
+/** The views: the address, and an element of the complete view. */
 export const VIEWS = {
   scenarios: ["#/scenarios", ".study .pill"],
   schedulers: ["#/schedulers", ".curves .curve"],
@@ -371,7 +371,7 @@ export const tests = {
       await page.click(".scenarios button[type=submit]");
       assert.equal(await ended(page, 2), "failed");
       assert.match(await page.textContent(".study p.bad:visible"), /needed more than/);
-      // The links did not notice.
+      // The links are not affected.
       assert.equal(pair.child.exitCode, null);
       await page.evaluate(() => (location.hash = "#/"));
       await page.waitForSelector(".pill.good");
@@ -381,7 +381,7 @@ export const tests = {
   "the queues of the kernel are on the page, and are read only while it shows them": ({ weir }) =>
     withQueue(weir, () => ["pair", "--web", "127.0.0.1:0", "--link", "4M/5ms", "--left", "sleep 600", "--right", "sleep 600"], async (browser, pair) => {
       const page = await visit(browser, pair, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
-      // Tens of datagrams a second wait behind one kilobyte a second.
+      // Tens of packets a second wait for a link of one kilobyte a second.
       await page.waitForFunction(() => Number(document.querySelector("tbody .num b")?.textContent) > 5, undefined, { timeout: 60_000 });
       await page.waitForSelector(".kernel .uplot");
       assert.match(await page.textContent(".pick .note"), /Read 1,000 times a second, inside the kernel|Read 100 times a second, over netlink/);
