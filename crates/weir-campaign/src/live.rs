@@ -48,7 +48,7 @@ pub enum LiveError {
     /// The command failed.
     #[error("weir live: {words}")]
     Failed {
-        /// What the command said.
+        /// The message of the command.
         words: String,
         /// Whether the command refused the scenario. It would refuse the scenario again.
         refused: bool,

@@ -47,7 +47,7 @@ pub struct Source {
     /// The names that distinguish this scenario from the others of the campaign: columns of the
     /// results.
     pub labels: Settings,
-    /// What carries out the runs.
+    /// The program that carries out the runs.
     pub by: Runner,
 }
 

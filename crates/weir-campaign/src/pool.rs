@@ -31,7 +31,7 @@ pub struct Finished {
     pub tally: Tally,
     /// The runs that failed.
     pub failures: Vec<Report>,
-    /// Whether it was stopped before its end.
+    /// Whether the campaign was stopped before its end.
     pub stopped: bool,
 }
 
@@ -101,7 +101,7 @@ pub fn run(
 #[derive(Default)]
 struct State {
     finished: Finished,
-    /// The next point to look at.
+    /// The next point to look up.
     next: u64,
     /// The runs that wait, each as a task of its own.
     queue: Vec<Task>,

@@ -334,7 +334,7 @@ impl Store {
     }
 }
 
-/// A run that is being written. Dropping it removes what was written.
+/// A run that is being written. Dropping it removes the files that were written.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,

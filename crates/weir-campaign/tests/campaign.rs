@@ -173,7 +173,7 @@ fn two_writers_of_a_run_leave_one_whole_run() {
     let scratch = Scratch::new("writers");
     let store = scratch.store("s");
     let plan = plan();
-    // Both look for missing runs before either has written one.
+    // All writers get all tasks before the first run is written.
     let tasks: Vec<Task> = (0..plan.points()).map(|n| plan.point(n).unwrap().task).collect();
     std::thread::scope(|scope| {
         for _ in 0..4 {

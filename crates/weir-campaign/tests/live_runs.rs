@@ -156,7 +156,7 @@ fn a_refused_scenario_is_not_repeated() {
     let finished = run(&plan, &store, limits(weir));
     assert_eq!(place.calls(), "1");
     assert_eq!(reason(&finished), "weir live: no such kind");
-    // What depends on the machine is repeated.
+    // A failure that depends on the machine is repeated.
     let weir = place.command("echo 'weir: no memory' >&2; exit 125");
     assert_eq!(reason(&run(&plan, &store, limits(weir))), "weir live: no memory");
     assert_eq!(place.calls(), "4");

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     print(&text(&comparison, args.all)).map(|printed| code(agree, printed))
 }
 
-/// The exit code: 1 if a judged metric does not agree, otherwise that of printing.
+/// The exit code: 1 if a judged metric does not agree, otherwise the exit code of printing.
 fn code(agree: bool, printed: ExitCode) -> ExitCode {
     if agree { printed } else { ExitCode::from(DISAGREE) }
 }

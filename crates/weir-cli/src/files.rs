@@ -1,12 +1,12 @@
-//! Reads the files that the words of a command name, and keeps their contents, because the contents
-//! are sent together with the words.
+//! Reads the files that a command refers to, and keeps their contents, because the contents are
+//! sent together with the command.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use weir_rules::Files;
 
-/// Files of a source. The content of every file that is read is kept.
+/// The files of a source. Keeps the content of every file that is read.
 #[derive(Debug)]
 pub(crate) struct Recorded<F> {
     source: F,
@@ -14,7 +14,7 @@ pub(crate) struct Recorded<F> {
 }
 
 impl<F> Recorded<F> {
-    /// Records what is read from `source`.
+    /// Records the files that are read from `source`.
     pub(crate) fn new(source: F) -> Self {
         Self { source, contents: RefCell::default() }
     }

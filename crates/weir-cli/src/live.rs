@@ -230,7 +230,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
     }
 }
 
-/// Adds to the results what the user should know about the run.
+/// Adds notes and warnings about the run to the results.
 fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
     for end in outcome.programs.iter().filter(|end| end.background > 0 && !end.ended_by_us) {
         let (count, verb) = if end.background == 1 {
@@ -304,7 +304,7 @@ fn backend(arg: BackendArg) -> Backend {
     }
 }
 
-/// How the ends learn addresses, as an option says.
+/// How the ends learn addresses, by the value of an option.
 pub(crate) fn neighbours(arg: ArpArg) -> Neighbours {
     match arg {
         ArpArg::Static => Neighbours::Static,

@@ -72,8 +72,9 @@ pub struct Resumed {
 }
 
 impl Resumed {
-    /// Reads the configuration that was saved last, or takes the empty one if none was saved. If
-    /// the last one is damaged, the last good one takes its place, and [`Self::notice`] says so.
+    /// Reads the configuration that was saved last; if none was saved, takes the empty
+    /// configuration. If the last saved configuration is damaged, the last good one takes its
+    /// place, and [`Self::notice`] says so.
     ///
     /// # Errors
     /// No saved configuration can be read. The daemon must not replace it by an empty one.

@@ -230,7 +230,8 @@ impl Measured {
 }
 
 /// Counts instructions and cache misses per pair: starts the rig twice under cachegrind, with
-/// different numbers of pairs, and divides the difference of the counts by that of the pairs.
+/// different numbers of pairs, and divides the difference of the counts by the difference of the
+/// numbers of pairs.
 fn count_events(config: &Config, manager: &Manager, plan: &AqmPlan) -> Result<PerPair, Failure> {
     let counted = plan.pairs().min(COUNTED);
     let count = |pairs: u64| {

@@ -81,7 +81,8 @@ impl Options {
         Ok(Self { managers: managers(args)?, rate, burst, limit })
     }
 
-    /// The link: the settings of the command line, and those of the recording for all others.
+    /// The link: the settings of the command line and, for all other settings, those of the
+    /// recording.
     fn link(&self, head: &Head, path: &Path) -> Result<Link, Fault> {
         let kernel = &head.discipline;
         let rate = self.rate.or(kernel.rate_bps.filter(|rate| *rate >= MIN_RATE));
@@ -105,7 +106,7 @@ impl Options {
     }
 }
 
-/// The disciplines: those of --alg and --aqm. Without either option, those that are compared most
+/// The disciplines of --alg and --aqm or, without either option, those that are compared most
 /// often.
 fn managers(args: &RigArgs) -> Result<Vec<Manager>, Failure> {
     let mut managers = Vec::new();

@@ -128,7 +128,7 @@ pub(crate) fn which_run(found: &[Found]) -> String {
     }
 }
 
-/// Why a session did not do what the command asked for.
+/// The failure of a request to a session.
 pub(crate) fn failure(name: &str, error: &ClientError) -> Failure {
     match error {
         ClientError::Refused { status: 404 | 409, message } => Failure::new(USAGE, message),

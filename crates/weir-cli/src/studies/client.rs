@@ -19,7 +19,7 @@ use super::scenario::{Far, MOST_RUNS, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
-/// Carries studies out: one at a time, and one short request beside it.
+/// Carries out studies, one at a time, and one short request beside them.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     spawner: Spawner,
@@ -394,11 +394,11 @@ const EXAMPLES: &[Example] = &[
 /// Why a confined reader can use only netlink.
 const CONFINED: &str = "the daemon gave up its rights after its start; --keep-privileges keeps \
                         them, and the queues are then read inside the kernel";
-/// Bytes of a scenario's text.
+/// Maximum number of bytes of a scenario's text.
 const MOST_TEXT: usize = 256 << 10;
-/// Bytes of a report, and of results.
+/// Maximum number of bytes of a report, and of results.
 const MOST_RESULT: usize = 8 << 20;
-/// Studies that are kept, and bytes of their results together.
+/// Maximum number of studies that are kept, and of bytes of their results together.
 const KEPT: usize = 8;
 const KEPT_BYTES: usize = 48 << 20;
 /// The time that a study may take; its processor time is bounded too.

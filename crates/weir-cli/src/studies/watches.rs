@@ -175,7 +175,7 @@ fn check(device: &str) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// Devices that are watched at one time.
+/// Maximum number of devices that are watched at one time.
 const MOST: usize = 4;
 /// A watch ends when no client has asked for it this long.
 const KEEP: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! `weir sweep`: carries out campaigns over a store, and looks after the store.
+//! `weir sweep`: carries out campaigns over a store, and maintains the store.
 
 mod args;
 mod read;

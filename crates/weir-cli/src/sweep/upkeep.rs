@@ -1,4 +1,5 @@
-//! `weir sweep gc` and `weir sweep verify`: removes what is not needed, and finds what is damaged.
+//! `weir sweep gc` and `weir sweep verify`: removes files that are not needed, and finds damaged
+//! runs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

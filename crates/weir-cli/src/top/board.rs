@@ -225,7 +225,7 @@ impl Source {
         }
     }
 
-    /// The specification of a row, if the source has told it.
+    /// The specification of a row, if the source has reported it.
     pub(super) fn spec(&self, row: &Row) -> Option<&str> {
         let Activity { kind, name, .. } = &row.activity;
         let spec = match kind {
@@ -275,7 +275,7 @@ impl Row {
     }
 }
 
-/// How many values of a quantity are kept.
+/// Number of values of a quantity that are kept.
 pub(super) const KEPT: usize = 120;
 
 /// An activity for tests.

@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     // generator's command line for tests and benches.
     &["weir-campaign", "weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
-    // What users call: the command, and the compiled part of the Python package.
+    // The crates that users call: the command, and the compiled part of the Python package.
     &["weir-cli", "weir-python"],
 ];
 

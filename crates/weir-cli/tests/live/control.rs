@@ -156,7 +156,8 @@ fn thousand(lab: &Lab) {
             scope.spawn(move || {
                 let mut client = connect("busy");
                 for i in 0..EACH {
-                    // Each client changes different parameters; the parameters of the others stay.
+                    // Each client changes different parameters; the parameters of the other clients
+                    // stay.
                     let words = match n {
                         0 => format!("bw {}Mbit/s", 50 + i % 50),
                         1 => format!("delay {}ms", 1 + i % 5),

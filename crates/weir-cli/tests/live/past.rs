@@ -135,7 +135,7 @@ fn damaged(lab: &Lab) {
         kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
         let done = daemon.finish();
         assert_eq!(done.code, 0, "{command}: {done:?}");
-        // A fault that lasts is not said again and again.
+        // A lasting fault is not reported again and again.
         let times = done.stderr.matches("cannot be kept").count();
         assert!(times <= 1, "{command}: {done:?}");
         assert!(!fs::exists("/etc/10s").expect("a look"), "a link is not followed");

@@ -58,7 +58,7 @@ fn idle(lab: &Lab, cert: &str, key: &str) -> (Running, Site) {
     (session, site)
 }
 
-/// What curl prints, with the status of the answer as the last line; 000 without an answer.
+/// The output of curl, with the status of the answer as the last line; 000 without an answer.
 fn curl(words: &str) -> String {
     output_of(&format!("curl -s --max-time 30 -w '\\n%{{http_code}}' {words}"))
 }

@@ -59,7 +59,7 @@ impl Kept {
         (self.recent.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)), after < first)
     }
 
-    /// All points since `from_ns`: merged ones for the time before the recent ones.
+    /// All points since `from_ns`: merged points for the time before the recent points.
     #[must_use]
     pub fn since(&self, from_ns: u64) -> Vec<&Point> {
         let mut parts: Vec<Vec<&Point>> = Vec::new();

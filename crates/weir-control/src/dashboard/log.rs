@@ -1,4 +1,4 @@
-//! The changes of a source, with what is needed to take each back.
+//! The changes of a source, each with the state that takes it back.
 
 use std::collections::VecDeque;
 

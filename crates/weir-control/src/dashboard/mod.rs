@@ -226,13 +226,13 @@ pub enum Depth {
 /// An instance of a mask, or one pipe among many, with its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Member {
-    /// What identifies it among the members of its list from one reading to the next.
+    /// Identifies the member in its list from one reading to the next.
     pub id: u64,
-    /// What it is, for people.
+    /// The name for people.
     pub name: String,
     /// The addresses in its key.
     pub addresses: Vec<std::net::IpAddr>,
-    /// The object with its own counters, if it is one.
+    /// The object, if the member is one with its own counters.
     pub object: Option<Object>,
     /// Packets that arrived.
     pub packets_in: u64,

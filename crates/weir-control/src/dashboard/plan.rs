@@ -85,7 +85,7 @@ pub enum PlanError {
     Step {
         /// The line of the plan.
         line: usize,
-        /// What is wrong, what is allowed, what to do.
+        /// What is wrong, what is allowed, and what to do.
         message: String,
         /// The places of wrong words.
         diagnostics: Vec<DiagnosticView>,

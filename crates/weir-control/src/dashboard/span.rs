@@ -9,11 +9,11 @@ pub struct Span {
     pub name: String,
     /// The program, or the interfaces.
     pub program: String,
-    /// The begin on the monotonic clock, in ns.
+    /// The start on the monotonic clock, in ns.
     pub from_ns: u64,
     /// The end.
     pub to_ns: u64,
-    /// The begin, in ms since 1970.
+    /// The start, in ms since 1970.
     pub from_ms: i64,
     /// The end.
     pub to_ms: i64,
@@ -26,7 +26,7 @@ pub struct Span {
 /// An object with its readings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// What it is and how it is configured.
+    /// The object with its configuration.
     pub view: ObjectView,
     /// Its readings, in the order of their times.
     pub points: Vec<Point>,

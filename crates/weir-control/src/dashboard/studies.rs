@@ -57,7 +57,7 @@ pub struct StudyView {
     pub error: Option<String>,
     /// The tables that `weir sim` prints.
     pub tables: Option<String>,
-    /// Whether it can be compared with another: a sweep has no single result.
+    /// Whether the study can be compared with another one: a sweep has no single result.
     pub comparable: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct Example {
     pub text: &'static str,
 }
 
-/// What a study may need.
+/// The limits of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StudyLimits {
     /// Bytes of a scenario's text.
@@ -148,7 +148,7 @@ pub struct KernelView {
     pub remarks: Vec<String>,
     /// Why reading has ended.
     pub ended: Option<String>,
-    /// The points after the one that was asked for.
+    /// The points after the point that the request named.
     pub points: Vec<KernelPoint>,
 }
 
@@ -157,7 +157,7 @@ pub struct KernelView {
 pub struct CurveAlgorithm {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// A description in one sentence.
     pub summary: &'static str,
 }
 

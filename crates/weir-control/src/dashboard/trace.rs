@@ -37,7 +37,8 @@ pub struct TracedLeg {
     pub place: String,
     /// The rules that the packet meets.
     pub rules: Vec<TracedRule>,
-    /// What it enters after this search: a pipe, or a queue with its schedulers.
+    /// The objects that the packet enters after this search: a pipe, or a queue with its
+    /// schedulers.
     pub enters: Vec<TracedObject>,
 }
 
@@ -50,9 +51,9 @@ pub struct TracedRule {
     pub id: u32,
     /// The command that creates the rule.
     pub command: String,
-    /// Whether it matches.
+    /// Whether the rule matches.
     pub matched: bool,
-    /// What it does, or why it does not match.
+    /// What the rule does, or why it does not match.
     pub what: String,
 }
 

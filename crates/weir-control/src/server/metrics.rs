@@ -518,9 +518,9 @@ const BOUNDS_NS: [u64; 19] = {
     bounds
 };
 
-/// The most pipes and schedulers, the most queues, and the most rules that have series of their
-/// own: those with the lowest numbers. The others are summed up under the label [`OTHERS`], so that
-/// sums stay right and a configuration of thousands of pipes costs the scraper a bounded number of
+/// Maximum number of pipes and schedulers, of queues, and of rules that have series of their own:
+/// those with the lowest numbers. All others are summed up under the label [`OTHERS`], so that sums
+/// stay right and a configuration of thousands of pipes costs the scraper a bounded number of
 /// series.
 const MOST_OBJECTS: usize = 1000;
 const OTHERS: &str = "other";

@@ -22,7 +22,8 @@ pub(crate) struct State {
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
     sample: Mutex<Option<(Instant, Sample)>>,
-    /// Limits the threads that wait for the plane, so that others are free for the health resource.
+    /// Limits the threads that wait for the plane, so that other threads are free for the health
+    /// resource.
     askers: Askers,
     /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,

@@ -250,7 +250,7 @@ mod tests {
             assert_eq!(content.records().count(), sound, "{at}");
             // A length that grew looks like the cut end of a longer record.
             assert!(content.fault.is_some() || content.sound < whole.len() as u64, "{at}");
-            // New records are readable behind what is sound.
+            // New records can be read after the sound records.
             let mut next = segments(&scratch);
             next.add(&RealDisk, b"new").unwrap();
             assert_eq!(all(&next).last().unwrap(), b"new");

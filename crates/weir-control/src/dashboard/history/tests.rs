@@ -19,7 +19,7 @@ fn say(text: &str) {
     SAID.with_borrow_mut(|said| said.push(text.to_owned()));
 }
 
-/// What was said since the last call.
+/// The messages since the last call.
 fn said() -> Vec<String> {
     SAID.take()
 }
@@ -91,7 +91,7 @@ fn values_before_a_restart_are_there_after_it() {
     let old = before[&Object::Pipe(2)].last().unwrap().at_ns;
     assert!(newest.at_ns.abs_diff(old) < 1000, "on the same clock");
     assert_eq!(said(), Vec::<String>::new());
-    // What is on disk is not written again.
+    // Points that are on disk are not written again.
     let length = size(&scratch);
     save(&mut history, &after, true);
     assert_eq!(size(&scratch), length);
@@ -187,7 +187,7 @@ fn a_damaged_history_is_said_and_the_rest_is_shown() {
         let (_, said) = restored();
         assert!(said.len() == 1 && said[0].contains("no history of this version"), "{said:?}");
     }
-    // A file of a terabyte is not read, and the next start has a sound one.
+    // A file of a terabyte is not read, and the next start has a sound file.
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
     let (_, said_now) = restored();
     assert!(said_now[0].contains("longer than"), "{said_now:?}");

@@ -26,7 +26,7 @@ use crate::server::reject::Reject;
 use crate::server::tls::Tls;
 use crate::server::upload;
 
-/// What a client may do.
+/// The rights of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
     /// Everything.
@@ -314,7 +314,7 @@ fn is_same_host(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// Where a request comes from, as browsers say.
+/// The origin of a request, as browsers report it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Wrong tokens that are answered at once.
 const WRONG_AT_ONCE: f64 = 10.0;

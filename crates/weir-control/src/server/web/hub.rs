@@ -45,7 +45,7 @@ pub(super) struct Hub {
 struct Watched {
     /// The period of each client.
     users: BTreeMap<u64, Duration>,
-    /// Whether it is read without clients too.
+    /// Whether the object is read without clients too.
     base: bool,
     builder: Builder,
     kept: Kept,
@@ -319,7 +319,7 @@ impl Hub {
     }
 }
 
-/// A client of the hub. Dropping it ends what it watches.
+/// A client of the hub. Dropping it ends its watches.
 pub(super) struct User {
     hub: Arc<Hub>,
     id: u64,

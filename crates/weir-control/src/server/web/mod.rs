@@ -380,15 +380,16 @@ const FEATURES: &[&str] = &[
     "stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report",
     "studies",
 ];
-/// Tabs with a stream.
+/// Maximum number of tabs with a stream.
 const MOST_TABS: usize = 64;
-/// Objects in a list.
+/// Maximum number of objects in a list.
 const MOST_OBJECTS: usize = 1000;
-/// Points of a past.
+/// Maximum number of points of a past.
 const MOST_POINTS: usize = 2000;
-/// Changes that are made or checked at once; the others wait.
+/// Maximum number of changes that are made or checked at once; further changes wait.
 const MOST_EDITS: usize = 2;
-/// Reports that are made at once; the others wait.
+/// Maximum number of reports that are made at once; further reports wait.
 const MOST_REPORTS: usize = 1;
-/// Bytes that a stream keeps for a client that does not take them, beyond one message.
+/// Maximum number of bytes that a stream keeps for a client that does not take them, beyond one
+/// message.
 const MOST_BUFFERED: usize = 256 << 10;

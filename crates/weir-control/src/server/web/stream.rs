@@ -1,4 +1,4 @@
-//! The stream of one tab: a WebSocket over which it subscribes to what it shows.
+//! The stream of one tab: a WebSocket over which the tab subscribes to the objects that it shows.
 //!
 //! Nothing waits in a queue for a client. When a message is due, it is made from the points since
 //! the last one; a client that was slow gets fewer and longer points, which keep all peaks. A
@@ -272,7 +272,7 @@ impl Tab {
     }
 
     fn unsubscribe(&mut self, id: u32) {
-        // Dropping the user ends what it watches.
+        // Dropping the user ends its watches.
         self.subscriptions.remove(&id);
     }
 
@@ -520,17 +520,17 @@ const RULES: &[&str] = &["id", "number", "packets", "bytes", "pps", "bps", "last
 pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(33);
 /// The longest period of a subscription.
 pub(super) const GREATEST_PERIOD: Duration = Duration::from_secs(10);
-/// Subscriptions of a tab.
+/// Maximum number of subscriptions of a tab.
 pub(super) const MOST_SUBSCRIPTIONS: usize = 16;
-/// Rows of a list of members.
+/// Maximum number of rows of a list of members.
 pub(super) const MOST_TOP: usize = 100;
-/// Points in one part of a message, except the past.
+/// Maximum number of points in one part of a message, except the past.
 const MOST_POINTS: usize = 30;
-/// Points of the past in one message.
+/// Maximum number of points of the past in one message.
 const MOST_PAST: usize = 2000;
-/// Rules in one part of a message.
+/// Maximum number of rules in one part of a message.
 const MOST_RULES: usize = 1000;
-/// Requests of a tab in a second.
+/// Maximum number of requests of a tab in a second.
 const MOST_REQUESTS: u32 = 50;
 /// The longest past that a subscription begins with, in seconds.
 const MOST_HISTORY_S: u64 = 86_400;

@@ -239,7 +239,8 @@ impl From<StudyError> for Reject {
     }
 }
 
-/// Requests that wait for a process at one time; each takes a thread of the server.
+/// Maximum number of requests that wait for a process at one time; each takes a thread of the
+/// server.
 const MOST_ASKED: usize = 4;
 /// The policy of a report. The report is a document of its own origin; it runs only the scripts and
 /// styles inside it, and may save files.
