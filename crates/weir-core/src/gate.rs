@@ -86,8 +86,8 @@ impl Gate {
         if self.excludes(len) { Err(DropReason::QueueFull) } else { Ok(()) }
     }
 
-    /// Decides whether a queue with the AQM `aqm` accepts a packet, and for which reason the packet
-    /// is marked, if it is.
+    /// Decides whether a queue with the AQM `aqm` accepts a packet. Returns the mark reason if the
+    /// packet is marked.
     ///
     /// # Errors
     /// The AQM's drop reason, or [`DropReason::QueueFull`].

@@ -50,8 +50,8 @@ impl LookupKey {
         short.apply(key).unwrap_or_else(|| self.compact_long(mask, key))
     }
 
-    /// [`Self::compact_masked`] for the other masks. The function is not inlined, so that its
-    /// masked key occupies no registers.
+    /// [`Self::compact_masked`] for masks with other fields than a short form. The function is not
+    /// inlined, so that its masked key occupies no registers.
     #[inline(never)]
     fn compact_long(&self, mask: &FlowMask, key: &FlowKey) -> CompactKey {
         self.compact(&mask.apply(key))

@@ -88,7 +88,7 @@ pub struct Sfb {
     stream: Stream,
 }
 
-/// Settings.
+/// The settings of SFB in the units of the algorithm.
 #[derive(Debug)]
 struct Rules {
     rehash: u64,
@@ -167,7 +167,7 @@ settings! {
     }
 }
 
-/// In ns.
+/// A day in ns.
 const DAY: u64 = 86_400 * NANOS_PER_SEC;
 
 impl Sfb {

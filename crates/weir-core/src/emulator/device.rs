@@ -99,7 +99,7 @@ impl Link {
         self.device = Some(device);
     }
 
-    /// If the wire is free, starts the device's next packet. Returns whether a packet was started.
+    /// Starts the device's next packet on the free wire. Returns whether there was one.
     fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let Some(id) = device.read(now, context.pool) else { return false };
         let packet = context.pool.get_mut(id);

@@ -77,7 +77,8 @@ pub(super) struct Cold {
 /// The number for no flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
-/// The number of a flow, its link, and the template or queue for which it is made.
+/// The identity of a new flow: its number, its serial number, its link, its queue, and its masked
+/// key.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) number: u32,

@@ -160,7 +160,7 @@ impl Link {
         self.wire_event().min(self.line.next_due())
     }
 
-    /// The time at which the wire can serve a waiting packet.
+    /// The time of the next event at the wire; [`Nanos::MAX`] if there is none.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn wire_event(&self) -> Nanos {
         match &self.wire {

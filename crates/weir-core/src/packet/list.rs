@@ -136,8 +136,8 @@ impl PacketList {
     }
 }
 
-/// A first-in first-out list of packets that does not store the length of the first. Only `tail`
-/// marks its end, so that appending a packet writes to only one other packet.
+/// A first-in first-out list of packets that does not store the length of its first packet. Only
+/// `tail` marks its end, so that appending a packet writes to only one other packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,

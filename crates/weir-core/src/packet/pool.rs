@@ -101,8 +101,8 @@ impl HashThenCorruption {
     }
 }
 
-/// The hashes of a packet's source and destination while it waits, and the time at which it arrives
-/// at the other end of the delay line while it is on the link.
+/// While a packet waits, the hashes of its source and destination. While the packet is on the link,
+/// the time at which it arrives at the other end of the delay line.
 #[derive(Clone, Copy, Debug)]
 struct HostsThenDue(u64);
 

@@ -256,7 +256,7 @@ impl Dcf {
         self.queue(sender).begins = self.lanes[sender.1].slot + u64::from(backoff);
     }
 
-    /// Adds a queue that has packets to the contenders.
+    /// Adds a queue to the contenders if it has packets.
     fn contend(&mut self, sender: Sender) {
         let queue = self.queue(sender);
         if !queue.list.is_empty() {
@@ -314,7 +314,7 @@ impl Dcf {
     fn begin<P: Store>(&mut self, start: Nanos, store: &mut P) {
         let mut senders = self.senders(start);
         self.count_slots(start);
-        // A station sends one frame, of its first category.
+        // A station sends one frame: that of its highest category.
         senders.sort_unstable();
         let mut losers = Vec::new();
         let mut last = None;
@@ -474,7 +474,7 @@ impl Dcf {
     }
 
     /// Moves the packets of a station to another category, where it contends anew. A packet on the
-    /// air stays there.
+    /// air stays on the air.
     fn change_category(&mut self, now: Nanos, station: u32, new: usize) {
         let old = core::mem::replace(&mut self.stations.at_mut(station).category, new);
         if old == new {

@@ -466,8 +466,9 @@ impl Scheduler for Htb {
 }
 
 impl Class {
-    /// Charges a packet to the class's turn in the order of borrowing classes if `borrows`, else in
-    /// the other order; returns whether the turn ends.
+    /// Charges a packet to the class's turn, which is in the order of borrowing classes if
+    /// `borrows` and otherwise in the order of classes within their own rates. Returns whether the
+    /// turn ends.
     fn uses_up_turn(&mut self, borrows: bool, len: u32) -> bool {
         let deficit = &mut self.deficits[usize::from(borrows)];
         *deficit -= i64::from(len);

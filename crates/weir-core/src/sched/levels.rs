@@ -250,9 +250,9 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         self.backlog
     }
 
-    /// The counters of [`Inversions`], and two more. `refused`: packets for which there was no
-    /// room. `held`: packets in a later queue than the rule selected, behind older packets of their
-    /// flow.
+    /// The counters of [`Inversions`], and two more. `refused`: packets that the rule refused or
+    /// that found their queue full. `held`: packets in a later queue than the rule selected, behind
+    /// older packets of their flow.
     fn variables(&self) -> Vec<(&'static str, u64)> {
         let mut variables = Vec::from(self.inversions.variables());
         variables.extend([("refused", self.refused), ("held", self.held)]);

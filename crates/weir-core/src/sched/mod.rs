@@ -357,7 +357,7 @@ pub fn check(discipline: &Discipline) -> Result<(), Misfit> {
     }
 }
 
-/// Checks that a flow with a rate in bit/s, 0 for none, and a priority suits a scheduler.
+/// Checks that a flow's rate in bit/s, 0 for none, and its priority suit a scheduler.
 ///
 /// # Errors
 /// The scheduler has no such rate or priority.

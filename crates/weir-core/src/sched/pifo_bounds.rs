@@ -128,9 +128,9 @@ impl PifoTree {
         }
     }
 
-    /// Withdraws the entry of a packet that has left the PIFO of `node`: removes the entry from the
-    /// bound that holds the packet back or, if there is none, removes the worst turn of `node` and
-    /// of each node above.
+    /// Withdraws the entry of a packet that has left the PIFO of `node`: removes the worst turn of
+    /// `node` and of each node above, up to the bound that holds the packet back or to the root.
+    /// Removes the packet from that bound.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);

@@ -160,7 +160,7 @@ impl QfqPlus {
         }
     }
 
-    /// The kind of a class, with `M` for it.
+    /// The kind of a class, including its `M`.
     fn kind(&self, spec: &FlowSpec) -> Kind {
         let (weight, lmax) = limits(spec);
         let automatic = spec.limit.saturating_add(1).min(AUTOMATIC);

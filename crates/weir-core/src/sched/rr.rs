@@ -112,7 +112,7 @@ impl RoundRobin {
         Self { credits_ahead: Settings::of(discipline).variant == Variant::Linux, ..Self::empty() }
     }
 
-    /// An empty scheduler of the variant of Linux.
+    /// An empty scheduler with `variant linux`.
     pub(super) fn of_linux() -> Self {
         Self { credits_ahead: true, ..Self::empty() }
     }

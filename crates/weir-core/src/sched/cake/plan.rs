@@ -47,7 +47,7 @@ const fn with(mut index: [u8; 64], tin: u8, points: &[usize]) -> [u8; 64] {
     index
 }
 
-/// The index by the first three bits of the DSCP.
+/// The tin of each code point by the first three bits of the DSCP.
 const PRECEDENCES: [u8; 64] = {
     let mut index = [0; 64];
     let mut n = 0;
@@ -112,7 +112,7 @@ const EIGHTHS: [u32; 8] = {
     shares
 };
 
-/// The share of the first tin where there are three or four.
+/// The share of the first tin in plans with three or four tins.
 const WHOLE: u32 = 1024;
 
 #[cfg(test)]

@@ -260,8 +260,7 @@ impl Groups {
         self.ready()
     }
 
-    /// Advances virtual time until a member is eligible that is in no slot, because it is the only
-    /// member with packets.
+    /// Advances virtual time until the only member with packets, which is in no slot, is eligible.
     #[inline]
     pub(super) fn reach(&mut self, stamps: &Stamps) {
         let start = floor(stamps.start, stamps.group);
