@@ -131,7 +131,7 @@ fn a_packet_inside_takes_one_cache_line() {
     let _alone = alone();
     let slow = Capacity::Constant(Rate::new(1).unwrap());
     let fast = Capacity::Constant(Rate::MAX);
-    // One packet is in the delay line, the other in the queue.
+    // Packets are measured in the delay line, and then in the queue.
     for (place, capacity, delay) in
         [("delay line", fast, Nanos::from_secs(1_000)), ("queue", slow, Nanos::ZERO)]
     {

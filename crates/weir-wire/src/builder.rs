@@ -276,8 +276,8 @@ impl PacketBuilder {
             _ => panic!("only TCP and UDP have partial checksums"),
         };
         let len = frame.len() - self.padding - start;
-        // This does not use the crate's own functions, because the tests compare those functions
-        // with this code.
+        // The seed is computed without the crate's own functions, because the tests compare those
+        // functions with this code.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),

@@ -43,13 +43,13 @@ pub struct Train {
     payload_len: u32,
 }
 
-/// Where the sum of the pseudo header is taken from.
+/// The source of the pseudo header's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seed {
-    /// From the train's checksum field, which holds the sum for the train's length. It is correct
+    /// The train's checksum field, which holds the sum for the train's length. This sum is correct
     /// even if the IP header does not name the final destination (IPv6 routing headers).
     OfTrain,
-    /// From the addresses, because the train has no seed.
+    /// The addresses, because the train has no seed.
     OfAddresses,
     /// No sum: UDP over IPv4 without a checksum.
     Unchecked,

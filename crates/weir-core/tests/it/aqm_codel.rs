@@ -140,7 +140,7 @@ fn marks_replace_drops_one_at_a_time() {
 }
 
 /// A packet arrives every 1.0 ms, and a packet leaves every 1.2 ms. Returns the times of drops, the
-/// times of marks, and the number of packets left.
+/// times of marks, and the number of packets that still wait.
 fn overload(settings: &[(&str, &str)], ecn: Ecn) -> (Vec<u64>, Vec<u64>, usize) {
     with(settings, |queue| {
         let mut sent = 0;

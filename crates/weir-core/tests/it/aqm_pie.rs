@@ -507,8 +507,8 @@ fn linux_updates_at_ticks_of_its_timer_wheel() {
     assert!(rfc.windows(2).take(20).all(|pair| pair[1] - pair[0] == 15), "{rfc:?}");
 }
 
-/// In Linux `p` may grow to 256. Once it is above 1, everything is dropped until `p` has fallen
-/// below 1 again, even after the queue has emptied.
+/// In Linux `p` may grow to 256. While `p` is above 1, PIE drops every packet unless the queue is
+/// short, even if the queue has been empty in between.
 #[test]
 fn only_linux_lets_the_probability_exceed_one() {
     for variant in ["rfc", "linux", "dummynet"] {
@@ -516,7 +516,7 @@ fn only_linux_lets_the_probability_exceed_one() {
         for _ in 0..200 {
             queue.send(ms(0), 1000, Ecn::NotEct);
         }
-        // 200 packets leave in 10 s, so that the delay is 0.05 s at first and 10 s at the end.
+        // A packet leaves every 50 ms, so that the delay grows from 0.05 s to 10 s.
         for k in 1..200 {
             queue.take(ms(50 * k));
             queue.send(ms(50 * k), 40, Ecn::NotEct);

@@ -67,8 +67,8 @@ impl<A: Aqm> Queue<A> {
     }
 }
 
-/// Sends 300 packets at once. Returns how many got an early drop or mark, and how many a forced
-/// drop or mark.
+/// Sends 300 packets at once. Returns the number of early drops and marks, and the number of forced
+/// drops and marks.
 fn three_hundred(settings: &[(&str, &str)], seed: u64) -> (u32, u32) {
     let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, settings), &setup(seed)));
     let bytes = settings.contains(&("unit", "bytes"));
@@ -170,7 +170,7 @@ fn packets_are_marked_by_the_length_of_the_queue() {
 
 #[test]
 fn marks_of_every_variant_have_the_probability_of_the_average() {
-    // In the middle between the thresholds, p_b is max_p / 2 = 0.05.
+    // Halfway between the thresholds, p_b is max_p / 2 = 0.05.
     for (variant, wait, expected) in
         // The distance between marks is uniform over 1..=1/p. In ns-3, which counts the packet
         // itself, the range is one packet shorter; with `wait` the range is from 1/p to 2/p − 1.

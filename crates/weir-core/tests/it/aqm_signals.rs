@@ -346,7 +346,7 @@ proptest! {
 
 /// For 60 s, 1000 packets per second leave. An unresponsive flow sends `thousands` + 0.5 thousand
 /// packets per second, and each of ten other flows sends 40. Returns the packets that each flow
-/// sent, the packets that each flow lost, and the number of drops as a penalty.
+/// sent, the packets that each flow lost, and the number of penalty drops.
 fn one_among_ten(thousands: u32, settings: &[(&str, &str)]) -> ([u32; 11], [u32; 11], u32) {
     let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, settings), &setup(7)));
     let (mut sent, mut lost, mut penalty) = ([0u32; 11], [0u32; 11], 0);

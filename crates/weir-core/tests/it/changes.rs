@@ -149,7 +149,7 @@ proptest! {
         prop_assert_eq!(out.len(), sent.len());
         let mut last = BTreeMap::new();
         // Only deliveries keep the order. A scheduler with limits or AQMs inside drops a packet at
-        // once, before older packets that wait or are on the wire.
+        // once, while older packets still wait or are on the wire.
         for departure in out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })) {
             let flow = sent[departure.frame as usize];
             let before = last.insert(flow, departure.frame);

@@ -77,7 +77,8 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
 }
 
 proptest! {
-    /// Compares the order with that of a model: two lists, the credit and the arrival times.
+    /// Compares the order with that of a model, which consists of two lists, the credit and the
+    /// arrival times.
     #[test]
     fn the_queues_take_turns_as_described(
         traffic in traffic(),
@@ -129,8 +130,8 @@ proptest! {
         }
     }
 
-    /// `p'` follows the older of the two heads, `p_C = p'²`, and `p_L = 2 p'`. Dropped packets
-    /// leave the model's queue too.
+    /// `p'` follows the sojourn time of the older of the two heads, `p_C = p'²`, and `p_L = 2 p'`.
+    /// Dropped packets leave the model's queue, too.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);

@@ -40,7 +40,7 @@ fn serve<S: Scheduler>(rig: &mut Rig<S>, bps: u64, end: Nanos) -> Vec<u64> {
     bytes
 }
 
-/// The depth of a bucket without a configured burst: two packets and 10 ms.
+/// The depth of a bucket without a configured burst, in bytes: two packets, and 10 ms at the rate.
 fn depth(rate: u64) -> u64 {
     3000 + rate / 800
 }

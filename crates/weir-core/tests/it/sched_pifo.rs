@@ -436,7 +436,7 @@ fn each_rank_orders_as_computed_by_hand() {
             &[0, 0, 2, 1, 2],
         ),
         ("sjf", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0)], &[2, 1, 0, 2]),
-        // Attained service: 0 and 1000; 0, 100 and 200; 0.
+        // Attained service of the packets, flow by flow: 0 1000, 0 100 200, and 0.
         (
             "las",
             &[(0, 1000, 0), (0, 40, 0), (1, 100, 0), (1, 100, 0), (1, 100, 0), (2, 1500, 0)],

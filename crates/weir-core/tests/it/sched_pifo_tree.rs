@@ -304,7 +304,8 @@ proptest! {
             rig.send(flow, len);
         }
         for (&(weight, _), &got) in flows.iter().zip(&packets) {
-            // One packet of the flow within its class, and one of the class at the root.
+            // The bound allows one packet of the flow within its class, and one of the class at the
+            // root.
             prop_assert!(got.abs_diff(rounds * weight) <= 2, "{:?} {:?}", flows, packets);
         }
     }
@@ -373,7 +374,7 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window, a limit passes at most its rate and its burst, for any times of the calls.
+    /// In every window, a limit passes at most its rate and its burst, whenever the driver calls.
     #[test]
     fn limits_hold_in_every_window(
         packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120),

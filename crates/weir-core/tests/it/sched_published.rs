@@ -15,7 +15,7 @@ struct Uniform {
     departures: usize,
 }
 
-/// The order and the drops that a scheduler produced.
+/// The order that a scheduler produced, and how far it is from the order of the ranks.
 struct Outcome {
     /// Ranks of the packets that left, in order.
     served: Vec<u64>,
@@ -73,7 +73,8 @@ fn sp_pifo_comes_closer_to_a_pifo_with_more_queues() {
 }
 
 /// At twice the capacity a PIFO serves the lower half of the ranks, and tail drop serves all ranks
-/// alike. AIFO admits nearly the packets that the PIFO serves, in the order of their arrival.
+/// alike. AIFO admits nearly the packets that the PIFO serves, and serves them in the order of
+/// arrival.
 #[test]
 fn aifo_admits_nearly_the_packets_that_a_pifo_serves() {
     let load = Uniform { before: 0, arrivals: 2, departures: 20_000 };

@@ -393,8 +393,9 @@ proptest! {
     }
 }
 
-/// Serves classes that always have packets, all added at once; returns the flow numbers in order.
-/// `len` gives the length of a flow's next packet, from the numbers of the flow and the packet.
+/// Adds all classes at once and serves them while they always have packets. Returns flow and length
+/// of the served packets, in order. `len` gives the length of a flow's next packet, from the
+/// numbers of the flow and the packet.
 struct Backlogged<'a> {
     classes: &'a [FlowSpec],
     len: fn(u32, usize) -> u32,
@@ -460,7 +461,7 @@ fn the_order_of_aggregates_does_not_depend_on_the_packets_at_the_heads() {
     assert_eq!(aggregates(|_, _| 1500, 2400), aggregates(|_, _| 750, 4800));
 }
 
-/// No service exceeds its budget, for packets of any length: 1500 bytes for each class.
+/// For packets of any length, no service exceeds its budget of 1500 bytes for each class.
 #[test]
 fn no_service_exceeds_the_budget() {
     let classes = classes(24, 1);

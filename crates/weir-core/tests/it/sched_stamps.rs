@@ -178,7 +178,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// The same with many packets that take equal virtual time, for which some schedulers have
+    /// The same holds if many packets take equal virtual time, for which some schedulers have
     /// special code.
     #[test]
     fn packets_of_a_few_lengths_leave_in_the_order_of_a_plain_model(

@@ -84,7 +84,8 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Conservation, order within a flow, work conservation and determinism, for any operations.
+    /// For any operations, checks that no packet is lost, that flows keep their order, that a
+    /// waiting packet is served, and that equal operations give equal results.
     #[test]
     fn every_scheduler_returns_all_packets_in_order(operations in operations()) {
         for kind in Kind::ALL.into_iter().chain([crate::added::kinds().0]) {

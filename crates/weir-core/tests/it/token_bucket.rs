@@ -1,5 +1,5 @@
-//! The token buckets of a link and of a class keep their rates over ten seconds, at the rates of
-//! two well-known cases.
+//! The token buckets of a link and of a class keep their rates over ten seconds, at 400 and 800
+//! Mbit/s.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig};
 use weir_core::key::FlowKey;
@@ -7,7 +7,7 @@ use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
 use weir_core::{Action, Arrival, Bytes, Emulator, Limits, Nanos, Rate};
 
-/// Sends 1 Gbit/s in packets of 1500 bytes for ten seconds. Returns the bit/s that leave.
+/// Sends 1 Gbit/s in packets of 1500 bytes for ten seconds. Returns the rate that leaves, in bit/s.
 fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
     let mut emulator = Emulator::new(1, Limits::default());
     let scheduler = SchedulerConfig { discipline: Kind::Htb.into(), ..SchedulerConfig::default() };

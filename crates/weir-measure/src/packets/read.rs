@@ -15,9 +15,9 @@ pub enum FormatError {
     Head(String),
     /// The recording has another version.
     Version(String),
-    /// An entry is invalid: its number from 1, and the reason.
+    /// An entry is invalid. The values are its number, from 1, and the reason.
     Entry(u64, &'static str),
-    /// The bytes end before the end of the recording: the number of complete entries.
+    /// The bytes end before the recording does. The value is the number of complete entries.
     Truncated(u64),
 }
 

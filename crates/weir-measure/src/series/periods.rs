@@ -84,8 +84,8 @@ impl Envelope {
         if self.weight == 0 { self.min() as f64 } else { self.sum / self.weight as f64 }
     }
 
-    /// The same extremes and mean with another total weight. It gives all periods the same weight,
-    /// regardless of the number of readings.
+    /// The same extremes and mean with another total weight. A caller can thus give all periods the
+    /// same weight, regardless of the number of readings.
     #[must_use]
     pub fn weighing(self, weight: u64) -> Self {
         Self { sum: self.mean() * weight as f64, weight, ..self }

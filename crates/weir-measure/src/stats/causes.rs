@@ -1,9 +1,9 @@
 //! Why packets departed late: a row for each cause, and the time that each cause took in the
 //! periods in which packets were late.
 //!
-//! A row holds the variant, its name in results, its words in a sentence, and the remedy.
-//! Summaries, reports, results documents and their schema are generated from the rows. The live
-//! loop measures the times.
+//! A row holds the variant, its name in results, its words in a sentence, the remedy, and its
+//! meaning. Summaries, reports, results documents and their schema are generated from the rows. The
+//! live loop measures the times.
 
 use alloc::vec::Vec;
 

@@ -2,7 +2,7 @@
 //!
 //! # Identity
 //! `carried + entered = started + Σ drops + packets`, in packets. When a pipe is deleted, the
-//! packets in its device are dropped and removed from all of these counters.
+//! packets in its device are only removed from `packets` and `bytes`; the link counts their drops.
 
 use alloc::vec::Vec;
 
@@ -30,8 +30,8 @@ pub struct DeviceStats {
     pub drops: Vec<u64>,
     /// Time from the scheduler to the start of transmission, ns.
     pub time_ns: Histogram,
-    /// Sum over all packets that left the device: bytes times the ns inside. Divided by a time span
-    /// it is the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
+    /// Sum over all packets that left the device: bytes times the ns inside. The sum divided by a
+    /// time span is the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
     pub byte_ns: u128,
     /// Number of times at which the wire became idle although the device held packets.
     pub starved: u64,

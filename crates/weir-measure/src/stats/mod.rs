@@ -2,8 +2,8 @@
 //!
 //! # Identities
 //! For each link, and therefore for sums of links:
-//! `carried + packets_in + duplicated = packets_out + Σ drops +
-//! backlog_packets`. The counters of a device have [an identity of their own](DeviceStats).
+//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog_packets`. The counters of a
+//! device have [an identity of their own](DeviceStats).
 
 mod causes;
 mod counters;

@@ -187,7 +187,7 @@ impl Summary {
         Summary { devices: devices.into_iter().map(of_device).collect() }
     }
 
-    /// As indented JSON, ending with a line break.
+    /// The documents as pretty-printed JSON with a final newline.
     ///
     /// # Panics
     /// Never: plain data always serialises.

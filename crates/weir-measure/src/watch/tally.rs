@@ -41,8 +41,8 @@ pub struct Ring {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     queues: Vec<Measured>,
-    /// The index into `queues` for the number of each queue. Of vanished queues at one place, only
-    /// the latest is kept.
+    /// The index into `queues` for the number of each queue. Of vanished queues, only the last
+    /// [`MOST_QUEUES`] are kept.
     indices: BTreeMap<QueueId, usize>,
     vanished: VecDeque<QueueId>,
     rings: Vec<Ring>,

@@ -228,7 +228,7 @@ impl Model {
         }
     }
 
-    /// Whether the feeder of a stage may take a packet.
+    /// Whether the feeder of stage `number` may take a packet from the part before the stage.
     fn open(&self, number: usize) -> bool {
         let stage = &self.stages[number];
         let (packets, bytes) = stage.used();
