@@ -1,5 +1,5 @@
-//! The cost of a packet in the engine: submission and polling with one link, with many links, and
-//! with each scheduler.
+//! The cost of a packet in the engine: submission and polling with one link and with many links,
+//! with and without loss and jitter, and with a link without a rate.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
