@@ -116,8 +116,8 @@ impl VnetHeader {
     }
 
     /// Completes the checksum of `frame` if the header requests it, and removes the request from
-    /// the header. `frame` must end where its network layer ends. Not for trains, in which each
-    /// packet has its own checksum ([`crate::Train`]).
+    /// the header. `frame` must end where its network layer ends. Trains are refused, because each
+    /// packet of a train has its own checksum ([`crate::Train`]).
     #[inline]
     pub fn complete(&mut self, frame: &mut [u8]) -> Result<(), VnetError> {
         if self.gso()? != Gso::None {

@@ -154,7 +154,7 @@ fn deep() -> TreeSpec {
 }
 
 /// Sends packets (flow, length, time until the next packet) through nested limits. The driver
-/// handles each event `late` ns after its time. Checks every time window.
+/// handles the scheduler's events `late` ns after their times. Checks every time window.
 fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
     let class = spec.add(

@@ -99,7 +99,7 @@ impl Visitor for Compare<'_> {
         let mut rig = Rig::new(scheduler);
         let mut bands = Bands { strict: self.strict, ..Bands::default() };
         for flow in 0..FLOWS {
-            // The first flow always shares with the least weight, so that the unit stays the same.
+            // Flow 0 is always in the ring, with the least weight, so that the unit stays the same.
             let (weight, priority) = if flow == 0 { (1, 63) } else { (flow, flow) };
             assert_eq!(rig.add(weight, QUANTUM, priority), flow);
             bands.set(flow, weight, priority);

@@ -220,7 +220,7 @@ pub struct Reasons {
     /// Dropped packets by reason; reasons that did not occur are absent.
     #[cfg_attr(feature = "serde", serde(default))]
     drops: DropCounts,
-    /// Packets marked with congestion experienced by reason.
+    /// Packets marked with congestion experienced, by reason.
     #[cfg_attr(feature = "serde", serde(default))]
     marks: MarkCounts,
 }

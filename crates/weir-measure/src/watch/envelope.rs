@@ -33,7 +33,8 @@ impl Period for QueuePeriod {
     }
 }
 
-/// Empty periods for a queue over a whole watch: at most `capacity`, starting at `origin_ns`.
+/// An empty sequence of periods for a queue over a whole watch. It begins at `origin_ns` and has at
+/// most `capacity` periods.
 pub(super) fn periods(origin_ns: u64, capacity: usize) -> Periods<QueuePeriod> {
     Periods::new(origin_ns, FIRST_WIDTH, capacity)
 }
