@@ -2,7 +2,7 @@
 //!
 //! One [`world::World`] is one run. A run is single-threaded, reads no clock, and gives the same
 //! bytes for the same input on every machine. Runs of different seeds and points of a sweep are
-//! independent worlds, which use all processors.
+//! independent worlds, and run on all processors.
 
 mod agenda;
 pub mod build;

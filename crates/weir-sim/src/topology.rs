@@ -1,9 +1,9 @@
 //! Paths through the network: by default those with the fewest links.
 //!
-//! Of several paths with equally few links, the path is the first that a breadth-first search from
-//! the source finds. The search visits each node's links in the order of the file. Hosts do not
-//! forward: a path starts and ends at a host and passes through none. A route in the file applies
-//! to its direction only; the path back is searched separately.
+//! If several paths have the fewest links, the path is the first of them that a breadth-first
+//! search from the source finds. The search visits each node's links in the order of the file.
+//! Hosts do not forward: a path starts and ends at a host and passes through none. A route in the
+//! file applies to its direction only; the path back is searched separately.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -121,7 +121,8 @@ impl Topology {
         tree
     }
 
-    /// Follows the tree back from a node: the ports and the nodes to which they lead.
+    /// Follows the tree back from a node. Returns the ports of the path, and the nodes to which
+    /// they lead.
     fn follow(
         &self,
         tree: &[(u32, u32)],

@@ -1,10 +1,10 @@
 //! The cost of a packet in the emulator: that of the classifier by number of rules, and that of the
 //! emulation by number of pipes.
 //!
-//! [`Work`](work::Work) passes packets through the classifier and the engine that carry live
-//! traffic, without ports. The engine's virtual time advances with each packet. Cost is processor
-//! time, in runs in which the cases alternate. The caller may also count instructions in a separate
-//! process that calls [`drive`].
+//! [`Work`](work::Work) passes packets, without ports, through the same classifier and engine as
+//! live traffic. The engine's virtual time advances with each packet. Cost is processor time. Runs
+//! of the cases alternate. The caller may also count instructions in a separate process that calls
+//! [`drive`].
 
 mod finding;
 mod work;

@@ -5,9 +5,10 @@
 //! holds 64 packets of each flow that has started. Packets of the newest flow, which has the
 //! highest priority, wait only for packets of the same flow.
 //!
-//! The published queues do not stay at 64 packets: they vary continuously, because they are blocked
-//! together and not packet by packet. Two interfaces are compared: one that takes a packet as soon
-//! as one has left, and one that takes batches of the size that was inferred for another result.
+//! The published queues do not stay at 64 packets: they vary continuously, because all of them are
+//! blocked at once and not packet by packet. Two interfaces are compared: one that takes a packet
+//! as soon as one has left, and one that takes batches of the size that was inferred for another
+//! result.
 
 mod passed;
 

@@ -3,11 +3,11 @@
 //! rates, traffic mixes and asymmetric links, and how it marks instead of dropping.
 //!
 //! # Model
-//! Each section is a scenario ([`text`]), which `experiments/rfc7928` has as a file: a link of
-//! 10 Mbit/s with a round trip of 100 ms and a queue of at most one second, unless the section says
+//! Each section is a scenario ([`text`]), which `experiments/rfc7928` has as a file: a link of 10
+//! Mbit/s with a round trip of 100 ms and a queue of at most one second, unless the section says
 //! otherwise. Each scenario runs with several seeds, which shift the start times of its flows. The
-//! results are those that section 2 requires: goodput against queueing delay and a table of loss,
-//! marks, fairness and queueing delay for each section. Three matrices compare the algorithms in
+//! results are those that section 2 requires: for each section, goodput against queueing delay, and
+//! a table of loss, marks, fairness and queueing delay. Three matrices compare the algorithms in
 //! all sections.
 //!
 //! # Reference

@@ -2,12 +2,12 @@
 //!
 //! A pattern consists of a few acts. In each act, some flows of a group each send a number of
 //! packets of one length, starting at a given time. The search starts with arrangements that are
-//! known to be bad (one flow joins all others; one flow gets ahead before the others arrive). It
-//! then changes start times, lengths, packet counts and flows step by step, and also weights if
-//! these may change. It measures each pattern with [`crate::service`] and accepts a pattern with a
-//! score that is not much lower than that of the previous pattern. The tolerance shrinks to zero
-//! over a cycle of 400 tries. The next cycle starts either from the worst pattern found so far or
-//! from new random patterns.
+//! known to be bad (one flow joins all other flows; one flow gets ahead before the other flows
+//! arrive). It then changes start times, lengths, packet counts and flows step by step, and also
+//! weights if these may change. It measures each pattern with [`crate::service`] and accepts a
+//! pattern with a score that is not much lower than that of the previous pattern. The tolerance
+//! shrinks to zero over a cycle of 400 tries. The next cycle starts either from the worst pattern
+//! found so far or from new random patterns.
 //!
 //! The random numbers of a try depend only on the seed and the number of the try. Equal seeds
 //! therefore find equal patterns, and a resumed search finds what an uninterrupted search would

@@ -293,11 +293,11 @@ mod tests {
         }
     }
 
-    /// With the standard's parameters and with others, the total is near the zone model's, and each
-    /// category has its share of the total to within 1.5 percentage points. The model overestimates
-    /// background, which gets less than 1.5 % in most of these cells: the slots in which background
-    /// may begin are hardly ever idle, because the backoffs of the high categories are short and
-    /// not geometric.
+    /// With the standard's parameters and with other parameters, the total is near the zone
+    /// model's, and each category has its share of the total to within 1.5 percentage points. The
+    /// model overestimates background, which gets less than 1.5 % in most of these cells: the slots
+    /// in which background may begin are hardly ever idle, because the backoffs of the high
+    /// categories are short and not geometric.
     #[test]
     fn categories_get_the_shares_of_the_zone_model() {
         for settings in [

@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // 1 − 1/500 times four quanta of one packet, and 1/500 of 1000 packets: one packet of each
-        // other flow and one more.
+        // (1 − 1/500) times four quanta of a packet, plus 1/500 of 1000 packets: one packet of each
+        // other flow, and one more.
         assert_eq!(
             packets("rr", "500:w1,250:w2,250:w4"),
             Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)
@@ -306,7 +306,8 @@ mod tests {
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
-        // Slots of a packet: 3, 7/8 of two packets, minus 1/8, and 1/8 of 9 packets of the others.
+        // Slots have a packet. The bound is 3, plus 7/8 of two packets, minus 1/8, plus 1/8 of 9
+        // packets of the other flows.
         assert_eq!(packets("qfq+", "8:w1024:l1024"), Some(3.0 + 1.75 - 0.125 + 9.0 / 8.0));
         // A heavy flow waits for the budget of eight light ones.
         let heavy = packets("qfq+", "8:w1:l1024,1:w1024:l1024").unwrap();

@@ -194,7 +194,7 @@ impl Given {
         Self { weights, total: flows.total_weight(), changing }
     }
 
-    /// A packet arrives. Arrivals come in the order of time.
+    /// Adds an arrival. Arrivals must be added in order of time.
     pub(super) fn arrives(&mut self, &Arrival { time, flow, len }: &Arrival) {
         if let Some(gps) = &mut self.changing {
             gps.advance(time);

@@ -3,10 +3,10 @@
 //! [`measure`] runs a scheduler on a workload and reports for each group of a flow set:
 //!
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
-//!   of the bytes that the link sent, over any interval within a backlogged period of the flow that
-//!   ends with a departure of the flow. The share is the flow's weight divided by the sum of the
-//!   weights of *all* flows of the set. No scheduler can guarantee much less than one packet to
-//!   flows of all weights.
+//!   of the bytes that the link sent, over any interval that lies within a backlogged period of the
+//!   flow and ends with a departure of the flow. The share is the flow's weight divided by the sum
+//!   of the weights of *all* flows of the set. No scheduler can guarantee much less than one packet
+//!   to flows of all weights.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the limit of this
 //!   delay that follows from the bound and the largest backlog of a flow.

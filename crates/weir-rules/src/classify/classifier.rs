@@ -82,7 +82,7 @@ impl Classifier {
     }
 
     /// Returns the classifier for the current state of `ruleset` in the same place. The new
-    /// classifier shares what has not changed with this one: the programs if the rules, sets and
+    /// classifier shares the unchanged parts with this one: the programs if the rules, sets and
     /// `one_pass` are the same, and each unchanged table.
     pub fn recompile(&self, ruleset: &Ruleset) -> Self {
         let rules = &self.rules;

@@ -67,7 +67,7 @@ impl Ruleset {
     /// Deletes the links with an expired lifetime, and returns their number.
     ///
     /// The lifetime of a link starts at the first call after the link was configured. `now_s` is in
-    /// seconds, of any clock that never goes back.
+    /// seconds of any clock that never goes back.
     pub fn expire(&mut self, now_s: u64) -> usize {
         for link in &mut self.netconfigs {
             if let (None, Some(seconds)) = (link.deadline_s, link.config.expires_s) {

@@ -1,7 +1,8 @@
 //! Pipes, schedulers and queues.
 //!
-//! As in dummynet, pipe N and scheduler N are one link: a command that configures one of them while
-//! the other exists changes the given settings and keeps the rest.
+//! As in dummynet, pipe N and scheduler N are one link. The command of a pipe replaces the link and
+//! keeps the scheduler, unless it names another scheduler. The command of a scheduler keeps the
+//! link if it gives no settings of a link.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -28,8 +28,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A readable interval for a run of this length: a round time that gives 300 to 750 intervals,
-    /// at most 100 ms.
+    /// Settings for a run of this length. The interval is a round time that gives 300 to 750
+    /// intervals.
     pub fn for_duration(duration: Nanos) -> Self {
         let wanted = (duration.0 / 750).max(1);
         let power = 10u64.pow(wanted.ilog10());
@@ -218,6 +218,6 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
     }
 }
 
-/// Maximum number of intervals, summed over all ports and groups; they take about 60 MB. A run that
-/// would exceed it gets longer intervals.
+/// Maximum number of intervals, summed over all ports and groups. They take about 60 MB. A run that
+/// would exceed this maximum gets longer intervals.
 const MAX_SAMPLES: u64 = 500_000;

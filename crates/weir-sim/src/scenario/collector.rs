@@ -94,7 +94,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds the diagnostics of a string value that is written in another language, such as a link
-    /// specification. They refer to a text in which `skipped` bytes preceded the value.
+    /// specification. The diagnostics refer to a text in which `skipped` bytes preceded the value.
     pub(super) fn add_nested(
         &mut self,
         value: &raw::Text,

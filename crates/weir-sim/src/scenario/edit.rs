@@ -107,8 +107,8 @@ impl Edited {
         self.text.replace_range(place.clone(), text);
     }
 
-    /// Gives a diagnostic about the changed text the number that its line had before the changes.
-    /// For a line that the changes added, `origin` replaces the file's name.
+    /// Restores the line number of a diagnostic about the changed text: the number before the
+    /// changes. For a line that the changes added, `origin` replaces the file's name.
     pub(super) fn restore(&self, diagnostic: &mut Diagnostic, name: &str, origin: &str) {
         if diagnostic.file.as_deref() != Some(name) {
             return;

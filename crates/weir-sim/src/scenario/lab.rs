@@ -222,8 +222,9 @@ fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
     let mut marks = vec![Mark::New; programs.len()];
     let after = |node: usize| programs[node].as_ref().map_or(&[][..], |program| &program.after);
     for start in 0..programs.len() {
-        // The hosts on the path from `start`, each with the number of its entries that were
-        // followed. This is not a recursion, because a file may have a chain of many thousands.
+        // The hosts on the path from `start`, each with the number of entries in its `after` that
+        // were followed. This is not a recursion, because a file may have a chain of many thousands
+        // of hosts.
         let mut path = vec![(start, 0)];
         if marks[start] != Mark::New {
             continue;

@@ -1,10 +1,9 @@
 //! Scenario files: a network, its traffic, what is measured, and for how long.
 //!
 //! A file is TOML and is read in two steps. [`raw`] holds the value of each key with its place in
-//! the file. [`check`] builds a [`Scenario`], in which names are indices and links are
-//! configurations of the engine, and which can be run. Errors are diagnostics that point at the
-//! line. Before both steps, [`edit`] can change keys, for settings on the command line and for
-//! sweeps.
+//! the file. [`check`] builds a [`Scenario`] that can be run, in which names are indices and links
+//! are configurations of the engine. Errors are diagnostics that point at the line. Before both
+//! steps, [`edit`] can change keys, for settings on the command line and for sweeps.
 
 mod check;
 mod collector;

@@ -19,12 +19,12 @@
 //! the switch has one pipeline.
 //!
 //! The *traffic manager* of an output is a scheduler of the engine: strict queues with slices of
-//! the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs, or any other of the table. A
+//! the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs, or any other scheduler of the table. A
 //! [program](rank) computes the rank of each packet at its arrival, and, at its departure, the
 //! label that the packet carries to the next switch.
 //!
 //! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
-//! If they *block*, a full queue stops the one before it, so that packets wait where ranks still
+//! If they *block*, a full queue stops the queue before it, so that packets wait where ranks still
 //! determine their order. If they do not block, they drop packets, and ranks have no effect.
 //!
 //! The egress pipeline, with its deparser, holds each packet for `egress_time` before it puts the

@@ -167,8 +167,8 @@ fn ranks_order_packets_only_if_the_following_queues_block() {
     };
     let seen = play(&waits, 1, scripts.clone());
     assert_eq!(seen.len(), 80);
-    // Two packets of the least important class had passed the traffic manager before the others
-    // arrived.
+    // Two packets of the least important class had passed the traffic manager before the packets of
+    // the other classes arrived.
     let order: Vec<_> = seen[2..].iter().map(|&(flow, ..)| flow).collect();
     assert!(order.is_sorted(), "{order:?}");
     let drops = SwitchConfig { interface_blocks: false, ..waits };

@@ -73,8 +73,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Loses the first `lost` of a hundred segments and lets the others arrive one by one. Returns
-    /// the number of segments sent and the number in flight at the end.
+    /// Loses the first `lost` of a hundred segments and lets the other segments arrive one by one.
+    /// Returns the number of segments sent and the number in flight at the end.
     fn reduce(lost: u64, threshold: u64) -> (u64, u64) {
         let (mut prr, mut pipe, mut sent) = (Prr::default(), (100 - lost) * MSS, 0);
         prr.begin(100 * MSS);

@@ -16,8 +16,8 @@ use crate::packet::{Flags, FlowId, Packet};
 
 use super::transport::{Opener, Supply, tell_source};
 
-/// The client's end of a flow of requests. It sends the request with the number in a
-/// [`Notice::Write`] until a [`Notice::Done`] reports its arrival.
+/// The client's end of a flow of requests. A [`Notice::Write`] contains the number of the request
+/// to send. The client sends this request until a [`Notice::Done`] reports its arrival.
 #[derive(Debug)]
 pub(super) struct Asking {
     packet: Packet,

@@ -150,9 +150,9 @@ macro_rules! kinds {
         }
 
         impl Spec {
-            /// Reads the settings of one kind from a table without the key `kind`. Unlike
-            /// deserialising the whole, this keeps the positions of values, so that an error can
-            /// point at them. `None` if there is no such kind; [`KINDS`] lists all.
+            /// Reads the settings of one kind from a table without the key `kind`. Unlike the
+            /// deserialisation of a whole table, this method keeps the positions of values, so that
+            /// an error can point at them. `None` if there is no such kind; [`KINDS`] lists all.
             pub fn read<'de, D: Deserializer<'de>>(kind: &str, settings: D) -> Option<Result<Self, D::Error>> {
                 match kind {
                     $( $word => Some($name::deserialize(settings).map(Self::$name)), )*

@@ -27,7 +27,7 @@ pub struct Opening {
     /// The endpoint that gets the flow's notices: [`Notice::Delivered`] from the sink for bytes
     /// that arrive in order, and [`Notice::Done`] from the source when the flow is closed and all
     /// data is acknowledged. The owner then retires and counts the flow. Without an owner, the
-    /// transport counts it.
+    /// transport counts the flow.
     pub owner: Option<EndpointId>,
     /// Start time, if later than now.
     pub start: Nanos,

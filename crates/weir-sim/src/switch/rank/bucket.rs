@@ -4,8 +4,8 @@
 //! # Model
 //! A bucket of `burst` bytes fills with tokens at `rate`; a token allows one byte.
 //!
-//! `min-rate` has two ranks. A packet that finds enough tokens takes them and goes before all
-//! others, so that each flow gets its rate whatever the others send. A packet that finds too few
+//! `min-rate` has two ranks. A packet that finds enough tokens takes them and goes before all other
+//! packets, so that each flow gets its rate whatever other flows send. A packet that finds too few
 //! takes none.
 //!
 //! `token-bucket` ranks a packet by the time at which a shaper with this bucket would release it.

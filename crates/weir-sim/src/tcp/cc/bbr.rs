@@ -4,9 +4,9 @@
 //! # Model
 //! Two measurements describe the path: the largest delivery rate of the last rounds, and the
 //! smallest round-trip time of the last seconds. Their product is the number of bytes that the path
-//! holds without a queue. Both cannot be measured at the same time, so the sender probes for them
-//! in turn. It sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain the
-//! queue that this caused. If ten seconds pass without a smaller round-trip time, it keeps only
+//! holds without a queue. The two cannot be measured at the same time, so the sender probes for
+//! them in turn. It sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain
+//! the queue that this caused. If ten seconds pass without a smaller round-trip time, it keeps only
 //! four segments in flight for 200 ms. Losses do not count as congestion.
 //!
 //! ```text
@@ -73,8 +73,8 @@ pub struct Bbr {
     /// The round ends when this many bytes have been delivered.
     next_round: u64,
     round_start: bool,
-    /// The delivery rate with which the next rounds of STARTUP are compared, and how many of them
-    /// did not exceed it by a quarter.
+    /// The delivery rate with which the next rounds of STARTUP are compared, and the number of
+    /// rounds that did not exceed this rate by a quarter.
     full_bandwidth: u64,
     full_rounds: u8,
     /// Whether the path is full, so that STARTUP has ended.
