@@ -35,7 +35,7 @@ pub(crate) fn body(text: &str, name: &str) -> Result<String, toml::de::Error> {
     Ok(head + &sections)
 }
 
-/// A scenario in canonical form with a seed, of one run.
+/// A scenario in canonical form with a seed and one run.
 pub(crate) fn with_seed(body: &str, seed: u64) -> String {
     format!("seed = {seed}\n{body}")
 }

@@ -86,7 +86,8 @@ pub fn verify(store: &Store, sample: u64, seed: u64) -> Result<Verified, StoreEr
     Ok(found)
 }
 
-/// Compares the files of a run with the hashes in `meta.json`, and the run with its key.
+/// Compares the files of a run with the hashes in `meta.json`, and the key of the run with its
+/// scenario, inputs and version.
 ///
 /// # Errors
 /// The first damage.

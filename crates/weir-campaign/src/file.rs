@@ -39,7 +39,7 @@ pub struct File {
     pub points: Vec<Settings>,
     /// Whether the runs are live, on real frames.
     pub live: bool,
-    /// The file has a table `sample`; the Python package draws its points.
+    /// Whether the file has a table `sample`, from which the Python package draws points.
     pub is_sampled: bool,
 }
 
@@ -81,11 +81,11 @@ pub struct FileError {
     pub name: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The mistake.
     pub problem: Problem,
 }
 
-/// What is wrong with a campaign file.
+/// A mistake in a campaign file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The text is not TOML.
@@ -104,7 +104,7 @@ pub enum Problem {
     Type {
         /// The key.
         name: String,
-        /// What is expected.
+        /// The expected value, in words.
         expected: &'static str,
     },
     /// No scenario is named.

@@ -23,7 +23,7 @@ pub(crate) struct Inputs {
 struct Content {
     key: Key,
     bytes: Arc<[u8]>,
-    /// Whether messages may quote it.
+    /// Whether messages may quote the content.
     quotable: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Source {
     pub name: String,
     /// The directory of the files that the text names.
     pub directory: PathBuf,
-    /// The name of a scenario that gives none.
+    /// The name of a scenario without a name of its own.
     pub default_name: String,
     /// Keys to change in all runs.
     pub settings: Settings,

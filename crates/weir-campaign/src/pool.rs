@@ -9,12 +9,12 @@ use crate::plan::{Plan, PlanOrStore};
 use crate::store::Store;
 use crate::work::{End, Limits, Report, Task, carry_out};
 
-/// How far a campaign is.
+/// The progress of a campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Number of runs.
     pub runs: u64,
-    /// Number of runs that were there already.
+    /// Number of runs that the store had already.
     pub there: u64,
     /// Number of runs that were carried out.
     pub made: u64,

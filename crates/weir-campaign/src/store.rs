@@ -78,7 +78,7 @@ pub enum StoreError {
     Format {
         /// The store.
         path: PathBuf,
-        /// Its format.
+        /// The format of the store.
         found: u32,
     },
     /// A file cannot be read or written.

@@ -139,7 +139,7 @@ fn only_missing_runs_are_carried_out() {
     assert_eq!((tally.runs, tally.there, tally.made), (12, 1, 11));
     let tally = run(&plan, &store, 2).tally;
     assert_eq!((tally.there, tally.made), (12, 0));
-    // Another campaign shares the runs that it has in common.
+    // Another campaign uses the runs that both campaigns have.
     let axes =
         vec![axis("link.l.spec.queue", &["5", "7"]), axis("link.l.spec.bw", &["\"2Mbit/s\""])];
     let sources = vec![source(TEXT, Path::new("."))];

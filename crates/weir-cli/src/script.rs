@@ -13,7 +13,8 @@ use weir_sim::disk::ScriptFiles;
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 
-/// The script that the words of `weir check` name, if any: a file, or `-` for standard input.
+/// The script that is named by the words of `weir check`, if any: a file, or `-` for standard
+/// input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),

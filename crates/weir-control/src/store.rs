@@ -122,7 +122,7 @@ impl StoreError {
 /// A configuration that was saved and is in force.
 #[derive(Debug)]
 pub enum Durability {
-    /// It survives a crash.
+    /// The configuration survives a crash.
     OnDisk,
     /// The system reported an error when it was asked to confirm. After a crash, the daemon finds
     /// this configuration or the previous one.

@@ -81,7 +81,7 @@ fn cost(settings: &Settings) -> Result<Outcome, Failure> {
     let bar = bar(emulation_cost::NAME, settings.show_progress);
     let has_valgrind = has_valgrind();
     let cache = Cache::second_level().unwrap_or_default();
-    // Without valgrind, or where it fails, the finding has times alone.
+    // Without valgrind, or where it fails, the finding has only times.
     let count = |case: &Case, packets: u64| {
         let own: [OsString; 3] = [
             "reproduce".into(),

@@ -152,7 +152,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
             }
             let more: Vec<Plot> = outcome.plots.iter().map(|(_, plot)| plot.clone()).collect();
             collection.add(Chapter::done(words, &outcome.finding, &more))?;
-            // Written after each experiment, so that an interrupted command leaves a page.
+            // The page is written after each experiment, so that an interrupted command leaves one.
             collection.write(args.quick)?;
         }
     }

@@ -76,8 +76,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Creates a measurement without a command line. Everything that is not an argument has its
-    /// default.
+    /// Creates a measurement without a command line. All settings that are not arguments have their
+    /// defaults.
     pub(crate) fn preset(
         algorithms: Vec<Algorithm>,
         sets: &[&str],

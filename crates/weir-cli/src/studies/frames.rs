@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';
-/// How far a study is, in JSON.
+/// The progress of a study, in JSON.
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
@@ -33,9 +33,9 @@ pub(super) fn send(mut stream: &UnixStream, kind: u8, bytes: &[u8]) -> io::Resul
 pub(super) enum Missing {
     /// The other side has closed the socket.
     Ended,
-    /// It did not arrive in time.
+    /// The message did not arrive in time.
     Late,
-    /// It is longer than permitted.
+    /// The message is longer than permitted.
     TooLong,
 }
 

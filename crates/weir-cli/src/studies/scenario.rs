@@ -31,7 +31,7 @@ pub(super) struct Far {
     pub(super) events: u64,
     pub(super) finished: u64,
     pub(super) runs: u64,
-    /// Whether there is one point, which can be compared.
+    /// Whether there is only one point, so that the study can be compared.
     pub(super) comparable: bool,
 }
 

@@ -179,7 +179,7 @@ fn check(device: &str) -> Result<(), StudyError> {
 const MOST: usize = 4;
 /// A watch ends when no client has asked for it this long.
 const KEEP: Duration = Duration::from_secs(5);
-/// How long the error of an ended watch is answered before the watch begins anew.
+/// How long an ended watch answers with its error before it begins anew.
 const AGAIN: Duration = Duration::from_secs(2);
 /// The longest wait for a reader until the next check whether clients still ask.
 const SILENT: Duration = Duration::from_secs(1);

@@ -83,7 +83,8 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     Err(Failure::of_weir(failures(&finished)))
 }
 
-/// Waits for a signal that ends the campaign, or for its end. Returns the number of the signal.
+/// Waits for a signal that ends the campaign, or for the end of the campaign. Returns the number of
+/// the signal.
 fn watch(signals: &Signals, stop: &AtomicBool, over: &AtomicBool) -> u8 {
     while !over.load(Ordering::Relaxed) {
         if let Ok(Some(signal)) = signals.next() {

@@ -40,7 +40,7 @@ pub(super) struct About {
     pub(super) pid: u32,
     /// Whether changes are commands of the rules' language.
     pub(super) rules: bool,
-    /// Whether it is the daemon.
+    /// Whether the source is the daemon.
     pub(super) daemon: bool,
     /// The specifications of links, or of pipes by `pipe NUMBER`.
     pub(super) specs: Arc<BTreeMap<String, String>>,
@@ -68,7 +68,7 @@ pub(super) struct Detail {
 pub(super) struct Source {
     pub(super) id: Id,
     pub(super) about: About,
-    /// Why it does not answer; none while it does.
+    /// Why the source does not answer; none while it answers.
     pub(super) silent: Option<String>,
     pub(super) rows: Vec<Row>,
 }

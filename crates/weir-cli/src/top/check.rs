@@ -48,7 +48,7 @@ impl Target {
 /// The verdict on a text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Verdict {
-    /// Whether it may be sent.
+    /// Whether the text may be sent.
     pub(super) allowed: bool,
     /// The reason for a refusal, or a note.
     pub(super) words: String,

@@ -478,11 +478,11 @@ const WITHIN: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between the first two readings.
 const FIRST: Duration = Duration::from_millis(500);
-/// Messages that wait for the view. When there are as many, sources wait too.
+/// Maximum number of messages that wait for the view. Beyond it, sources wait too.
 const QUEUED: usize = 64;
 /// The most sessions that are shown.
 const MOST_SOURCES: usize = 256;
-/// Instances that a drill-down shows.
+/// Maximum number of instances in the details of an object.
 const INSTANCES: usize = 20;
 const NO_ANSWER: &str = "it does not answer";
 

@@ -136,7 +136,7 @@ fn kills() -> u64 {
     chosen.unwrap_or(KILLS)
 }
 
-/// Checks that half a second from now the namespace has its connectivity.
+/// Checks that the namespace has its connectivity half a second from now.
 fn check_restored(when: &str) {
     let begin = Instant::now();
     // Twenty echo requests within a second. Those of its second half must all be answered.

@@ -44,7 +44,7 @@ fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
 }
 
 /// Calls `body` for every item, `count` at a time, and returns the results in no particular order.
-/// A panic in one call is re-raised here after the others have ended.
+/// A panic in one call is re-raised here after the other calls have ended.
 pub(crate) fn at_once<T: Send, R: Send>(
     count: usize,
     items: impl IntoIterator<Item = T>,

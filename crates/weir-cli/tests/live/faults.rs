@@ -203,7 +203,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// The programs that occupy a processor, and the most attempts.
+/// Number of programs that occupy a processor, and maximum number of attempts.
 const HOGS: usize = 4;
 const ATTEMPTS: usize = 4;
 /// How long the daemon is stopped.

@@ -280,7 +280,7 @@ fn alone(test: &Test) -> bool {
 fn side_by_side(group: &'static Group) -> bool {
     // The lock also keeps the outputs of two tests apart.
     let passed = Mutex::new(true);
-    // Beside others, a test can lack processor time. The verdict is then that of a run alone.
+    // Beside other tests, a test can lack processor time. The verdict is then that of a run alone.
     let is_shared = group.at_once > 1 && group.most_runs > 1;
     let again = Mutex::new(Vec::new());
     let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));

@@ -51,7 +51,7 @@ impl PauseWatch {
         Self { over, sleeper, began: Ticks::now() }
     }
 
-    /// Ends the thread and returns what it noted.
+    /// Ends the thread and returns the pauses that it noted.
     pub(crate) fn end(self) -> Pauses {
         self.over.store(true, Ordering::Relaxed);
         let longest = self.sleeper.join().expect("the thread only sleeps");

@@ -652,7 +652,7 @@ impl Wire {
         lab.reception("recv.json")
     }
 
-    /// Sends packets from left to right until it is dropped.
+    /// Sends packets from left to right until the returned value is dropped.
     fn flood(&self, lab: &Lab) -> Running {
         let send = format!(
             "exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600",
@@ -707,34 +707,35 @@ impl Daemon {
         Self { running, client }
     }
 
-    /// Its process.
+    /// The daemon's process.
     pub(crate) fn running(&mut self) -> &mut Running {
         &mut self.running
     }
 
-    /// Its process id.
+    /// The daemon's process id.
     pub(crate) fn pid(&self) -> Pid {
         self.running.pid()
     }
 
-    /// A client of its API.
+    /// A client of the daemon's API.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Number of its open descriptors below `limit`. It may have inherited others above.
+    /// Number of the daemon's open descriptors below `limit`. The daemon may have inherited
+    /// descriptors above it.
     pub(crate) fn descriptors_below(&self, limit: u32) -> usize {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive");
         let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
         numbers.filter(|&number| number < limit).count()
     }
 
-    /// Its state, unless it does not answer.
+    /// The daemon's state, unless the daemon does not answer.
     pub(crate) fn try_health(&self) -> Option<Health> {
         self.client.health().ok()
     }
 
-    /// Waits for its end.
+    /// Waits for the daemon's end.
     pub(crate) fn finish(self) -> Done {
         self.running.finish()
     }
@@ -780,7 +781,7 @@ impl Daemon {
         }
     }
 
-    /// Kills it, as the kernel does when memory is short.
+    /// Kills the daemon, as the kernel does when memory is short.
     pub(crate) fn kill(self) {
         kill(self.running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(self.running.finish().code, 128 + 9);

@@ -39,7 +39,7 @@ fn certificate(lab: &Lab, name: &str) -> [String; 2] {
     [cert, key]
 }
 
-/// Two idle programs with a page at which a certificate is needed.
+/// Two idle programs with a page that has this certificate.
 fn idle(lab: &Lab, cert: &str, key: &str) -> (Running, Site) {
     let mut session = lab.start([
         "pair",

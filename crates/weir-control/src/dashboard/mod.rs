@@ -210,7 +210,7 @@ pub struct CountTimes {
     pub wait: Histogram,
     /// Time from arrival to departure.
     pub total: Histogram,
-    /// Lateness; none for an object inside, because packets leave at the end of their path.
+    /// Lateness; none for an object inside a path, because packets leave at the end of the path.
     pub late: Option<Histogram>,
 }
 
@@ -255,7 +255,7 @@ pub enum Group {
     All(Kind),
 }
 
-/// The kinds of objects in rules, in an order.
+/// The kinds of objects in rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Pipes.
@@ -351,7 +351,7 @@ pub struct Edited {
     pub links: Vec<SessionLink>,
     /// Errors, warnings and notes about the words.
     pub diagnostics: Vec<DiagnosticView>,
-    /// The same as text.
+    /// The diagnostics as text.
     pub rendered: String,
     /// Other information for the user.
     pub notices: Vec<String>,
@@ -371,17 +371,17 @@ pub enum EditError {
     /// The configuration cannot be saved.
     #[error("{message}")]
     NotSaved {
-        /// Why.
+        /// The reason.
         message: String,
         /// Whether the disk is full.
         full: bool,
     },
-    /// The loop did not answer, or too much waits.
+    /// The loop did not answer, or too many requests wait.
     #[error("{0}")]
     Busy(String),
 }
 
-/// A change that is in force, or was.
+/// A change that is in force, or was in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChangeView {
     /// Its number; later changes have greater ones.

@@ -32,14 +32,14 @@ pub struct PlanView {
     pub text: String,
     /// Its steps, in the order of their times.
     pub steps: Vec<StepView>,
-    /// How far it is.
+    /// The state of the plan.
     pub state: PlanState,
-    /// When it began, in ns of the monotonic clock.
+    /// When the plan began, in ns of the monotonic clock.
     #[serde(skip)]
     pub began_ns: u64,
-    /// When it began, in ms since 1970, as the page's server sets it.
+    /// When the plan began, in ms since 1970, as the page's server sets it.
     pub began_ms: Option<i64>,
-    /// Remarks about its words.
+    /// Remarks about the words of the plan.
     pub diagnostics: Vec<DiagnosticView>,
 }
 
@@ -54,24 +54,24 @@ pub struct StepView {
     pub action: String,
     /// The line of the plan.
     pub line: usize,
-    /// When it was made, in ms after the start; none before.
+    /// When the step was made, in ms after the start; none before that.
     pub done_ms: Option<f64>,
-    /// Why it was not made.
+    /// Why the step was not made.
     pub error: Option<String>,
 }
 
-/// How far a plan is.
+/// The state of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanState {
     /// No plan was started.
     #[default]
     None,
-    /// Steps are to come.
+    /// Some steps are not made yet.
     Running,
     /// All steps are made.
     Done,
-    /// It was stopped.
+    /// The plan was stopped.
     Stopped,
     /// A step could not be made.
     Failed,
@@ -110,7 +110,7 @@ pub struct Planner {
 
 #[derive(Debug)]
 struct Running {
-    /// Dropping it ends the thread.
+    /// Dropping the sender ends the thread.
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }

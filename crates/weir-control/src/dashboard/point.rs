@@ -69,7 +69,7 @@ pub struct Point {
     pub wait: Option<Quantiles>,
     /// Time from arrival to departure of these packets.
     pub total: Option<Quantiles>,
-    /// Their lateness.
+    /// Lateness of these packets.
     pub late: Option<Quantiles>,
     /// Drops and marks in the interval; none without any.
     pub reasons: Option<Box<Reasons>>,
@@ -130,7 +130,7 @@ impl Quantiles {
         let bins: Vec<_> = fresh.collect();
         let count: u64 = bins.iter().map(|bin| bin.count).sum();
         let last = bins.last()?;
-        // The greatest time of all is known exactly, others to within their bin.
+        // The greatest time of all is known exactly, all other times to within their bin.
         let max = if now.max() > before.max() { now.max() } else { last.high.min(now.max()) };
         let at = |q: f64| {
             let rank = ((q * count as f64) as u64).min(count - 1);
@@ -311,7 +311,7 @@ pub struct Builder {
     last: Option<Count>,
     /// The last reading of any depth.
     latest: Option<Moment>,
-    /// What the short readings since the last point showed.
+    /// The extremes and means of the short readings since the last point.
     parts: Option<Parts>,
 }
 
@@ -323,7 +323,7 @@ struct Moment {
     bytes_out: u64,
 }
 
-/// What several readings showed.
+/// The extremes and means of several readings.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     span_ns: f64,

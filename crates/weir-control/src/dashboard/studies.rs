@@ -51,9 +51,9 @@ pub struct StudyView {
     pub finished: u64,
     /// Runs in all.
     pub runs: u64,
-    /// The time since it was started, or that it took, in seconds.
+    /// The time since the start of the study, or the time that the study took, in seconds.
     pub seconds: f64,
-    /// Why it has no result.
+    /// Why the study has no result.
     pub error: Option<String>,
     /// The tables that `weir sim` prints.
     pub tables: Option<String>,
@@ -103,7 +103,7 @@ pub struct KernelQueue {
     pub id: u32,
     /// Its name for people: device, discipline and handle.
     pub label: String,
-    /// Whether the device hands its packets to it.
+    /// Whether the device hands its packets to this queue.
     pub root: bool,
     /// The fewest packets that waited.
     pub packets_min: u32,
@@ -140,7 +140,7 @@ pub struct KernelPoint {
 /// The queues of a device, as they are read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct KernelView {
-    /// How they are read; empty before the first reading.
+    /// How the queues are read; empty before the first reading.
     pub method: String,
     /// Readings per second.
     pub rate: u64,
@@ -180,7 +180,7 @@ pub enum StudyError {
     /// There is no such study, or it has no such part.
     #[error("{0}")]
     Unknown(String),
-    /// It cannot be done now: another study runs.
+    /// The request cannot be carried out now: another study runs.
     #[error("{0}")]
     Busy(String),
     /// The request is wrong.

@@ -18,7 +18,7 @@ pub struct TraceQuestion {
 pub struct Traced {
     /// The packet in canonical words.
     pub packet: String,
-    /// The lane that it takes.
+    /// The lane that the packet takes.
     pub lane: String,
     /// The searches through the rules, in order.
     pub legs: Vec<TracedLeg>,

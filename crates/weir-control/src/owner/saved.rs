@@ -71,7 +71,7 @@ pub(super) struct Loaded {
     pub(super) ruleset: Ruleset,
     /// Whether a configuration was saved before.
     pub(super) saved: bool,
-    /// Whether a save was confirmed by the disk.
+    /// Whether the disk has confirmed a save.
     pub(super) durable: bool,
     /// A remark for the user about the choice.
     pub(super) notice: Option<String>,

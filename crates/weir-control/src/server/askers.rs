@@ -13,7 +13,7 @@ pub(super) struct Askers(Arc<Semaphore>);
 /// Why work has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unasked {
-    /// It did not finish within this time.
+    /// The work did not finish within this time.
     Late(Duration),
     /// The server ends.
     Ending,

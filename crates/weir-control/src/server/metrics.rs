@@ -74,7 +74,7 @@ impl Format {
 /// end mark. The name of a counter has its suffix in the comments too.
 fn classic(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // The comment with the help comes before the one with the type.
+    // The comment with the help comes before the comment with the type.
     let mut help = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

@@ -23,7 +23,7 @@ pub(super) enum Rank {
 pub(super) struct Bounds {
     /// Connections of all clients.
     pub(super) all: usize,
-    /// The part of these that only privileged clients get.
+    /// The part of `all` that only privileged clients get.
     pub(super) reserve: usize,
     /// Connections of one client that is not privileged.
     pub(super) each: usize,

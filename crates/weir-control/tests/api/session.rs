@@ -336,6 +336,6 @@ fn links() -> Vec<SessionLink> {
 
 /// The most connections of a socket.
 const MOST: usize = 256;
-/// Another user than root.
+/// A user other than root.
 const OTHER: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(5);

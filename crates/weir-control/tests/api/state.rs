@@ -344,7 +344,7 @@ impl Disk for Faults {
 
     fn write(&self, file: &mut File, content: &[u8]) -> io::Result<()> {
         if let Err(error) = self.at(Step::Write) {
-            // A full disk takes the first part.
+            // A full disk stores the first part.
             file.write_all(&content[..content.len() / 2])?;
             return Err(error);
         }

@@ -185,7 +185,7 @@ const PACKETS: u8 = 64;
 const QUEUE: u8 = 128;
 /// The greatest count of a point. The counts of all points of an object fit into 64 bits together.
 const MOST_COUNT: u64 = 1 << 51;
-/// The same for the count of each reason.
+/// The greatest count of a reason.
 const MOST_OF_REASON: u64 = 1 << 45;
 /// The longest span of a point: an hour, in ns.
 const LONGEST_SPAN: u64 = 3_600_000_000_000;

@@ -137,7 +137,8 @@ fn a_history_has_a_bounded_size_on_disk() {
     // Three days of 40 busy objects, an hour at a time.
     let mut greatest = 0;
     for hour in (0..72).rev() {
-        // Twice as fast, because the page's clock knows two days at least.
+        // Time passes twice as fast here, because the page's clock is sure to reach back only two
+        // days.
         let at = |ago: u64, span: u64| {
             let at_ns = clock::now_ns() - ago * SECOND / 2;
             Point { at_ns, span_ns: span * SECOND, ..point(0, 1 << 40) }
@@ -276,7 +277,7 @@ proptest! {
                 prop_assert!(!text.contains("NaN") && !text.contains("inf"));
             }
         }
-        // The next points follow them.
+        // New points follow the restored ones.
         let mut kept = Kept::default();
         after.into_values().flat_map(|one| one.since(0).into_iter().cloned().collect::<Vec<_>>())
             .for_each(|point| kept.restore(0, point));

@@ -180,7 +180,7 @@ fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Er
     certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
 }
 
-/// Whether a text in PEM form has an encrypted key, in the new form or in the old one.
+/// Whether a text in PEM form has an encrypted key, in the new or the old form.
 fn is_encrypted(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")

@@ -31,7 +31,7 @@ use crate::server::upload;
 pub(super) enum Right {
     /// Everything.
     Full,
-    /// Look.
+    /// Reading only.
     Read,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Hub {
     rules: Mutex<Option<(Instant, Arc<Vec<RuleView>>)>>,
     /// Wakes the collector for a new client.
     changed: Notify,
-    /// The origin of all periods, so that equal ones end together.
+    /// The origin of all periods, so that equal periods end together.
     epoch: Instant,
     /// The time in ms since 1970 at the zero of the page's clock.
     base_ms: i64,

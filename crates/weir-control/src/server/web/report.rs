@@ -116,7 +116,7 @@ const MOST_POINTS: usize = 4000;
 const MOST_POINTS_OF_ONE: usize = 600;
 /// Maximum number of bytes of a report.
 const MOST_BYTES: usize = 8 << 20;
-/// The longest span: a day, as points are kept.
+/// The longest span: a day, for which points are kept.
 const LONGEST_MS: i64 = 86_400_000;
 /// Maximum number of objects among which those of a report are looked up.
 const MOST_VIEWS: usize = 70_000;

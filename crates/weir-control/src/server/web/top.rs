@@ -338,9 +338,9 @@ fn natural(name: &str) -> Vec<(u64, &str)> {
 
 const FIELDS: &str = "[\"key\",\"object\",\"in_bps\",\"out_bps\",\"queue_packets\",\
                       \"queue_bytes\",\"wait_ns\",\"drops\",\"spark\"]";
-/// The rates of a member that are kept.
+/// Number of rates of a member that are kept.
 const SPARKS: usize = 30;
-/// Bins of the distribution of values.
+/// Number of bins of the distribution of values.
 const BINS: usize = 48;
 
 #[cfg(test)]
