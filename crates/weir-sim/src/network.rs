@@ -148,8 +148,8 @@ pub trait Observer: std::fmt::Debug + Send {
     fn zero(&mut self) {}
     /// Called when the run is over.
     fn finish(&mut self) {}
-    /// Inversions of the order of labels at the port, if they were counted: pairs, services and
-    /// differences.
+    /// The number of inverted pairs at the port, the number of inverted services, and the sum of
+    /// the differences of labels over all pairs; `None` if inversions were not counted.
     fn inversions(&self, _port: PortId) -> Option<[u64; 3]> {
         None
     }

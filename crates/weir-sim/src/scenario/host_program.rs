@@ -106,7 +106,8 @@ pub struct Volume {
 pub struct After {
     /// The index of the node.
     pub node: usize,
-    /// Whether its program must have ended with exit code 0; otherwise the host must be up.
+    /// Whether the program of this host must have ended with exit code 0; otherwise the host must
+    /// be up.
     pub ended: bool,
 }
 

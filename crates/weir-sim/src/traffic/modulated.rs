@@ -171,7 +171,8 @@ mod tests {
                 State { bps: bps[2], hold: hold(40e6), next: vec![0.5, 0.5, 0.0] },
             ]
         };
-        // The chain visits the states 4 : 3 : 2, so their times are 40 : 60 : 80.
+        // The chain visits the states in the ratio 4 : 3 : 2, so the ratio of their times is 40 :
+        // 60 : 80.
         let expected = (40.0 * 1e6 + 80.0 * 4e6) / 180.0;
         for exponential in [false, true] {
             let (bits, _) = measure(

@@ -156,7 +156,7 @@ impl Sender {
             closed,
             cut: false,
             // The handshake advertises the receive buffer. Without a handshake, the sender assumes
-            // its size.
+            // the size of this buffer.
             edge: config.receive_buffer.into(),
             deadlines: Deadlines::new(config.start, config.stop),
             probe: None,
