@@ -20,7 +20,7 @@ pub(super) struct Watched {
     pub(super) most: u64,
     /// The first readings: time in seconds, and packets.
     pub(super) stretch: Vec<[f64; 2]>,
-    /// How often two consecutive samples differed by a number of packets, by that number.
+    /// For each number of packets, how often two consecutive samples differed by this number.
     pub(super) steps: BTreeMap<u64, u64>,
 }
 

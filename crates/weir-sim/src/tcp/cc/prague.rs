@@ -6,9 +6,9 @@
 //! acknowledgements report how many packets were marked. The moving average of the share of marks
 //! determines the reduction of the window, as in DCTCP, but the window is reduced at once and not
 //! over a round trip, and it does not stop growing: every acknowledged byte without a mark counts.
-//! Flows with a short round-trip time would grow more often than others and take a larger share.
-//! Some rounds after slow start, they therefore begin to grow, average and reduce as if their round
-//! trip took 25 ms. Losses halve the window as in Reno, regardless of the marks.
+//! Flows with a short round-trip time would grow more often than other flows and take a larger
+//! share. Some rounds after slow start, they therefore begin to grow, average and reduce as if
+//! their round trip took 25 ms. Losses halve the window as in Reno, regardless of the marks.
 //!
 //! # Equations
 //! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a`
