@@ -38,7 +38,7 @@ impl FromStr for Runner {
     }
 }
 
-/// The text is no [`Runner`].
+/// The text does not name a [`Runner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run is carried out by `sim` or `live`")]
 pub struct NoRunner;

@@ -67,7 +67,7 @@ pub struct FileMeta {
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The directory is no store.
+    /// The directory is not a store.
     #[error("{} is no store: `weir sweep` makes one in a new or empty directory", .0.display())]
     NoStore(PathBuf),
     /// The directory has other files.
@@ -147,7 +147,7 @@ impl Store {
     /// Opens an existing store.
     ///
     /// # Errors
-    /// The directory is no store, or has another format.
+    /// The directory is not a store, or has another format.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         #[derive(Deserialize)]
         struct Marker {

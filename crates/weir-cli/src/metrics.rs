@@ -42,8 +42,8 @@ pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(USAGE, message));
     }
-    // The signals are taken before the first thread starts, because they would still kill existing
-    // threads.
+    // The signals are taken before the first thread starts: they would still kill a thread that
+    // already exists.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let listener = TcpListener::bind(address)

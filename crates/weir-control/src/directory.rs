@@ -21,7 +21,7 @@ use crate::server::{ControlSocket, SocketError, is_listening};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(String);
 
-/// A text is no name of a session.
+/// The text is not a name of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a name has 1 to {MOST_NAME} letters, digits, `.`, `_` and `-`, and begins with a letter or \
@@ -76,7 +76,7 @@ impl fmt::Display for Name {
 /// Why a directory cannot hold sockets of sessions.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// The path is a symbolic link or no directory.
+    /// The path is a symbolic link, or is not a directory.
     #[error("{} is no directory", path.display())]
     NotADirectory {
         /// The path.
@@ -123,8 +123,8 @@ pub struct Found {
 }
 
 impl Directory {
-    /// The directory for new sessions of this user, created if necessary: the first usable one of
-    /// the places that [`Self::all`] searches.
+    /// The directory for new sessions of this user, created if necessary: the first usable place of
+    /// those that [`Self::all`] searches.
     ///
     /// # Errors
     /// No place can be used; there is an error for each.
@@ -288,9 +288,9 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// The environment variable that names the directory.
 pub const VARIABLE: &str = "WEIR_LINKS_DIR";
-/// The most sessions with a name and its numbered forms.
+/// Maximum number of sessions with a name and its numbered forms.
 pub const MOST_ALIKE: u32 = 1000;
-/// The most entries of a directory that are listed.
+/// Maximum number of entries of a directory that are listed.
 pub const MOST_LISTED: usize = 10_000;
 /// The longest name. The path of a socket can have about 100 bytes.
 const MOST_NAME: usize = 64;
@@ -299,7 +299,7 @@ const MOST_DERIVED: usize = 32;
 /// The end of a socket's file name.
 const SUFFIX: &str = ".sock";
 const ACCESS_OF_OTHERS: u32 = 0o077;
-/// The errors of `open` for a path that is no directory.
+/// The errors of `open` for a path that is not a directory.
 const NO_DIRECTORY: [i32; 2] =
     [rustix::io::Errno::NOTDIR.raw_os_error(), rustix::io::Errno::LOOP.raw_os_error()];
 

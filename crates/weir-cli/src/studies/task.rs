@@ -37,7 +37,7 @@ impl Task {
         self as u8
     }
 
-    /// The bounds of the process. A client waits for the answer of the short tasks.
+    /// The bounds of the process.
     pub(super) fn bounds(self) -> Bounds {
         match self {
             Self::Check | Self::Compare | Self::Devices | Self::Curves => {
@@ -113,7 +113,7 @@ fn ends_with_its_client(stream: &UnixStream) -> bool {
     std::thread::Builder::new().name("weir-client".to_owned()).spawn(wait).is_ok()
 }
 
-/// The exit code without a result.
+/// The exit code of a process without a result.
 const FAILED: u8 = 1;
 /// Maximum number of bytes of a part of a request: results of a study, to compare.
 const MOST_REQUEST: usize = 16 << 20;

@@ -587,9 +587,9 @@ impl Columns {
     }
 }
 
-/// The most problems that are shown above the rows.
+/// Maximum number of problems that are shown above the rows.
 const PROBLEMS: usize = 2;
-/// The most rows of a plot, with its title.
+/// Maximum number of rows of a plot, with its title.
 const MOST_PLOT: u16 = 8;
 /// The least lateness that is shown in colour, in ns: the same as in the reports.
 const LATE_NS: f64 = weir_report::LATE_NS as f64;

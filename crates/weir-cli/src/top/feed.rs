@@ -480,7 +480,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const FIRST: Duration = Duration::from_millis(500);
 /// Maximum number of messages that wait for the view. Beyond it, sources wait too.
 const QUEUED: usize = 64;
-/// The most sessions that are shown.
+/// Maximum number of sessions that are shown.
 const MOST_SOURCES: usize = 256;
 /// Maximum number of instances in the details of an object.
 const INSTANCES: usize = 20;

@@ -47,8 +47,8 @@ pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         let message = "weir top needs a terminal; `weir top --once` prints the table as text";
         return Err(Failure::new(USAGE, message));
     }
-    // The signals are taken before the first thread starts, because they would still kill existing
-    // threads.
+    // The signals are taken before the first thread starts: they would still kill a thread that
+    // already exists.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let look = Look { colour: colours_allowed(), period: args.interval.as_secs_f64() };
@@ -138,5 +138,5 @@ fn end_by(signals: &Signals) {
 
 /// The shortest time between two frames: 10 a second also pass over a slow line.
 const FRAME: Duration = Duration::from_millis(100);
-/// The most messages that the board takes between two frames.
+/// Maximum number of messages that the board takes between two frames.
 const MOST_NEWS: usize = 64;

@@ -104,7 +104,7 @@ impl fmt::Display for Object {
     }
 }
 
-/// The text is no object.
+/// The text does not name an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an object is link:NAME, path:NAME, lane:NAME, pipe:N, sched:N or queue:N")]
 pub struct NoObject;

@@ -166,11 +166,11 @@ pub struct CurveAlgorithm {
 pub struct CurveChoice {
     /// The schedulers.
     pub algorithms: Vec<CurveAlgorithm>,
-    /// The most schedulers of a request.
+    /// Maximum number of schedulers in a request.
     pub most_algorithms: usize,
-    /// The most flows of a request.
+    /// Maximum number of flows in a request.
     pub most_flows: u32,
-    /// The most packets of a request.
+    /// Maximum number of packets in a request.
     pub most_packets: u64,
 }
 

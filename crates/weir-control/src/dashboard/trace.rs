@@ -73,7 +73,7 @@ pub struct TracedObject {
 /// Why there is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// The words are no packet.
+    /// The words do not describe a packet.
     #[error("{message}")]
     Packet {
         /// What is wrong.

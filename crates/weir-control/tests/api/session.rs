@@ -334,7 +334,7 @@ fn links() -> Vec<SessionLink> {
         .into()
 }
 
-/// The most connections of a socket.
+/// Maximum number of connections of a socket.
 const MOST: usize = 256;
 /// A user other than root.
 const OTHER: u32 = 65_534;

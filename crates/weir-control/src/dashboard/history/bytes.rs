@@ -263,7 +263,7 @@ mod tests {
             let read = rest.point().expect("it is sound");
             prop_assert!(rest.is_empty());
             prop_assert_eq!(Point { at_ns: NOW - read.at_ns, ..read }, point);
-            // A part of the bytes is no point.
+            // A part of the bytes is not a point.
             for end in 0..bytes.len() {
                 prop_assert!(Bytes(&bytes[..end]).point().is_none());
             }
