@@ -50,7 +50,7 @@ pub enum LiveError {
     Failed {
         /// The message of the command.
         words: String,
-        /// Whether the command refused the scenario. It would refuse the scenario again.
+        /// Whether the command refused the scenario, so that another attempt is useless.
         refused: bool,
     },
     /// The times of the run are not reliable.

@@ -91,7 +91,7 @@ impl Prometheus {
         Self { address, _running: running }
     }
 
-    /// The values of a query by their labels; none if it is not answered.
+    /// The values of a query by their labels; none if the query is not answered.
     fn ask(&self, query: &str) -> Option<BTreeMap<String, f64>> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let body = get(&self.address, &format!("/api/v1/query?query={escaped}"), "")?;

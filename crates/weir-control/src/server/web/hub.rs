@@ -398,7 +398,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Objects that are read without clients, and that the overview shows.
+/// Maximum number of objects that are read without clients. The overview shows these objects.
 pub(super) const BASE: usize = 64;
 /// Maximum number of objects that are read.
 const MOST_WATCHED: usize = 256;
