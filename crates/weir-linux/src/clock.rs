@@ -9,8 +9,8 @@ pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// The current difference between wall-clock time and monotonic time: added to a time of [`now`],
-/// it gives the time since 1970 (UTC).
+/// The current difference between wall-clock time and monotonic time. A time of [`now`] plus this
+/// difference is the time since 1970 (UTC).
 pub fn wall_offset() -> Nanos {
     offset_by(now, wall)
 }
@@ -45,7 +45,7 @@ fn read(clock: ClockId) -> Nanos {
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
-/// Readings for one measurement of the offset.
+/// Number of readings in one measurement of the offset.
 const READINGS: usize = 5;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Rules of the machine's kernel, for root: the connection of a namespace to the machine's networks
-//! by address translation and forwarding, and ports of a bridge without the machine's own IP stack.
+//! Rules in the machine's kernel, for root. They connect a namespace to the machine's networks by
+//! address translation and forwarding, and keep the machine's own IP stack off the ports of a
+//! bridge.
 //!
 //! The nftables tables are owned by a socket of this process, so the kernel removes them when the
 //! process ends. Forwarding is switched on for single interfaces, never for the whole machine.

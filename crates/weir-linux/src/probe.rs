@@ -353,7 +353,7 @@ fn read(path: &str) -> Option<String> {
 
 /// `pidfd_open` is the newest system call without which programs cannot be started.
 const LEAST_KERNEL: (u32, u32) = (5, 3);
-/// The BPF programs that read queues have loops that the kernel counts (`bpf_iter_num_new`).
+/// The BPF programs that read queues use the kernel's counted loops (`bpf_iter_num_new`).
 const LEAST_KERNEL_FOR_BPF: (u32, u32) = (6, 4);
 const TESTED_ARCHITECTURE: &str = "x86_64";
 /// The number of sleeps, which take a tenth of a second together.

@@ -36,7 +36,7 @@ pub struct AgentConfig {
     pub engines: Vec<(Engine, Option<PathBuf>)>,
     /// The socket of the Node Resource Interface.
     pub nri: Option<PathBuf>,
-    /// Whether the agent reports a problem if an engine has never answered. It does not if the user
+    /// Whether the agent reports a problem if an engine has never answered; `false` if the user
     /// named no engine.
     pub all_required: bool,
     /// How each container's loop uses the machine.
@@ -45,7 +45,7 @@ pub struct AgentConfig {
     pub seed: u64,
 }
 
-/// Something that happened, for a log.
+/// An event for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
     /// An engine or runtime answers, and the agent has looked at all its containers.
@@ -422,7 +422,7 @@ impl Agent {
     fn retry(&mut self, report: &mut dyn FnMut(&AgentEvent)) {
         let now = Instant::now();
         let is_due = |(_, entry): &(&Key, &Entry)| entry.retry.is_some_and(|at| at <= now);
-        // One container at a time: messages come first.
+        // Attach to only one container at a time, so that messages do not wait long.
         let due = self.entries.iter().find(is_due).map(|(key, _)| key.clone());
         if let Some(key) = due {
             self.attach(&key, report);

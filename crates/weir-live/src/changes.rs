@@ -133,8 +133,8 @@ impl Changes {
         self.current().clone()
     }
 
-    /// Makes times count from `at`, which may be in the future. Without a call, they count from
-    /// [`Self::new`].
+    /// Sets the start of all times to `at`, which may be in the future. Without a call, times start
+    /// at [`Self::new`].
     pub fn begin(&self, at: Instant) {
         *self.0.began.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }
@@ -439,7 +439,8 @@ fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
 /// force: the words replace the settings that they name; all other settings stay.
 ///
 /// # Errors
-/// The words are wrong, there is no such link, or it cannot change so while it runs.
+/// The words are wrong, there is no such link, or the link cannot change in this manner while it
+/// runs.
 pub fn changed(
     links: &[Link],
     link: Option<&str>,

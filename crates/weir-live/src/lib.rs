@@ -5,9 +5,10 @@
 //! pass, and stopped with its results. The library does not print, read a command line or keep
 //! global state; several sessions can run in one process. [`remote`] gives a session its
 //! control socket, and [`changes`] changes links in words. [`daemon`] puts one session behind the
-//! API of the daemon, and [`dashboard`] shows both on a web page; [`agent`] shapes the containers
-//! that carry labels, and [`compose`] those of a job; [`scenario`] builds a session for the hosts
-//! of a scenario, and [`convert`] makes scenarios from the descriptions of other tools.
+//! API of the daemon, and [`dashboard`] shows a session or the daemon on a web page. [`agent`]
+//! shapes the containers that carry labels, and [`compose`] shapes the containers of a job.
+//! [`scenario`] builds a session for the hosts of a scenario, and [`convert`] makes scenarios from
+//! the descriptions of other tools.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;

@@ -97,7 +97,7 @@ impl Guard {
     /// Makes the guard perform its duties now, and waits for its end. Returns whether it succeeded.
     pub fn finish(mut self) -> bool {
         if let Some(lifeline) = &self.lifeline {
-            // If the guard has been killed, its exit status shows it.
+            // If the guard has been killed, its exit status shows that.
             let _ = send(lifeline, &Message::Finish);
         }
         drop(self.lifeline.take());

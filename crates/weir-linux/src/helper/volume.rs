@@ -1,4 +1,4 @@
-//! Mounts of directories and files of the machine at other places, and of `/sys`.
+//! Mounts directories and files of the machine at other paths, and `/sys`.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -66,13 +66,12 @@ pub(super) fn mount_sys(at: &str, flags: MountFlags) {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
-    // Containers refuse this mount. Then /sys/class/net lists the machine's interfaces; everything
-    // else works.
+    // Containers refuse this mount. In that case, /sys/class/net lists the machine's interfaces;
+    // everything else works.
     if mount("sysfs", at, "sysfs", flags, None).is_ok()
         && let Ok(groups) = groups
     {
-        // Without control groups, programs that look for their limits would assume that there are
-        // none.
+        // Without control groups, programs that look for their resource limits would find none.
         let _ = show_tree(&groups, &format!("{at}/fs/cgroup"));
     }
 }

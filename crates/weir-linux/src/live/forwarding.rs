@@ -43,7 +43,7 @@ impl Forwarding {
 pub struct Strays {
     /// Number of frames.
     pub frames: u64,
-    /// Number of their bytes.
+    /// Number of bytes of these frames.
     pub bytes: u64,
 }
 

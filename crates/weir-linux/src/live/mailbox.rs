@@ -1,4 +1,4 @@
-//! Commands to a worker and its answers, without any wait of the worker.
+//! Passes commands to a worker, and its answers back, without making the worker wait.
 //!
 //! A worker with real-time priority takes its processor from other threads at any instruction, and
 //! they continue there only when the worker sleeps. A worker that waited for such a thread, even

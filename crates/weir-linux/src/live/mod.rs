@@ -14,7 +14,7 @@
 //!
 //! The files import one another in one direction: `packets` (the frames inside and the accounting
 //! of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`), `passes`
-//! (the rules), `emulation` (one step of these together), `worker` (the loop), `team` (several
+//! (the rules), `emulation` (one step of all of these), `worker` (the loop), `team` (several
 //! workers). An observer receives packets through `tap` and `monitor`, on its own thread.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery

@@ -98,7 +98,7 @@ const LONG_AWAKE: Nanos = Nanos::from_micros(500);
 /// After this time awake, the loop rests in any case. The kernel demands a twentieth of the time;
 /// [`REST`] and the time for switching are well above that.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
-/// A rest fits before the next event if that is at least this far away.
+/// A rest fits before the next event if the event is at least this far away.
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// The margin before the first sleep.
 const START: Nanos = Nanos::from_micros(80);

@@ -209,7 +209,7 @@ pub(crate) const UDP: u8 = 17;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-// The families (`NFPROTO_*`) within a table of both.
+// The families (`NFPROTO_*`) within a table for both families.
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
 

@@ -77,7 +77,7 @@ impl Stamps {
     }
 }
 
-/// Readings for one measurement of the offset.
+/// Number of readings in one measurement of the offset.
 const READINGS: usize = 3;
 /// If a check finds an offset that differs from the known offset by more than this, it measures the
 /// offset again: the thread was preempted, or the clock is slewed. The value is far below the

@@ -55,7 +55,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// The user and the access to files that a thread keeps. The default keeps the user, and no file.
+/// The user and the access to files that a thread keeps. The default keeps the user and no access.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
     user: Option<User>,
@@ -100,7 +100,7 @@ impl Confinement {
     /// # Errors
     /// The kernel's error. After an error the thread may have lost a part of its rights.
     pub fn apply(&self, keep: CapabilitySet) -> Result<bool, ConfineError> {
-        // The rules refer to files that the new user might not reach.
+        // The rules are made first, because the new user might not reach the files in them.
         let files = Ruleset::default()
             .handle_access(AccessFs::from_all(LANDLOCK))?
             .handle_access(AccessNet::from_all(LANDLOCK))?

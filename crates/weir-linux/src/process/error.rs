@@ -19,7 +19,8 @@ pub enum SpawnError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel has no memory, or the host's process 1 has ended. The kernel's error is the same.
+    /// The kernel has no memory, or the host's process 1 has ended. The kernel reports both with
+    /// the same error.
     #[error("{command}: cannot be started, because its host has ended or no memory is free")]
     Ended {
         /// The command's first word.

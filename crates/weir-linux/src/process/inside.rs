@@ -115,7 +115,7 @@ impl Task {
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // Both fail only if the command was already reaped.
+        // Both calls fail only if the command was already reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -184,7 +184,7 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
-/// The side of a [`fork_alone`] that the caller is on.
+/// The process in which [`fork_alone`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forked {
     /// The new process.
@@ -228,7 +228,7 @@ pub(crate) fn map_executable() -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of a page, or of a part of one.
+/// Number of bytes to map, which is a page or a part of a page.
 #[cfg(test)]
 const PAGE: usize = 4096;
 

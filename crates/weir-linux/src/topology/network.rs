@@ -1,9 +1,9 @@
 //! Several hosts that one live loop joins. Each host has a namespace with an interface, and the
 //! interface's other end is a port.
 //!
-//! There is no router. Each host has all others on its own Ethernet segment, usually with permanent
-//! neighbour entries, so that only programs send packets. The loop decides which links a packet
-//! passes between two hosts.
+//! There is no router. Each host sees all other hosts on its own Ethernet segment, usually with
+//! permanent neighbour entries, so that only programs send packets. The loop decides which links a
+//! packet passes between two hosts.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -68,7 +68,7 @@ impl HostSetup {
 }
 
 /// The address that the kernel gives the interface of host `number` of a [`network`], besides the
-/// addresses of [`HostSetup`]: some packets of neighbour discovery have it.
+/// addresses of [`HostSetup`]: some packets of neighbour discovery use it.
 #[must_use]
 pub fn link_local(number: u16) -> Ipv6Addr {
     let [a, b, c, d, e, f] = host_mac(number);

@@ -112,10 +112,10 @@ pub(super) enum PastaError {
 /// a router at the address of side 1, and uses the machine's networks as an ordinary program of
 /// this user.
 ///
-/// With `forward_dns` it forwards DNS queries that are sent to it to the machine's resolver. Set it
-/// only if programs send queries to pasta: pasta of 2023 then replaces the source address of every
-/// answer of that resolver by its own address. A program that had sent its query to the resolver
-/// directly would not accept such an answer.
+/// With `forward_dns`, pasta forwards the DNS queries that it receives to the machine's resolver.
+/// Set it only if programs send queries to pasta: pasta of 2023 then replaces the source address of
+/// every answer of that resolver by its own address. A program that had sent its query to the
+/// resolver directly would not accept such an answer.
 pub(super) fn start_pasta(
     netns: &NetNs,
     interface: &str,

@@ -15,7 +15,7 @@ use crate::netns::read_setting;
 /// The reports of one interface that are still to come.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// The number for each group; `None` when the groups are unknown.
+    /// The number of outstanding reports for each group; `None` when the groups are unknown.
     left: Option<BTreeMap<Ipv6Addr, u32>>,
     has_begun: bool,
 }

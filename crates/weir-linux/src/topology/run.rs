@@ -174,7 +174,7 @@ impl Inside {
 fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
     let helper = |source| SetupError::Helper { helper: "janitor", source };
-    // The kernel removes the namespaces with this process, so the janitor need not be ready yet.
+    // The kernel removes the namespaces when this process ends, so the janitor need not be ready.
     let mut janitor = Janitor::start().map_err(helper)?;
     let bare = Bare::new(setup)?;
     janitor.wait_until_ready().map_err(helper)?;

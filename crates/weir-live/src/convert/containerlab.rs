@@ -164,7 +164,7 @@ fn volume(text: &str) -> Option<String> {
         [host, inside, mode] => (host, inside, mode),
         _ => return None,
     };
-    // Containerlab replaces these by its own directories.
+    // Containerlab replaces such host paths by its own directories.
     if host.is_empty()
         || host.contains("__clab")
         || host.starts_with('~')

@@ -16,7 +16,7 @@ pub(super) trait Slices<T> {
     /// Why a worker gave no answer.
     type Error;
 
-    /// The number above all numbers of instances of worker `worker`.
+    /// A number above the numbers of all instances of worker `worker`.
     fn bound(&mut self, worker: usize) -> Result<u32, Self::Error>;
 
     /// The instances of worker `worker` with these numbers, each with its number. The worker does

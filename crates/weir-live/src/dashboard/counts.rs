@@ -14,7 +14,7 @@ use weir_rules::ruleset::Ruleset;
 
 use crate::session::Control;
 
-/// What a session's objects are.
+/// The kinds of objects in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Each lane is a link with a pipe of its own.
@@ -286,7 +286,7 @@ pub(super) fn rule_views(
     Ok(weir_control::dashboard::rule_views(rules, counts))
 }
 
-/// A loop without an answer, in the words of the page.
+/// The page's error for a loop that does not answer.
 pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
     match error {
         NoAnswer::Late => Unanswered::Late { within: ANSWER_WITHIN },

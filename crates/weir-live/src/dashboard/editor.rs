@@ -1,5 +1,5 @@
-//! Changes of the daemon's configuration, and their history as revisions show it: other clients
-//! change the configuration too.
+//! Changes of the daemon's configuration, and their history. The history is derived from revisions,
+//! because other clients change the configuration too.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

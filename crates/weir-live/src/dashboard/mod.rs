@@ -1,5 +1,5 @@
-//! What the web page shows of a live session, and of the daemon: the two implementations of
-//! [`Source`](weir_control::dashboard::Source).
+//! The two implementations of [`Source`](weir_control::dashboard::Source): for the web page of a
+//! live session, and for the web page of the daemon.
 
 mod counts;
 mod daemon;

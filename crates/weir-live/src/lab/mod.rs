@@ -87,7 +87,8 @@ enum State {
 #[derive(Debug)]
 struct Check {
     command: Vec<String>,
-    /// Whether this is the check of a container without a health check: that its program runs.
+    /// Whether the check only tests that the program runs, because its container has no health
+    /// check.
     is_own: bool,
     interval: Duration,
     timeout: Duration,
@@ -447,7 +448,7 @@ impl Lab {
             match session.wait_until(signals, Some(Instant::now() + OWN_INTERVAL)) {
                 Ok(Happened::Ended(id, code)) => {
                     pending.retain(|(own, _)| *own != id);
-                    // The lab ends already, for the first reason.
+                    // The lab is already ending, and the first reason counts.
                     let _ = self.ended(id, code);
                 }
                 Ok(Happened::Time | Happened::Signal(_)) => {}
@@ -656,7 +657,7 @@ fn words(program: &HostProgram) -> String {
 const LONGEST_LOG: usize = 8 << 20;
 /// Maximum length of the output of a health check in bytes.
 const LONGEST_CHECK_LOG: usize = 16 << 10;
-/// The timing of the checks that the program of a container runs.
+/// The timing of the checks whether a container's program runs.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
 const OWN_RETRIES: u32 = 600;

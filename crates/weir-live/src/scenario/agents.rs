@@ -82,8 +82,8 @@ impl Agent {
     }
 }
 
-/// Reads lines on a thread. Without it, a report that is larger than the pipe would block the
-/// writer.
+/// Reads lines on a thread. Without the thread, a report that is larger than the pipe would block
+/// the writer.
 fn read_lines(from: OwnedFd) -> io::Result<Receiver<String>> {
     let (lines, received) = channel();
     std::thread::Builder::new().name("weir-hear".into()).spawn(move || {

@@ -226,12 +226,12 @@ fn host_name(port: usize) -> String {
 
 /// The rules that lead packets along their paths. A packet that departs from a link continues after
 /// the rule that sent it there, so the rules of a path follow each other, one for each link. The
-/// rules of two hosts send packets to the queues of class 0. A flow of another class has its own
-/// rules before them, followed by a rule that lets its packets pass. A program's flow has no known
-/// port numbers and so no rules of its own.
+/// rules for a pair of hosts send packets to the queues of class 0. A flow of another class has its
+/// own rules before them, followed by a rule that lets its packets pass. A program's flow has no
+/// known port numbers and so no rules of its own.
 ///
-/// With the `ports` of the hosts, the rules of two hosts apply to all frames between them, so that
-/// links also carry those that resolve addresses.
+/// With `ports_of_hosts`, the rules for a pair apply to all frames between the two hosts, so that
+/// links also carry frames that resolve addresses.
 fn rules(
     scenario: &Scenario,
     paths: &Paths,

@@ -102,7 +102,7 @@ pub trait Follower {
     /// The links forward packets. `control` may be used from any thread until the run ends.
     fn started(&mut self, control: &Control);
 
-    /// All generators are ready; the scenario's time 0 is at `at`, which is a moment ahead.
+    /// All generators are ready; the scenario's time 0 is at `at`, shortly after this call.
     fn begins(&mut self, at: Instant);
 }
 
@@ -371,7 +371,7 @@ impl<'a> Run<'a> {
         let mut notes = Vec::new();
         let mut steps = self.steps();
         let planned = steps.iter().filter(|(_, step)| matches!(step, Step::Program(_))).count();
-        // A lab without generators ends with its programs and those of its traffic.
+        // A lab without generators ends with its own programs and the programs of its traffic.
         let may_end = lab.is_some() && agents.is_empty() && !self.setup.keep;
         let over = Cell::new(0);
         let is_over = || may_end && over.get() == planned;
@@ -542,8 +542,8 @@ enum Waited {
 }
 
 impl Waiting<'_> {
-    /// Waits until a time, a signal, or the end of a lab's programs while `may_end` holds. Drives
-    /// the lab, and calls `ended` for each program that ends in the meantime.
+    /// Waits for a time, for a signal or, while `may_end` holds, for the end of the lab's programs.
+    /// Drives the lab, and calls `ended` for each program that ends in the meantime.
     fn wait(
         &mut self,
         session: &mut LiveSession<Network>,

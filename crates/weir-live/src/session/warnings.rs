@@ -53,7 +53,7 @@ fn named(interface: &str, port: usize, ends: &[End]) -> String {
     }
 }
 
-/// The faults of each interface. Only the one that ended the loop is named as its end.
+/// The faults of each interface. Only the fault that ended the loop is described as its end.
 fn faults(report: &LiveReport, ends: &[End]) -> Vec<String> {
     let mut ports: Vec<usize> = report.events.iter().map(|event| event.port).collect();
     ports.sort_unstable();
@@ -137,7 +137,7 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
 /// The name of the end that is no target.
 const NETWORK: &str = "network";
 /// A direction carries most of the traffic if it has this many times the bytes of all others.
-/// Requests and their answers, as of a ping, have as many in both directions.
+/// Requests and their answers, as of a ping, have as many bytes in both directions.
 const BULK_TO_REST: u64 = 2;
 /// The least share, and the least number, of packets that could not be sent and are worth a
 /// warning. A queue of the kernel may be full for a moment.

@@ -37,12 +37,12 @@ impl Poll {
         self.next - 1
     }
 
-    /// Waits for a socket with this number.
+    /// Adds this socket to the set, with its number.
     pub(super) fn watch(&self, socket: &OwnedFd, number: u64, flags: EventFlags) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(number), flags)?)
     }
 
-    /// Stops waiting for this socket.
+    /// Removes this socket from the set.
     pub(super) fn forget(&self, socket: &OwnedFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
