@@ -60,8 +60,8 @@ def read(path, case):
             run.faults.append(line)
     runs = [run for run in runs if run.ended or run.faults]
     for run in runs:
-        # A discipline that takes a packet away from its socket looks like a drop until the packet
-        # leaves.
+        # A packet that a discipline takes away from its socket looks dropped. It counts as
+        # delivered if it leaves later.
         delivered = set(run.taken)
         run.drops = sorted(drop for drop in run.drops if drop[1] not in delivered)
     return runs

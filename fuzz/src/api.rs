@@ -52,7 +52,7 @@ fn resumes(ruleset: &Ruleset, files: &BTreeMap<String, String>) {
     assert_eq!(again.script(), saved);
 }
 
-/// A daemon's configuration, in a directory that every input shares because none is saved.
+/// A daemon's configuration. All inputs share its directory, because no input saves to it.
 fn owner() -> &'static Owner {
     static OWNER: OnceLock<Owner> = OnceLock::new();
     OWNER.get_or_init(|| {

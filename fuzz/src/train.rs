@@ -90,7 +90,7 @@ fn cut(
     }
 }
 
-/// The run as one frame.
+/// The packets of the run as one frame.
 fn made(
     train: &Train,
     frame: &[u8],

@@ -49,10 +49,10 @@
 #define BUFFER_BYTES (32UL << 20)	/* of a script and of a record */
 #define MAX_PACKETS (1U << 20)
 #define LINE_BYTES 96
-/* A multiple of the tick, of CoDel's unit of 1024 ns and of PIE's and CAKE's of 64 and 1 ns. */
+/* A multiple of the tick, and of the time units of CoDel (1024 ns), PIE (64 ns) and CAKE (1 ns). */
 #define ALIGN_NS 16000000ULL
 #define TICK_HALTS 100000
-/* The ticks in which a probed function must run once. */
+/* The number of ticks within which a probed function must run. */
 #define PROBE_TICKS 1000
 
 struct packet {

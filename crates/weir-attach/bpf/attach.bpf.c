@@ -2,11 +2,12 @@
 /*
  * Sends the selected packets of a device through Weir.
  *
- * `egress` and `ingress` run on the device. They redirect what the target sends to one TAP device and
- * what arrives for it to another; Weir reads both. Weir writes a packet back to the opposite TAP
- * device, where `deliver` or `transmit` sends it to the device with a mark. The device's programs let
- * marked packets pass. `guard` runs on the TAP devices and drops everything that the programs of the
- * device did not redirect, such as multicast that the kernel or a daemon sends on every interface.
+ * `egress` and `ingress` run on the device. Packets that the target sends go to one TAP device, and
+ * packets that arrive for the target to another. Weir reads both, and writes a packet back to the
+ * opposite TAP device, where `deliver` or `transmit` sends it to the device with a mark. The device's
+ * programs let marked packets pass. `guard` runs on the TAP devices and drops everything that the
+ * programs of the device did not redirect, such as multicast that the kernel or a daemon sends on
+ * every interface.
  *
  * Weir renews `alive_until` ten times a second. If it does not, packets pass unshaped, so a stopped or
  * stuck process does not cut off the target. The kernel detaches all programs when Weir ends.
@@ -127,7 +128,7 @@ static __always_inline bool has_port(__be16 port)
 }
 
 /*
- * Whether the sending socket is of the selected group. In a namespace for control groups, Weir does
+ * Whether the sending socket is of the selected group. In a control group namespace, Weir does
  * not see the groups above its own root, so it does not know the depth of a group. The program
  * finds the depth with the first packet of the group.
  */

@@ -17,14 +17,14 @@ use crate::selection::Selection;
 /// An interface with selected packets that are redirected to two ports. Dropping this ends the
 /// redirection.
 pub struct Attachment {
-    // Dropped first: the redirection ends before the rest.
+    // Dropped first, so that the redirection ends before the other fields are dropped.
     _programs: Programs,
     settings: Arc<SharedWords>,
     netlink: Netlink,
     news: LinkNews,
     /// Whether the interfaces may have changed since [`Attachment::is_intact`] listed them.
     is_unsure: bool,
-    /// Whether they may have changed since the last [`Attachment::has_news`].
+    /// Whether the interfaces may have changed since the last [`Attachment::has_news`].
     is_news: bool,
     /// The interface and the two TAP devices, by number.
     devices: [u32; 3],

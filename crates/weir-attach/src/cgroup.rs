@@ -61,8 +61,8 @@ impl Cgroup {
     }
 }
 
-/// Whether this process is in the first namespace for control groups. In another one, the paths of
-/// groups do not show how deep below the root of all groups they are.
+/// Whether this process is in the initial control group namespace. In any other namespace, the path
+/// of a group does not show its depth below the root of all groups.
 fn sees_all_groups() -> bool {
     fs::metadata("/proc/self/ns/cgroup").is_ok_and(|file| file.ino() == FIRST_NAMESPACE)
 }
@@ -159,7 +159,7 @@ fn missing(path: &Path) -> AttachError {
     }
 }
 
-/// The number of the first namespace for control groups, which the kernel fixes.
+/// The number of the initial control group namespace, which is fixed in the kernel.
 const FIRST_NAMESPACE: u64 = 0xefff_fffb;
 /// Maximum number of directories that a search reads.
 const MOST_DIRECTORIES: usize = 100_000;

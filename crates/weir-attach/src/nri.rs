@@ -47,8 +47,8 @@ pub enum PodSeen {
     /// The runtime does not answer, for this reason. It is asked again and again; the earlier
     /// reports remain valid.
     Silent(String),
-    /// A pod runs. If the pod is new, the runtime starts its containers only after this report has
-    /// returned.
+    /// A pod runs. If the pod is new, the runtime starts its containers only after the report
+    /// function has returned.
     Started {
         /// The pod.
         pod: Pod,

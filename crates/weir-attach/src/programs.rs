@@ -170,7 +170,7 @@ const LEAST_KERNEL: (u32, u32) = (6, 6);
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/attach.bpf.o"));
 
 // The words of `struct settings` in bpf/kernel.h, and the flags there.
-/// Until when packets are redirected, in monotonic ns.
+/// The time until which packets are redirected, in monotonic ns.
 pub(crate) const ALIVE_UNTIL: usize = 0;
 const FLAGS: usize = 1;
 const MARK: usize = 2;

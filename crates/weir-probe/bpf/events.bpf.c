@@ -13,8 +13,9 @@
  * empty discipline nor a packet that is refused on arrival; the counters include both.
  *
  * The programs `on_arrive`, `on_sent` and `on_free` are attached only when packets are recorded. They
- * see every packet, also those that bypass the discipline or that it drops, and write records of
- * single packets into the same regions. A dequeue then also has such a record for each packet.
+ * see every packet, including packets that bypass the discipline and packets that the discipline
+ * drops, and write records of single packets into the same regions. A dequeue then also has such a
+ * record for each packet.
  */
 #include "lengths.h"
 #include "events.h"
@@ -30,7 +31,10 @@ struct {
 	__type(value, struct recorder);
 } recorder SEC(".maps");
 
-/* Sized by the reader: one for each processor, and then one for the interrupts of each. */
+/*
+ * Sized by the reader: one region for each processor, and then one region for the interrupts of each
+ * processor.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -39,7 +43,7 @@ struct {
 	__type(value, struct region);
 } regions SEC(".maps");
 
-/* Sized by the reader: the records of the first region, then those of the second. */
+/* Sized by the reader: the records of each region, one region after the other. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -131,7 +135,7 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 	}
 }
 
-/* Where a program writes. */
+/* The region to which a program writes. */
 struct writer {
 	struct region *own;    /* the region of the processor, which counts the programs that write */
 	struct region *region; /* the region to write to; none if an interrupt was interrupted */

@@ -7,14 +7,14 @@
 #define WEIR_EVENTS_H
 
 #define MAX_WATCHED 1024 /* slots for devices */
-#define NEIGHBOURS 8     /* number of consecutive slots, from its first one, in which a device may be */
+#define NEIGHBOURS 8     /* number of consecutive slots, from a device's first, where the device may be */
 
 enum {
 	KIND_ENQUEUE = 0,
 	KIND_DEQUEUE = 1,
 	KIND_RESET = 2,   /* the discipline is about to discard its packets */
 	KIND_DESTROY = 3, /* the discipline ends */
-	/* Only when packets are recorded, each with a `struct packet_record`: */
+	/* Written only when packets are recorded, each with a `struct packet_record`: */
 	KIND_ARRIVE = 4, /* the device is about to hand the packet to its discipline */
 	KIND_LEAVE = 5,  /* the discipline has released the packet */
 	KIND_SENT = 6,   /* the device hands the packet to its driver */
@@ -22,8 +22,8 @@ enum {
 };
 
 /*
- * One event, a cache line. It contains the whole identity of a discipline, because addresses are
- * reused.
+ * One event, which fills a cache line. It contains the whole identity of a discipline, because
+ * addresses are reused.
  */
 struct record {
 	u64 time;    /* CLOCK_MONOTONIC, ns */

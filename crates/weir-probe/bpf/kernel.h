@@ -15,8 +15,8 @@ struct bpf_iter_num {
 #include <bpf/bpf_tracing.h>
 
 /*
- * Any structure that begins with an 8-byte number. Through it an address is read as a number, which
- * allows arithmetic.
+ * Any structure that begins with an 8-byte number. The programs read addresses through this
+ * structure as numbers, which allow arithmetic.
  */
 struct timespec64 {
 	__s64 tv_sec;
@@ -122,7 +122,7 @@ struct sk_buff {
 	unsigned char *head;
 } FROM_KERNEL;
 
-/* In the control block of a packet that a device is about to queue. */
+/* The control block of a packet that a device is about to queue. */
 struct qdisc_skb_cb {
 	unsigned int pkt_len;
 } FROM_KERNEL;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 
-/// A queue as the kernel reports it. Two reports that agree in all fields are of the same queue.
+/// A queue as the kernel reports it. Two reports that agree in all fields describe the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
     /// Interface index of the queue's device.

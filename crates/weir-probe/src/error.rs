@@ -33,7 +33,7 @@ pub enum ProbeError {
         /// The remedy.
         hint: &'static str,
     },
-    /// The programs do not fit the kernel, or it lacks a feature that they use.
+    /// The programs do not fit the kernel, or the kernel lacks a feature that they use.
     #[error(
         "the queue-reading program cannot be loaded: {reason}; `--method netlink` works without it"
     )]
@@ -65,7 +65,7 @@ impl ProbeError {
     }
 }
 
-/// The first few names and the number of the others.
+/// The first few names and the number of further names.
 pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown = names[..names.len().min(SHOWN)].join(", ");

@@ -31,7 +31,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// One group for each namespace that the targets name, in their order.
+    /// One group for each namespace that the targets name, in the order of the targets.
     ///
     /// # Errors
     /// A namespace cannot be opened, or a device that was named without a pattern does not exist.

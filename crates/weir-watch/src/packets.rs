@@ -179,7 +179,7 @@ impl Trail {
             let packet = Packet {
                 time,
                 wait: None,
-                // A part of the hash is a hash.
+                // The lower half of a hash is itself a hash.
                 flow: event.flow as u32,
                 bytes,
                 fate: Fate::Inside,

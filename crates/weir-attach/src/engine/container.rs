@@ -113,7 +113,7 @@ impl Inspected {
     }
 }
 
-/// The labels of Weir.
+/// Keeps the labels of Weir, in bounded number and length.
 fn kept(labels: Labels) -> Labels {
     let ours = labels.into_iter().filter(|(name, _)| name.starts_with(PREFIX));
     let cut = |(mut name, mut value): (String, String)| {

@@ -251,7 +251,7 @@ impl Follower {
 struct Events {
     body: Incoming,
     lines: Lines,
-    /// Bytes since the last pause.
+    /// Bytes that were read since the last pause.
     read: usize,
 }
 

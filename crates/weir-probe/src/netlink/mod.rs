@@ -22,7 +22,7 @@ use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
-/// Maximum number of queries for a discipline, which are repeated while the disciplines change.
+/// Maximum number of attempts at a query, which is repeated while the disciplines change.
 const ATTEMPTS: u32 = 10;
 /// Duration of one turn, in ns. The source delivers its readings at the end of a turn.
 const TURN: u64 = 4_000_000;

@@ -79,7 +79,7 @@ impl Sockets {
     }
 
     /// Adds the results of the datagram sockets to `ends`. The key of a report is its flow and
-    /// whether it is of the sending end.
+    /// whether the report is of the sending end.
     pub(super) fn finish(
         self,
         ends: &mut BTreeMap<(u32, bool), EndReport>,
