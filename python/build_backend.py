@@ -70,7 +70,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     name = f"{stem}.tar.gz"
     with (
         open(Path(sdist_directory, name), "wb") as file,
-        # Without the time and the name that gzip writes by default.
+        # By default gzip writes a time and a name, so equal sources would give other bytes.
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):

@@ -6,7 +6,7 @@
   bench/sweep/overhead.py workers [--count N]         throughput against the number of Dask workers,
                                                       which are hosts with networks of their own
   bench/sweep/overhead.py cluster [--ms MS]           the client with up to 4,000 simulated workers,
-                                                      of which each works ten seconds
+                                                      each of which works for ten seconds
 
 It needs `weirlab` (make python), and `workers` also needs `distributed` and namespaces. The lines
 are rows of bench/RESULTS.md.

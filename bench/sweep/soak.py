@@ -85,7 +85,7 @@ class Process:
         return self.running.poll() is None
 
     def has_succeeded(self) -> bool:
-        """A client has found all runs in the store."""
+        """Whether the client has ended because the store has all runs."""
         return self.kind == "client" and self.running.poll() == 0
 
     def kill(self) -> None:

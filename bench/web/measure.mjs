@@ -1,5 +1,5 @@
-// What the page costs in Chromium: processor time of all its processes, frames a second, the time
-// to the first view, and the bytes that arrive.
+// Measures what the page costs in Chromium: processor time of all its processes, frames a second,
+// the time to the first view, and the bytes that arrive.
 //
 //   node bench/web/measure.mjs [--address 'http://127.0.0.1:8080/#token=…'] [--seconds 20]
 //

@@ -166,7 +166,7 @@ def test_an_interruption_ends_a_step_and_a_warm_up() -> None:
     env = make("Aqm", scenario=endless, interval=1_000_000).unwrapped
     env.reset(seed=1)
     interrupted(lambda: env.step([0.0]))
-    # The step has taken the simulation some way, and the next one continues there.
+    # The interrupted step has advanced the simulation, and the next step continues there.
     begun = env._simulation.now_ns
     assert 0 < begun < 10**15
     interrupted(lambda: env.step([0.0]))

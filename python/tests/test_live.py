@@ -192,7 +192,7 @@ def test_a_command_that_ignores_sigterm_is_killed() -> None:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """A network namespace with the address 10.99.7.2, connected to this one's 10.99.7.1."""
+    """A namespace with the address 10.99.7.2, connected to 10.99.7.1 in this namespace."""
     name = f"wlt{os.getpid()}"
     commands = [
         f"ip netns add {name}",

@@ -194,7 +194,8 @@ def shifted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_clocks_that_differ_change_nothing(
     store: Path, expected: dict[str, bytes], shifted: Any
 ) -> None:
-    """Two clients, ten years apart, share a store, and a third one collects garbage."""
+    """Two clients share a store, one ten years behind and one ten years ahead, and the collection
+    of garbage runs with both clocks."""
     clock = [sys.executable, "-P", "-c", "import time; print(time.time())"]
     for years in (-1, 1):
         said = subprocess.check_output(clock, env=shifted(years * TEN_YEARS_S))

@@ -29,7 +29,7 @@ class Scheduler:
     and in :func:`rig`. Each link of each run has its own instance, made by calling the class
     without arguments. A function without arguments that returns an instance is accepted too.
 
-    A scheduler returns every packet that it was given once, or drops it by :meth:`Packet.drop`. The
+    A scheduler returns each of its packets exactly once, or drops it by :meth:`Packet.drop`. The
     packets of a flow leave in order. :func:`check` tests these promises. The limit of the queue
     (``queue 50`` in the link's specification) applies before the packet reaches the scheduler.
     Times are whole nanoseconds of simulated time.
@@ -59,8 +59,8 @@ class Scheduler:
     """Whether :meth:`dequeue` returns a packet whenever one waits."""
 
     def start(self, *, seed: int) -> None:
-        """Called once, before all other methods. `seed` is the seed of the scheduler's random
-        draws, which follows from the seed of the run.
+        """Called once, before all other methods. `seed`, for the scheduler's random draws, follows
+        from the seed of the run.
 
         >>> import weirlab as wl
         >>> wl.Scheduler().start(seed=1)

@@ -310,8 +310,8 @@ def outcome(status: int, printed: bytes, errors: bytes) -> str:
     """Returns what a command printed.
 
     Raises:
-        ValueError: It refused its arguments.
-        CommandError: It failed.
+        ValueError: The command refused its arguments.
+        CommandError: The command failed.
     """
     if status == 0:
         return printed.decode(errors="replace")

@@ -27,7 +27,7 @@ class Range:
     low: float
     high: float
     unit: str = ""
-    """Follows the number: ``"ms"``, ``"Mbit/s"``. Without a unit, values are numbers."""
+    """The text after the number: ``"ms"``, ``"Mbit/s"``. Without a unit, values are numbers."""
     log: bool = False
     """Whether the logarithm is covered evenly."""
     whole: bool = False
@@ -103,7 +103,7 @@ def saltelli(
 
     Args:
         ranges: As for :func:`latin_hypercube`.
-        count: A power of 2. The number of points is this, times two more than there are ranges.
+        count: A power of 2. The number of points is `count` times (2 + the number of ranges).
         seed: Seed of the scrambling.
 
     >>> import weirlab as wl

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-# A command that ends normally has written its results by then, even on a busy machine.
+# A command that ends normally writes its results within this time, even on a busy machine.
 _END_S = 12.0
 _PR_SET_PDEATHSIG = 1
 

@@ -1,6 +1,6 @@
 """Sessions with hosts: two with a link between them, or those of a scenario.
 
-The classes add hosts to a session. `async with` gets their variants for coroutines.
+The classes add hosts to a session. `async with` yields their variants for coroutines.
 """
 
 from __future__ import annotations

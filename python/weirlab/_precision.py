@@ -65,8 +65,8 @@ class Compared:
     difference: float
     """The mean of the second point less that of the first."""
     half_width: float
-    """The difference is within this of the true one, with 95 % confidence, although the number of
-    pairs depends on the results."""
+    """The true difference is at most this far from `difference`, with 95 % confidence, although the
+    number of pairs depends on the results."""
     verdict: str
     """``"less"``, ``"more"``, ``"equal"`` (within the tolerance) or ``"open"``."""
 

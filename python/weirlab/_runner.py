@@ -295,7 +295,7 @@ class Runner:
 
     def _drop_disconnected(self, pool: _Pool) -> None:
         """Takes back the batches whose connection was lost. Dask cancels most of their futures, but
-        one whose result was on its way when the scheduler died never ends."""
+        a future whose result was on its way when the scheduler died never ends."""
         now = pool.connection()
         for future, batch in list(self._flying.items()):
             if batch.connection is not now:
@@ -336,7 +336,7 @@ class _Pool:
         self._given = given
         self._jobs = jobs
         self.stopper: _native.Stop | None = None
-        # The last known number of workers of Dask, and the time of that question.
+        # The last known number of workers of Dask, and the time at which Dask was asked.
         self._width = 0
         self._asked = 0.0
         self._is_ours = not isinstance(given, Executor)

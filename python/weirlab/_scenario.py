@@ -29,7 +29,7 @@ Value: TypeAlias = (
     | Sequence[float]
     | Algorithm
 )
-"""The value of a key. A scheduler, AQM or congestion control in Python stands for its name."""
+"""The value of a key. A scheduler, AQM or congestion control in Python is used by its name."""
 
 
 @dataclass(frozen=True, slots=True)

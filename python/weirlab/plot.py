@@ -39,7 +39,7 @@ _CURVES = len(COLOURS)
 _POINTS = 240
 _BANDS = 3
 _BAND_OPACITY = 0.3
-# A longer range of delays, as a factor, has a logarithmic axis.
+# A range of delays that spans more than this factor has a logarithmic axis.
 _LOG_FROM = 20.0
 
 
@@ -162,8 +162,8 @@ def throughput(
     point: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws rates over time. A curve is the mean over runs. Of at most three curves, a band spans
-    the runs and the intervals that were joined.
+    """Draws rates over time. A curve is the mean over runs. With at most three curves, each has a
+    band that spans the runs and the intervals that were joined.
 
     Args:
         results: The results.

@@ -263,7 +263,7 @@ export const tests = {
         await page.waitForFunction(() => document.querySelector(".rows .queue b")?.textContent === "19");
         await page.click(".rows .key >> nth=0");
         await page.waitForSelector(".report .good");
-        // Rows with equal queues change places, so the address of the page tells which one it was.
+        // Rows with equal queues change places: the address of the page tells which row was opened.
         const name = await page.evaluate(() => decodeURIComponent(location.hash).split(" ").at(-1));
         await page.click(".change button[type=submit]");
         await page.waitForSelector("text=In force");

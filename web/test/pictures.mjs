@@ -123,7 +123,7 @@ function freeze([still, style, POLLS]) {
   };
 }
 
-/** Whether the system has the font; another one has other widths. */
+/** Whether the system has the font; letters of another font have other widths. */
 function hasFont() {
   try {
     return execFileSync("fc-list", [FONT, "family"], { encoding: "utf8" }).trim() !== "";
@@ -185,7 +185,7 @@ async function compare(tool, shot, accepted) {
   );
 }
 
-/** Waits until a function of the page is true. */
+/** Waits until a function returns true in the page. */
 async function until(page, what, test, argument) {
   for (let attempt = 0; attempt < 3000; attempt++) {
     if (await page.evaluate(test, argument)) return;

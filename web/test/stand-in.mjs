@@ -330,8 +330,8 @@ export class StandIn {
 
   /**
    * Tells all subscriptions the last minute, in an order that depends on nothing but the time. The
-   * overview comes last in each message, since it draws what the others told. Returns the number of
-   * messages.
+   * overview comes last in each message, since it draws the data of the other subscriptions.
+   * Returns the number of messages.
    */
   tell() {
     const present = this.still;
@@ -363,7 +363,7 @@ export class StandIn {
       const v = this.state(o.object, this.now());
       return [o.object, v.offered, v.carried, Math.round(v.queue), Math.round(v.drops / 2), o.kind === "lane" ? null : v.wait, o.kind === "pipe" ? null : 31_000];
     });
-    // What leaves a pipe leaves through a direction, too, so only directions and links are added up.
+    // A packet that leaves a pipe also leaves a direction: only directions and links are added up.
     const sum = (i) => rows.reduce((total, row) => total + (/^(lane|link)/.test(row[0]) ? row[i] : 0), 0);
     return {
       health: { status: this.kind === "serve" ? "ok" : "ok", problems: [], late_p99_ns: 31_000 + 9000 * noise(this.now(), 1), late_max_ns: 52_000, realtime: true, workers: 1 },
@@ -375,7 +375,7 @@ export class StandIn {
 
   top(message) {
     if (this.still === undefined) return this.sorted(message);
-    // Many pictures show the same moments, and ten thousand take long to sort.
+    // Many pictures show the same moments, and sorting ten thousand instances takes long.
     const { n, offset, search, sort } = message;
     const key = JSON.stringify([this.now(), n, offset, search, sort]);
     if (!MOMENTS.has(key)) MOMENTS.set(key, this.sorted(message));

@@ -1,6 +1,6 @@
 //! The memory of the process stays below about twice the budget of its frames, whatever lengths
-//! arrive. The rest is free pieces of the allocator between frames, which are too small for the
-//! next frames.
+//! arrive. The memory beyond the budget is free pieces of the allocator between frames, which are
+//! too small for the next frames.
 //!
 //! The test measures its own process, so this program contains no other test.
 

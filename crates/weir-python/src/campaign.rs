@@ -207,7 +207,8 @@ impl Campaign {
         count.map_err(|error| refused_plan(py, error))
     }
 
-    /// Writes a table of all runs that a store has, with the axes as columns. Returns their number.
+    /// Writes a table of all runs that a store has, with the axes as columns. Returns the number of
+    /// runs.
     fn export(&self, py: Python<'_>, store: &str, table: &str, path: &str) -> PyResult<u64> {
         let runs = py.detach(|| {
             let store = Store::open(Path::new(store)).map_err(export::ExportError::Store)?;

@@ -62,7 +62,7 @@ impl Table {
         described.map(|field| (field.name().clone(), type_name(field.data_type()))).collect()
     }
 
-    /// The table with only some columns, which it shares.
+    /// A table with only some of the columns. Both tables share their memory.
     fn select(&self, names: Vec<String>) -> PyResult<Self> {
         let schema = self.batch.schema();
         let place =

@@ -39,8 +39,8 @@ struct Direction {
 impl Relay {
     pub(super) fn new(client: OwnedFd, server: OwnedFd) -> Relay {
         for end in [&client, &server] {
-            // The socket then sends small pieces at once. The relay also works with a socket that
-            // refuses this option.
+            // With this option, the socket sends small pieces at once. The relay also works with a
+            // socket that refuses the option.
             let _ = sockopt::set_tcp_nodelay(end, true);
         }
         Relay { ends: [client, server], directions: Default::default() }

@@ -44,7 +44,7 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Lets clients of this port enter, towards the program's port at these addresses.
+    /// The entrance that leads clients of this port to the program's port at these addresses.
     pub(super) fn leading_to(self, inside: &[IpAddr]) -> Entrance {
         let port = self.publish.inside;
         let targets = inside.iter().map(|&address| (address, port).into()).collect();

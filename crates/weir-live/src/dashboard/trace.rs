@@ -104,7 +104,7 @@ fn sentence(end: &str, entered: &[String], last: Option<&Leg>) -> String {
     }
 }
 
-/// Where rules examine a packet, in their language.
+/// The place where rules examine a packet, in the language of the rules.
 fn where_at(place: &Place, leg: &Leg, after: Option<&String>) -> String {
     let name = |number: u16| {
         place.interface(number).map_or_else(|| "any".to_owned(), |found| found.name.to_string())

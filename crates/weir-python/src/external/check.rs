@@ -23,7 +23,7 @@ type Operation = (String, u64, u64, u64);
 /// empty and the message identifies the results.
 type Found = (String, usize, String);
 
-/// Applies operations to a scheduler. `kind` is `Scheduler`, `Aqm` or `CongestionControl`.
+/// Applies operations to an algorithm. `kind` is `Scheduler`, `Aqm` or `CongestionControl`.
 #[pyfunction]
 pub(crate) fn play(
     py: Python<'_>,

@@ -18,7 +18,7 @@ impl Instance {
             if number < 0.0 {
                 return Err(refused(format!("is {number}, which is negative")));
             }
-            // Larger numbers become the largest one.
+            // A number above the range becomes the largest `u64`.
             return Ok(number as u64);
         }
         if !value.is_instance_of::<PyBool>() {

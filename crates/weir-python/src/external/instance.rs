@@ -50,7 +50,8 @@ impl fmt::Debug for Instance {
 }
 
 impl Instance {
-    /// Makes an instance from its class, and passes it the properties of its place.
+    /// Makes an instance from its class, and passes `setup`, the properties of its link, queue or
+    /// connection, to the instance.
     pub(super) fn new(
         py: Python<'_>,
         factory: &Bound<'_, PyAny>,
@@ -90,8 +91,8 @@ impl Instance {
         Ok(!own.is(&base))
     }
 
-    /// Calls a method, and evaluates its result by `read`. Returns `None` if the run has failed
-    /// before or fails now.
+    /// Calls a method, and evaluates its result with `read`. Returns `None` if the call or `read`
+    /// fails.
     #[inline]
     pub(super) fn call<'py, A, T>(
         &self,

@@ -108,7 +108,7 @@ impl Chapter {
                 p.note { "Source: " (self.source) }
                 @match &self.state {
                     State::Skipped { reason } => p.warning { strong { "Skipped:" } " " (reason) },
-                    // Written by `body`, which escapes all text.
+                    // `body` wrote this HTML, and escapes all text.
                     State::Done { body, .. } => (PreEscaped(body)),
                 }
             }

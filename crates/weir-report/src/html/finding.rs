@@ -78,8 +78,8 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Da
 }
 
 /// The number of plots that follow each table, if the plots belong to the tables: there is one plot
-/// for each table, or each table has the same number of plots, with titles that begin with its
-/// title.
+/// for each table, or each table has the same number of plots, with titles that begin with the
+/// table's title.
 fn plots_of_each(plots: &[Plot], tables: &[Table]) -> Option<usize> {
     let each = plots.len().checked_div(tables.len()).filter(|&each| each > 0)?;
     let belong = || {
@@ -150,7 +150,7 @@ fn numbers(found: &Table, provenances: &[&Provenance]) -> Markup {
 /// colour.
 fn coloured(matrix: &Matrix, id: &str, finding: &Finding) -> Markup {
     let rows = matrix.rows.iter().enumerate().map(|(r, name)| {
-        // The table about a situation has its name.
+        // The title of the table about a situation begins with the situation's name.
         let place = finding.tables.iter().position(|table| table.title.starts_with(name.as_str()));
         let heading = match place {
             Some(n) => html! { a href={ "#" (id) (n) } { (name) } },

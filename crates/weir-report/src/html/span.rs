@@ -203,7 +203,7 @@ impl Totals {
         }
     }
 
-    /// The mean of a rate over the time that was read.
+    /// The mean of a rate over the time with readings.
     fn rate(&self, of: fn(&SpanPoint) -> f64, object: &SpanObject) -> String {
         if self.seconds <= 0.0 {
             return "–".to_owned();
@@ -401,7 +401,7 @@ fn walk(object: &SpanObject, mut each: impl FnMut(f64, Option<f64>, &SpanPoint, 
     let mut before: Option<f64> = None;
     for (number, point) in object.points.iter().enumerate() {
         let from = (point.at_s - point.span_s).max(before.unwrap_or(0.0)).max(0.0);
-        // Readings are never exactly on time.
+        // Readings are never exactly on time, so a short distance is not a gap.
         let gap = before.filter(|before| from > before + 0.25 + 0.5 * point.span_s);
         let to = (number + 1 == object.points.len()).then_some(point.at_s);
         each(if gap.is_some() { from } else { before.unwrap_or(from) }, to, point, gap);

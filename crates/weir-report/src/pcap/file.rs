@@ -84,7 +84,7 @@ impl CaptureFile {
         })
     }
 
-    /// Where the packets that are flushed can be read before the capture ends.
+    /// The path at which flushed packets can be read before the capture ends.
     #[must_use]
     pub fn growing(&self) -> &Path {
         self.file.as_ref().and_then(TemporaryFile::temporary).unwrap_or(&self.path)

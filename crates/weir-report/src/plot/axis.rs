@@ -252,8 +252,7 @@ fn power_of_ten(exponent: i32) -> f64 {
 
 /// The superscript digits 0 to 9.
 const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-/// Maximum number of ticks, which bounds their number for a degenerate range. No axis has room for
-/// more.
+/// Maximum number of ticks, needed for degenerate ranges. No axis has room for more.
 const MAX_TICKS: usize = 40;
 
 #[cfg(test)]

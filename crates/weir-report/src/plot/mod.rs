@@ -151,8 +151,8 @@ impl Plot {
         );
     }
 
-    /// Whether a later line covers this one nearly everywhere. It is then drawn wider, so that both
-    /// are seen.
+    /// Whether a later line covers line `n` nearly everywhere. Line `n` is then drawn wider, so
+    /// that both are visible.
     fn is_covered(&self, n: usize, x: &Fitted, y: &Fitted) -> bool {
         let points = |curve: &Curve| match &curve.shape {
             Shape::Line(points) | Shape::Steps(points) => Some(points.clone()),

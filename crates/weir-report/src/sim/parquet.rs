@@ -49,7 +49,7 @@ impl<N> Default for Table<N> {
     }
 }
 
-/// The reason why a table could not be written.
+/// The reason why a table could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// Writing failed, or the columns have different lengths.
@@ -149,10 +149,10 @@ impl<W: Write + Send> TableWriter<W> {
         let mut properties = WriterProperties::builder()
             .set_created_by("weir".to_owned())
             .set_writer_version(WriterVersion::PARQUET_2_0)
-            // Least and greatest values of each page would take longer than they save.
+            // Statistics of each page would cost more time than readers would save.
             .set_statistics_enabled(EnabledStatistics::Chunk);
         for (name, column) in &table.columns {
-            // A path of one part: a name may contain dots.
+            // The path has one part, because a name may contain dots.
             let path = ColumnPath::new(vec![name.as_ref().to_owned()]);
             if column.is_name() {
                 // The writer would compare the names of all rows.

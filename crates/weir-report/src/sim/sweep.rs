@@ -182,7 +182,7 @@ fn plots(subject: &Subject, points: &[(&Settings, Results)]) -> Vec<Plot> {
     subject.plotted().iter().map(plot).collect()
 }
 
-/// The place of the first key that has several values, all of them numbers of one unit.
+/// The index of the first key that has several values, all of them numbers of one unit.
 fn swept(points: &[(&Settings, Results)]) -> Option<usize> {
     let keys = points.first()?.0.len();
     (0..keys).find(|&key| {

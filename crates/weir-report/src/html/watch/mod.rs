@@ -31,7 +31,7 @@ pub struct About {
     pub command: Vec<String>,
 }
 
-/// The report as one self-contained HTML document. `summary` is of the same `tally`.
+/// The report as one self-contained HTML document. `summary` is the summary of `tally`.
 #[must_use]
 pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let span = tally.span().unwrap_or_default();
