@@ -60,7 +60,7 @@ def test_a_seed_gives_the_same_episode(name: str) -> None:
     if name != "CongestionControl":
         # One flow through an empty network draws nothing.
         assert play(env, 4) != first
-    # Without a seed, the next episode is another one, which follows from the first seed.
+    # Without a seed, the next episode is a different one, determined by the first seed.
     env.reset(seed=3)
     other.reset(seed=3)
     assert env.reset()[0].tolist() == other.reset()[0].tolist()

@@ -35,7 +35,7 @@ _LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """How far the runs of a campaign are.
+    """The progress of the runs of a campaign.
 
     >>> import weirlab as wl
     >>> wl.SweepProgress(runs=10, there=2, made=3, failed=0, left_s=5.0).fraction

@@ -21,7 +21,7 @@ _META = "meta.json"
 
 
 class Store(Protocol):
-    """Where the results of runs are."""
+    """A place for the results of runs."""
 
     place: str
     work: Callable[..., list[_worker.Report]]

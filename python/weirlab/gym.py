@@ -37,7 +37,7 @@ _HIGH = 100.0
 
 
 class _Env(gymnasium.Env[Observation, Any]):
-    """What the environments share."""
+    """The part that the environments share."""
 
     metadata: dict[str, Any] = {"render_modes": []}
     _first: ClassVar[tuple[float, ...]] = ()
