@@ -1,7 +1,7 @@
 //! Reports as HTML, each in one file: statistics, plots, and the result itself as embedded JSON.
 //!
 //! The plots are drawn here, so a page is complete without scripts and prints well. The page's
-//! script only lets a reader read values and zoom. The page fetches nothing, and its content
+//! scripts only let a reader read values, zoom and save. The page fetches nothing, and its content
 //! security policy forbids fetching. The series are down-sampled (sums exact, extremes kept), so
 //! the size of the file does not grow with the length of the run.
 

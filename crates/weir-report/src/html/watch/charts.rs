@@ -248,7 +248,7 @@ pub(super) fn share_of(queue: &Measured) -> &'static str {
 
 const PACKETS: Part = |period| period.packets;
 const BYTES: Part = |period| period.bytes;
-/// Number of periods of the picture over time, about its number of columns.
+/// Number of periods in the picture over time, about one for each column.
 const COLUMNS: usize = 700;
 /// Number of bars of drops over time.
 const DROP_COLUMNS: usize = 120;
