@@ -13,7 +13,8 @@
  * decrease:
  *
  *   probe NAME                      before all other lines: time 0 is when the kernel function NAME has just run
- *   again 0|1                       whether an emptied queue is asked once more, as a device with room asks; default 1
+ *   again 0|1                       whether one more packet is requested when a queue is empty, as by a device with
+ *                                   room; default 1
  *   + T LEN FLOW PRIORITY TOS KIND SOURCE   a packet arrives; LEN includes the IP header; KIND is u (UDP) or a number,
  *                                   for a TCP segment without data that acknowledges so many bytes
  *   - T                             a packet is requested
@@ -271,7 +272,7 @@ static struct sk_buff *make_packet(u32 id, u32 len, u32 flow, u32 priority, u8 t
 	skb->priority = priority;
 	skb->mark = id;
 	skb->destructor = freed;
-	/* What the kernel sets before it calls a discipline. */
+	/* The fields that the kernel sets before it calls a discipline. */
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
 	qdisc_skb_cb(skb)->pkt_segs = 1;

@@ -300,7 +300,7 @@ int egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (is_up(s, skb, &p))
 		return to_weir(s, skb, s->target_tap);
-	/* Every packet on lo passes through this program once, so it also sees the answers. */
+	/* Every packet on lo passes through this program once, so the program also sees answers. */
 	if (s->flags & LOOPBACK && is_down(s, skb, &p))
 		return to_weir(s, skb, s->network_tap);
 	return TCX_NEXT;
@@ -324,7 +324,7 @@ int ingress(struct __sk_buff *skb)
 /*
  * Sends a packet over lo. The kernel accepts a packet from one of its own addresses only with a
  * route, which this redirection looks up. The link-layer address of lo is not that of the TAP
- * device, so the packet counts as another host's until its type is changed.
+ * device, so the packet counts as a packet for another host until its type is changed.
  */
 static __always_inline int over_lo(struct settings *s, struct __sk_buff *skb)
 {

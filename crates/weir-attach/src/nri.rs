@@ -35,7 +35,7 @@ pub struct Pod {
     pub name: String,
     /// The annotations that begin with `weir/`, bounded like the labels of a container.
     pub annotations: Labels,
-    /// Its network namespace; `None` if the pod uses the machine's.
+    /// The pod's network namespace; `None` if the pod uses the machine's.
     pub network: Option<PathBuf>,
 }
 

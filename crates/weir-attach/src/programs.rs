@@ -24,7 +24,7 @@ pub(crate) struct Devices {
 /// The attached programs. Dropping this detaches them.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// The descriptors close in this order: those of the interface's programs first.
+    /// The descriptors close in order, starting with those of the interface's programs.
     _links: Vec<OwnedFd>,
 }
 

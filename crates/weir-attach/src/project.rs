@@ -14,11 +14,11 @@ use crate::starting::Starting;
 pub struct Member {
     /// The service that it belongs to.
     pub service: String,
-    /// Its number among the containers of the service, from 1 on.
+    /// The container's number within the service, from 1 on.
     pub number: u32,
     /// The name of the container.
     pub container: String,
-    /// Its networks, or the reason why it has none of its own.
+    /// The container's networks, or the reason why it has no networks of its own.
     pub networks: Networks,
     /// Finds the container while it starts.
     pub starting: Starting,

@@ -478,7 +478,7 @@ pub(crate) fn collect(
         match answer.payload {
             NetlinkPayload::Done(_) => return Ok(true),
             NetlinkPayload::Error(error) => {
-                // `to_io` of the crate overflows for the least number.
+                // The crate's `to_io` overflows for the smallest number.
                 return error.code.map_or(Ok(true), |code| {
                     Err(io::Error::from_raw_os_error(code.get().saturating_neg()))
                 });

@@ -66,7 +66,7 @@ pub enum AgentEvent {
     Shaped {
         /// The container.
         who: Who,
-        /// Its links with their specifications.
+        /// The container's links with their specifications.
         links: Vec<(String, String)>,
     },
     /// A container is not shaped.

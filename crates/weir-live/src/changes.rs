@@ -218,7 +218,7 @@ impl Changes {
         self.noted().log.count()
     }
 
-    /// The changes with numbers above `after`, and the number of those that are no longer kept.
+    /// The changes with numbers above `after`, and the number of changes that are no longer kept.
     #[must_use]
     pub fn log(&self, after: u64) -> (Vec<ChangeView>, u64) {
         self.noted().log.after(after)

@@ -4,7 +4,7 @@
 //! are counted whichever field is damaged. A packet is damaged if its IPv4 header checksum, its
 //! payload pattern, its UDP length or its UDP checksum is wrong. A partial UDP checksum is also
 //! correct: between namespaces, the kernel leaves the rest of the computation to hardware that does
-//! not exist. Of an IPv6 header, only version, length, next header and addresses are checked.
+//! not exist. In an IPv6 header, only version, length, next header and addresses are checked.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 

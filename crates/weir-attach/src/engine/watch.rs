@@ -40,7 +40,7 @@ pub enum Seen {
     Unclear {
         /// The container's identifier.
         id: String,
-        /// Its name.
+        /// The container's name.
         name: String,
         /// The reason.
         reason: String,

@@ -168,7 +168,7 @@ fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-/// The bytes before a frame's payload, and before that of a message.
+/// The number of bytes before the payload of a frame, and before the payload of a message.
 const FRAME_HEADER: usize = 8;
 const MESSAGE_HEADER: usize = 10;
 /// Maximum length of a message in bytes, as ttrpc defines it.

@@ -157,12 +157,12 @@ pub enum Gso {
 /// How the loop waits shortly before a packet is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// It spins for as long as the machine's timers have recently been late: 20 to 300 us.
+    /// Spins for as long as the machine's timers have recently been late: 20 to 300 us.
     #[default]
     Adaptive,
-    /// It spins for this time.
+    /// Spins for this time.
     Fixed(Nanos),
-    /// It sleeps. Packets are then as late as the machine's timers, and an idle link costs nothing.
+    /// Sleeps. Packets are then as late as the machine's timers, and an idle link costs nothing.
     Off,
 }
 
@@ -170,11 +170,11 @@ pub enum Spin {
 /// under light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// It asks if some pipe has a rate or a delay, and continues without them if the system
-    /// refuses.
+    /// Asks if some pipe has a rate or a delay. If the system refuses, the thread continues without
+    /// real-time priority or awake processors.
     #[default]
     WhenAllowed,
-    /// It stays an ordinary thread.
+    /// Stays an ordinary thread.
     Off,
 }
 

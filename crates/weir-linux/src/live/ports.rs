@@ -250,7 +250,7 @@ impl Questions {
 
 /// Time between two questions about the idle ports of a busy loop. A turn with a few frames takes
 /// less, and a question costs about as much as a frame. The kernel notes when a frame arrives, so a
-/// later answer makes no packet late if the link delays it by more than this.
+/// later answer makes no packet late if the link delays the packet by more than this time.
 const ASK_EVERY: Nanos = Nanos::from_micros(20);
 
 #[cfg(test)]

@@ -176,8 +176,8 @@ pub struct LaneReport {
     /// The lane's pipe. It is not used with rules.
     pub pipe: u16,
     /// Counters in wire packets; they balance at any time. Marks are those of packets that were
-    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules they are
-    /// 0, because each pipe in [`LiveReport::pipes`] has its own.
+    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules these
+    /// two counters are 0, because each pipe in [`LiveReport::pipes`] has its own.
     pub counters: LinkCounters,
     /// Queueing delay of every packet that left the engine and was not lost, ns.
     pub queue_ns: Histogram,

@@ -22,7 +22,7 @@ use crate::clock;
 use crate::port::AnyPort;
 use crate::process::{Capabilities, give_up};
 
-/// The loop. It can be created on any thread and runs on the one that calls [`Live::run`]. It
+/// The loop. It can be created on any thread, and runs on the thread that calls [`Live::run`]. It
 /// starts further threads for several workers and for an observer.
 pub struct Live {
     first: Worker,

@@ -148,7 +148,7 @@ impl Nftables {
     /// Creates a table with all its chains and rules.
     ///
     /// # Errors
-    /// The kernel's error; nothing was created then.
+    /// The kernel's error. After an error, nothing was created.
     pub(crate) fn create(&mut self, mut table: Table) -> io::Result<()> {
         let last = table.messages.last();
         table.messages.add(batch(BATCH_END), &Attributes::default());

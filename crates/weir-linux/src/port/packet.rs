@@ -107,8 +107,8 @@ impl PacketPort {
         let mut port = match packet::namespace(self.socket.as_fd()) {
             Ok(place) => match NetNs::of(place).enter(|| Ok::<_, std::io::Error>(open())) {
                 Ok(opened) => opened?,
-                // A thread that may not change its namespace has never left the namespace in which
-                // it opens ports.
+                // A thread that may not change its namespace has never left it, so it is still in
+                // the port's namespace.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
                 Err(error) => {
                     return Err(failed("entering the namespace of")(
@@ -241,7 +241,7 @@ impl PacketPort {
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
                 match rustix::net::netdevice::index_to_name(&self.socket, self.interface) {
                     Err(Errno::NXIO | Errno::NODEV) => Fault::Vanished,
-                    // The interface still exists, or another error says nothing about it.
+                    // The interface still exists, or it is unknown whether it does.
                     _ => Fault::Down,
                 }
             }

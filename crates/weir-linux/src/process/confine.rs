@@ -1,9 +1,9 @@
-//! Giving up what a daemon needs only at its start: capabilities, the right to gain privileges, the
-//! user root, and most files.
+//! Gives up the rights that a daemon needs only at its start: capabilities, the right to gain
+//! privileges, the user root, and access to most files.
 //!
-//! All of these belong to threads: each thread gives up its own, and the threads that it starts
-//! later inherit the reduced set. [`filter_system_calls`](super::filter_system_calls) then applies
-//! to all threads at once.
+//! All of these rights belong to threads: each thread gives up its own rights, and the threads that
+//! it starts later inherit the reduced set. Afterwards,
+//! [`filter_system_calls`](super::filter_system_calls) applies to all threads at once.
 
 use std::io;
 use std::path::PathBuf;

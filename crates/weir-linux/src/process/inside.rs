@@ -1,4 +1,4 @@
-//! Commands that enter namespaces that already exist: those of a host of a lab.
+//! Commands that enter existing namespaces: the namespaces of a lab's host.
 //!
 //! A process of the host, its process 1, holds the namespaces. When it ends, the kernel ends every
 //! process that has entered its PID namespace.
@@ -69,8 +69,8 @@ impl Task {
         }
         unblock_signals(&mut command);
         let failed = |source| SpawnError::Namespace { command: name.clone(), source };
-        // The inner result is that of the command, the outer one that of entering the namespaces:
-        // both errors may be `NotFound`, and only the inner one is about the command.
+        // The outer result is that of entering the namespaces; the inner result is that of the
+        // command. Both errors may be `NotFound`, and only the inner error is about the command.
         let spawned = on_a_thread(|| {
             if let Some(init) = init {
                 unshare(UnshareFlags::FS)?;

@@ -63,7 +63,7 @@ pub struct Bounds {
     pub memory: u64,
     /// Seconds of processor time.
     pub processor_s: u64,
-    /// The least nice value: 0 is that of other programs, 19 the lowest priority.
+    /// Minimum nice value: 0 is the value of other programs, and 19 is the lowest priority.
     pub nice: i32,
 }
 

@@ -57,8 +57,8 @@ mod tests {
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
         });
-        // A region reserves 64 MiB of addresses. Without the setting there are 16 on two
-        // processors.
+        // A region reserves 64 MiB of addresses. Without the setting, two processors have 16
+        // regions.
         let grown = after.expect("threads").saturating_sub(before);
         assert!(grown < 512 << 20, "{} MiB of addresses", grown >> 20);
     }

@@ -1,8 +1,8 @@
 //! Every system call that needs `unsafe`, behind safe functions.
 //!
-//! rustix covers most system calls; these are the others. A function takes slices and descriptors
-//! with their lifetimes, builds the kernel's structures on its own stack, and returns values. No
-//! raw pointer leaves this folder.
+//! rustix covers most system calls; this folder covers the others. A function takes slices and
+//! descriptors with their lifetimes, builds the kernel's structures on its own stack, and returns
+//! values. No raw pointer leaves this folder.
 #![expect(
     unsafe_code,
     reason = "the one place for system calls that no safe library wraps; each block says why it \
@@ -27,7 +27,7 @@ use rustix::io::Errno;
 /// The MTU of the network interface called `name`, in the namespace of `socket`.
 ///
 /// # Errors
-/// `ENODEV` when there is no such interface; `EINVAL` when the name is not a possible one.
+/// `ENODEV` when there is no such interface; `EINVAL` when the name is invalid.
 pub fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32, Errno> {
     let mut request = interface_request(name)?;
     // SAFETY: SIOCGIFMTU reads the name from and writes an int into the ifreq, which is valid,

@@ -125,7 +125,7 @@ pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Err
 }
 
 /// Sets the size of the receive or send buffer. Exceeding the system's limit needs CAP_NET_ADMIN;
-/// without it the limit is the largest size.
+/// without it the size is that limit at most.
 pub fn set_buffer(socket: BorrowedFd<'_>, direction: Buffer, bytes: usize) -> Result<(), Errno> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     let (force, plain) = match direction {

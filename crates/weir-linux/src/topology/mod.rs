@@ -9,7 +9,7 @@
 //!
 //! For an ordinary user this process enters a user namespace, in which the same is possible. The
 //! kernel allows that only while the process has one thread, so call these functions before
-//! starting another.
+//! starting another thread.
 
 mod address;
 mod bridge;
@@ -124,9 +124,9 @@ pub struct BridgeSetup {
 /// An end of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Port 0: the program's side of [`run`], the left one of [`pair`] and [`bridge`].
+    /// Port 0: the program's side of [`run`], the left side of [`pair`] and [`bridge`].
     Left,
-    /// Port 1: the machine's side of [`run`], the right one of [`pair`] and [`bridge`].
+    /// Port 1: the machine's side of [`run`], the right side of [`pair`] and [`bridge`].
     Right,
 }
 
@@ -162,7 +162,7 @@ pub struct Note {
     pub what: String,
     /// The remedy, if there is one; a command where possible.
     pub remedy: Option<String>,
-    /// Whether programs will probably fail because of it.
+    /// Whether programs will probably fail because of the limitation.
     pub serious: bool,
 }
 

@@ -214,7 +214,7 @@ pub struct Hold {
 /// A directory or file of the machine that commands see elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its path on the machine.
+    /// The path on the machine.
     pub from: PathBuf,
     /// The absolute path that commands see. It must exist already if [`Hold::root`] is `None`.
     pub to: String,
@@ -243,7 +243,7 @@ struct Holder {
     has_root: bool,
 }
 
-/// A program with its own namespaces, or a command in those of a host.
+/// A program with its own namespaces, or a command in the namespaces of a host.
 #[derive(Debug)]
 enum Process {
     Program(Program),

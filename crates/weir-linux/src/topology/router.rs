@@ -144,7 +144,7 @@ mod tests {
     use super::*;
     use crate::process::find_tool;
 
-    /// The kernel accepts the rules, and nft reads them as they are meant.
+    /// The kernel accepts the rules, and nft shows them as intended.
     #[test]
     fn rules_translate_each_family_to_its_own_port() {
         let Ok(netns) = quiet_netns() else {

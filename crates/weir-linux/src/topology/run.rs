@@ -254,7 +254,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Ses
     Ok(session)
 }
 
-/// Lets clients of these ports enter the link, towards the program's addresses.
+/// The entrances that lead clients of these ports over the link to the program's addresses.
 fn lead_inside(ports: Vec<OpenPort>, range: Range, ipv6: bool) -> Vec<Entrance> {
     let addresses: Vec<IpAddr> =
         range.addresses(0, ipv6).into_iter().map(|(address, _)| address).collect();

@@ -70,8 +70,8 @@ pub struct Outcome {
 impl Outcome {
     /// The exit code of the session, which is that of one of the programs. A program that ended on
     /// its own takes precedence over one that the session ended. If both programs ended in the same
-    /// way, the right-hand program takes precedence. Without programs, it is 128 + n after signal
-    /// n, otherwise 0.
+    /// manner, the right-hand program takes precedence. Without programs, the exit code is 128 + n
+    /// after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let ended_on_its_own =

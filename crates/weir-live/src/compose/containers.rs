@@ -18,8 +18,8 @@ pub struct Containers {
 }
 
 impl Project {
-    /// The containers of these services, or of all services if there are none. Compose has already
-    /// created them.
+    /// The containers of these services, or of all services if none are given. Compose has already
+    /// created the containers.
     ///
     /// # Errors
     /// The engine does not answer.

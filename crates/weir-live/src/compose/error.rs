@@ -29,7 +29,7 @@ pub enum ComposeError {
         path: PathBuf,
         /// The command of Compose.
         tool: String,
-        /// Its message.
+        /// The command's message.
         reason: String,
     },
     /// An option of `compose up` cannot be used for a job.

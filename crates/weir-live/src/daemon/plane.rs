@@ -152,8 +152,8 @@ impl LivePlane {
         self.interfaces().note(event)
     }
 
-    /// Opens interfaces that have reappeared. Returns a line for the log for each. This waits for
-    /// the loop, so a thread that ends the daemon must not call it.
+    /// Opens interfaces that have reappeared, and returns a line for the log for each interface.
+    /// This function waits for the loop, so a thread that ends the daemon must not call it.
     pub fn attach(&self) -> Vec<String> {
         let names = self.bridges.names();
         let mut news = Vec::new();

@@ -214,7 +214,7 @@ fn merged(mut own: Reasons, other: &Reasons) -> Reasons {
     own
 }
 
-/// Adds what the lane of an object knows: lateness, and for a link all counters.
+/// Adds the results of an object's lane: lateness, and for a link also all counters.
 fn add_lane(object: &Object, report: &LiveReport, counts: &mut Counts) {
     let name = match object {
         Object::Link(name) | Object::Path(name) | Object::Lane(name) => name,

@@ -38,7 +38,7 @@ impl Editor {
         self.owner.current()
     }
 
-    /// The changes with numbers above `after`, and the number of those that are no longer kept.
+    /// The changes with numbers above `after`, and the number of changes that are no longer kept.
     pub(super) fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
         self.look(None, None);
         self.seen().log.after(after)
@@ -66,7 +66,7 @@ impl Editor {
         let (what, ruleset) = {
             let seen = self.seen();
             let (change, before) = seen.log.undoable(number)?;
-            // The store keeps the files that a configuration names as long as its revision.
+            // The store keeps a configuration's files only as long as its revision.
             if before.revision + KEPT < seen.current.revision {
                 let why = "too many changes were made since; the files of that configuration may \
                            be gone";

@@ -51,7 +51,7 @@ pub enum EngineError {
         engine: &'static str,
         /// The command.
         command: String,
-        /// Its message.
+        /// The command's message.
         reason: String,
     },
     /// The command, or a helper of Weir, could not be started.

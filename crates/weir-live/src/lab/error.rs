@@ -68,9 +68,9 @@ pub enum LabError {
         host: String,
         /// The host that has ended.
         other: String,
-        /// Its exit code.
+        /// The exit code of the ended host's program.
         code: u8,
-        /// The last lines that its program printed.
+        /// The last lines that this program printed.
         printed: String,
     },
 }

@@ -105,7 +105,7 @@ impl Kept {
         self.bytes += bytes.len() as u64;
         let room = (self.part - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
-        // Of a long piece, only the last bytes can be kept.
+        // Only the last bytes of a long piece can be kept.
         let rest = &bytes[room..];
         self.tail.extend(&rest[rest.len().saturating_sub(self.part)..]);
         let excess = self.tail.len().saturating_sub(self.part);

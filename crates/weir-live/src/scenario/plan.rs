@@ -360,8 +360,8 @@ fn ends(scenario: &Scenario, port: usize) -> [String; 2] {
     nodes.map(|node| scenario.nodes[node].name.clone())
 }
 
-/// The links of a scenario as they are at its start: each direction by its name in results. A link
-/// without a name in the file also has a name for both directions.
+/// The links of a scenario at its start, one for each direction, with the direction's name in
+/// results. For a link without a name in the file, each direction also has the whole link's name.
 pub fn links(scenario: &Scenario) -> Vec<Link> {
     let of = |link: &weir_sim::scenario::Link| {
         let unnamed = link.directions.iter().all(|direction| direction.name != link.name);

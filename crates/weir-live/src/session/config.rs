@@ -211,7 +211,8 @@ impl Default for Tuning {
     }
 }
 
-/// In bytes; enough for a second at 4 Gbit/s.
+/// The default memory in bytes, which is enough for a second at 4 Gbit/s.
 const DEFAULT_MEMORY: usize = 512 << 20;
-/// Short enough to show the burst of a TCP window, and long enough to cost almost nothing.
+/// Time between samples: short enough to show the burst of a TCP window, and long enough to cost
+/// almost nothing.
 const SAMPLE_PERIOD: Nanos = Nanos::from_millis(10);

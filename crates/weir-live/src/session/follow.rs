@@ -28,7 +28,7 @@ pub enum FollowEnd {
     Gone,
     /// The job has ended.
     Job {
-        /// Its exit code.
+        /// The job's exit code.
         code: u8,
         /// Whether it was asked to end because the time had passed.
         timed_out: bool,

@@ -136,11 +136,11 @@ fn use_and_free<U, R>(mut used: U, work: impl FnOnce(&mut U) -> R, result: &Sync
     let _ = result.send(work(&mut used));
 }
 
-/// The longest wait for the loop's end. The loop ends after one turn; the rest is for an observer
-/// that still writes to a slow disk.
+/// The longest wait for the loop's end. The loop ends after one turn, but an observer may still
+/// write to a slow disk.
 pub(super) const END_WITHIN: Duration = Duration::from_secs(10);
-/// The longest wait for the end of the thread after that of the loop. It usually takes less than a
-/// millisecond.
+/// The longest wait for the thread to end after the loop has ended. The thread usually ends within
+/// a millisecond.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
 /// Interval at which the end of the thread is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

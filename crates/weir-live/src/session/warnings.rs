@@ -9,7 +9,7 @@ use weir_measure::stats::DropReason;
 use weir_report::format::{count, percent};
 
 /// Warnings that affect the results: faults of ports, frames that were not read or sent, steps that
-/// were skipped, and traffic that no pipe shaped. `ends` are those of the ports.
+/// were skipped, and traffic that no pipe shaped. `ends` has the end of each port.
 pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     let mut warnings = faults(report, ends);
     for lane in &report.lanes {
@@ -38,9 +38,10 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// An interface with the target to which it belongs, if that has another name.
+/// An interface with the target to which it belongs, if the target has another name.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
-    // Both ports of an attachment have the interface of the target, which is named by the first.
+    // Both ports of an attachment have the target's interface. Only one of them has the target's
+    // name.
     let end = ends.get(port).map(|end| match (&*end.name, ends.get(port ^ 1)) {
         (NETWORK, Some(other)) if other.interface == end.interface => other,
         _ => end,
@@ -134,7 +135,7 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     )
 }
 
-/// The name of the end that is no target.
+/// The name of an end that is not a target.
 const NETWORK: &str = "network";
 /// A direction carries most of the traffic if it has this many times the bytes of all others.
 /// Requests and their answers, as of a ping, have as many bytes in both directions.
