@@ -1,5 +1,5 @@
-"""Cases of disciplines that manage one queue: codel, pie, red, choke, sfb, and of flow queues with
-these.
+"""Cases of disciplines that manage one queue (codel, pie, red, choke, sfb), and of disciplines with
+such an algorithm in each flow queue.
 """
 
 from case import Case

@@ -1,5 +1,5 @@
-//! Bodies of `POST /v1/commands`: no body makes the daemon panic, a check changes nothing, and a
-//! configuration that was accepted is read back as the same one after a restart.
+//! Bodies of `POST /v1/commands`: no body makes the daemon panic, a check changes nothing, and an
+//! accepted configuration is the same after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

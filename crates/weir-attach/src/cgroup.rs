@@ -13,7 +13,7 @@ use crate::selection::Owner;
 pub(crate) struct Cgroup {
     /// The path of its directory.
     pub(crate) directory: PathBuf,
-    /// The owner of sockets that were made in it.
+    /// The owner of sockets that were made in the group.
     pub(crate) owner: Owner,
 }
 

@@ -1,4 +1,4 @@
-//! Finds targets: for each one its network namespaces, and the owner of the sockets to select.
+//! Finds targets: the network namespaces of each target, and the owner of the sockets to select.
 
 use std::fs::File;
 use std::io;

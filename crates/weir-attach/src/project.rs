@@ -12,7 +12,7 @@ use crate::starting::Starting;
 /// A container of a project. It need not run.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// The service that it belongs to.
+    /// The service that the container belongs to.
     pub service: String,
     /// The container's number within the service, from 1 on.
     pub number: u32,

@@ -16,7 +16,7 @@ use crate::find::Site;
 #[derive(Clone, Debug, Default)]
 pub struct Starting {
     /// The files that list the processes of the container's control group, by kind of engine and
-    /// version of the groups. At most some of them exist.
+    /// version of the groups. Some of these files, or all, may not exist.
     lists: Vec<PathBuf>,
 }
 

@@ -116,7 +116,7 @@ pub struct Frame {
     pub parsed: Option<Parsed>,
     /// The plan to cut the frame into wire packets; `None` for a frame that is not cut.
     pub train: Option<Train>,
-    /// The lane on which it was received.
+    /// The lane on which the frame was received.
     pub lane: u16,
     /// Wire packets that one reference represents: 1, or all packets of a train kept whole.
     pub weight: u16,

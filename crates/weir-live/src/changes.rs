@@ -156,7 +156,7 @@ impl Changes {
     /// rules, `words` are commands, and `link` must be `None`.
     ///
     /// # Errors
-    /// See [`Refusal`]. Nothing has changed then, unless the links did not answer.
+    /// See [`Refusal`]. After an error nothing has changed, unless the links did not answer.
     pub fn change(
         &self,
         link: Option<&str>,

@@ -1,5 +1,5 @@
-//! A session's links as its control socket shows them: what they are, and their counters up to one
-//! moment.
+//! A session's links as its control socket shows them: their descriptions, and their counters up to
+//! one moment.
 
 use std::collections::BTreeMap;
 

@@ -112,7 +112,7 @@ static __always_inline u64 flow_of(const u64 key[2], u64 packet, u8 *tos)
 
 		first = first_byte(ip);
 		protocol = h->protocol;
-		/* Fragments have no ports, or only the first one has. */
+		/* Only the first fragment of a packet has ports, so the ports of fragments are not used. */
 		if (has_ports(protocol) && !(bpf_ntohs(h->frag_off) & 0x3fff))
 			ports = ports_at(ip + (first & 0xf) * 4);
 		*tos = h->tos;

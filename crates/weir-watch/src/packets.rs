@@ -114,7 +114,7 @@ impl Sink for PacketRecord {
 #[derive(Default)]
 struct Trail {
     waiting: VecDeque<Waiting>,
-    /// The number of the first element of `waiting`, counted from the beginning.
+    /// The number of the first element of `waiting`, counted from the start of the recording.
     first: u64,
     /// The packets and whole trains that are queued, by the kernel's number.
     queued: HashMap<u64, Train>,

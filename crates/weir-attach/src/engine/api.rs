@@ -164,8 +164,8 @@ impl Engine {
         Api::of(self).map(|api| api.socket)
     }
 
-    /// The engine's socket where the environment names no other. Podman has one for each user and
-    /// one for root.
+    /// The engine's socket where the environment names no other socket. Podman has one for each
+    /// user and one for root.
     #[must_use]
     pub fn usual_socket(self) -> PathBuf {
         let usual = match self {

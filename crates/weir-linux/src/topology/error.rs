@@ -19,7 +19,7 @@ pub enum SetupError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// This process has several threads, and only a process with one can enter a user namespace.
+    /// This process has several threads; only a process with one thread can enter a user namespace.
     #[error(
         "a session without root must be set up before this program starts threads (it has {count})"
     )]

@@ -37,7 +37,7 @@ use crate::process::{
 pub struct NetworkSetup {
     /// The hosts.
     pub hosts: Vec<HostSetup>,
-    /// Length of the prefix that all IPv4 addresses share, in bits. That of IPv6 addresses is 64.
+    /// Length of the prefix that all IPv4 addresses share, in bits. IPv6 uses 64 bits.
     pub prefix: u8,
     /// How the hosts learn each other's Ethernet addresses.
     pub neighbours: Neighbours,

@@ -310,8 +310,8 @@ fn change_settings(
 }
 
 /// A session of an ordinary user, with a router in its own namespace on the other side. Where
-/// that is impossible, the other side is pasta. Without pasta it is a namespace that only answers
-/// pings.
+/// that is impossible, the other side is pasta. Without pasta, the other side is a namespace that
+/// only answers pings.
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,

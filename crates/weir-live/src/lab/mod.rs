@@ -203,7 +203,7 @@ impl Lab {
     }
 
     /// Starts all programs that have no defined end and do not wait for such an end, and waits
-    /// until they are up. Returns what ended the wait early, if anything did.
+    /// until they are up. Returns the reason why the wait ended early, if it did.
     pub(crate) fn bring_up(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -249,7 +249,7 @@ impl Lab {
         Ok(next)
     }
 
-    /// Whether a program has not started and waits for nothing any more.
+    /// Whether a program has not started and no longer waits for anything.
     fn may_start(&self, at: usize) -> Result<bool, LabError> {
         let node = &self.nodes[at];
         if !matches!(node.state, State::Waiting) || node.is_late && !self.clock_runs {

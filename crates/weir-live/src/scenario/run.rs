@@ -425,7 +425,7 @@ impl<'a> Run<'a> {
         if signal.is_some() && !agents.is_empty() {
             let what = "the run was ended early: generated traffic is not counted at its hosts";
             notes.push(what.to_owned());
-            // Their reports come at the end of the scenario's duration.
+            // The generators report only at the end of the scenario's duration.
             agents.clear();
         }
         for (host, agent) in agents.drain(..) {

@@ -157,7 +157,7 @@ pub struct NamedLink {
     pub id: u16,
     /// The scheduler of the link; `None` for a pipe.
     pub scheduler: Option<Arc<SchedulerConfig>>,
-    /// The nodes from which and to which it leads, if these are not the ends of a lane.
+    /// The nodes from which and to which the link leads, if these are not the ends of a lane.
     pub ends: [String; 2],
 }
 

@@ -116,7 +116,7 @@ impl Drop for Running {
             // The report is not needed, but it shows that the loop has ended.
             let _ = self.report.recv_timeout(END_WITHIN);
         }
-        // Usually nothing of the loop remains when this returns.
+        // Wait for the thread, so that usually nothing of the loop remains.
         let deadline = Instant::now() + FREE_WITHIN;
         while !thread.is_finished() {
             if Instant::now() >= deadline {

@@ -95,7 +95,7 @@ pub(super) fn accepted_bytes(record: &Record, packets: u32, before: Option<u32>)
     match before {
         Some(before) => record.backlog.saturating_sub(before),
         None if record.qlen == packets => record.backlog,
-        // Nothing that was accepted is longer than the whole backlog.
+        // No accepted packet is longer than the whole backlog.
         None => record.bytes.min(record.backlog),
     }
 }
