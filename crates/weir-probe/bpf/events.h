@@ -7,7 +7,7 @@
 #define WEIR_EVENTS_H
 
 #define MAX_WATCHED 1024 /* slots for devices */
-#define NEIGHBOURS 8     /* number of consecutive slots, from a device's first, where the device may be */
+#define NEIGHBOURS 8     /* a device is in one of this many consecutive slots, starting at its first slot */
 
 enum {
 	KIND_ENQUEUE = 0,

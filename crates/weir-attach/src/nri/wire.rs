@@ -10,7 +10,7 @@ pub(super) enum Value<'a> {
     Number(u64),
     /// A text, bytes or a message.
     Bytes(&'a [u8]),
-    /// A number of fixed length. The plugin needs none of these.
+    /// A number of fixed length. The plugin needs no such number.
     Fixed,
 }
 
