@@ -241,7 +241,7 @@ def test_settings_come_from_functions() -> None:
     assert strict_wait <= 1_200_000 < wl.simulate(loose).links["queue_p99_ns"][0]
 
 
-def test_classes_stand_in_sweeps_dictionaries_and_texts() -> None:
+def test_classes_are_accepted_in_sweeps_dictionaries_and_texts() -> None:
     swept = wl.simulate(link().sweep("link.l.scheduler", ["fifo", Fifo]))
     assert [point["link.l.scheduler"] for point in swept.points] == ["fifo", "python.Fifo"]
     assert swept.flows["received"][:2] == swept.flows["received"][2:]
@@ -415,7 +415,7 @@ def test_objects_that_are_no_algorithms_are_refused() -> None:
         wl.check(Fifo())  # type: ignore[arg-type]
 
 
-def test_a_class_that_has_gone_is_an_error() -> None:
+def test_the_name_of_a_deleted_class_is_an_error() -> None:
     def name() -> str:
         class Short(Fifo): ...
 

@@ -131,7 +131,7 @@ def test_progress_is_reported_up_to_the_end(store: Path) -> None:
     assert [p.made for p in seen] == sorted(p.made for p in seen)
 
 
-def test_an_interruption_keeps_what_is_done(tmp_path: Path, store: Path) -> None:
+def test_an_interruption_keeps_finished_runs(tmp_path: Path, store: Path) -> None:
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

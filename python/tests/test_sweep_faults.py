@@ -66,13 +66,13 @@ class Failing(ThreadPoolExecutor):
         return future
 
 
-def test_a_failure_that_passes_is_repeated(store: Path, expected: dict[str, bytes]) -> None:
+def test_a_temporary_failure_is_repeated(store: Path, expected: dict[str, bytes]) -> None:
     with Failing(5) as executor:
         assert campaign(store).run(executor).made == 12
     assert executor.left == 0 and content(store) == expected
 
 
-def test_a_failure_that_stays_is_repeated_as_often_as_said(store: Path) -> None:
+def test_a_lasting_failure_is_repeated_retries_times(store: Path) -> None:
     with Failing(10**6) as executor, pytest.raises(wl.SweepError) as caught:
         campaign(store).run(executor, retries=3)
     # Twelve runs, each tried four times, alone after its first failure.

@@ -181,7 +181,7 @@ def test_a_cancelled_watch_ends() -> None:
     assert processes("--flush=30.0") == before
 
 
-def test_what_cannot_be_watched_is_an_error() -> None:
+def test_an_unwatchable_device_is_an_error() -> None:
     with pytest.raises(wl.CommandError, match="nothing-here"):
         wl.watch("nothing-here")
     with pytest.raises(ValueError, match="rate"):
@@ -244,7 +244,7 @@ time.sleep(1000)
         time.sleep(0.05)
 
 
-def test_a_watch_that_nobody_holds_ends() -> None:
+def test_an_unreferenced_watch_ends() -> None:
     queues = wl.watch("lo", rate=100, interval=28)
     assert processes("--flush=28.0")
     del queues

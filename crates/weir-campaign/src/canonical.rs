@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_its_own_form_and_keeps_every_value() {
+    fn canonical_form_is_stable_and_keeps_every_value() {
         let text = "a = -0.1\nb = 1e300\nc = [true, 9007199254740993]\n\
                     \"d e\" = \"\\u0007\\\"é\\n\"\n\
                     f = { x = { }, y = [ { z = 1 } ] }\ng = []\n";

@@ -110,7 +110,7 @@ fn content(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn stores_are_equal_bytes_with_any_number_of_threads() {
+fn any_number_of_threads_writes_the_same_bytes() {
     let scratch = Scratch::new("threads");
     let (one, four) = (scratch.store("one"), scratch.store("four"));
     let plan = plan();
@@ -169,7 +169,7 @@ fn a_stopped_campaign_keeps_what_is_done_and_leaves_nothing_else() {
 }
 
 #[test]
-fn two_writers_of_a_run_leave_one_whole_run() {
+fn several_writers_of_a_run_leave_one_whole_run() {
     let scratch = Scratch::new("writers");
     let store = scratch.store("s");
     let plan = plan();

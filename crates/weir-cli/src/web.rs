@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_need_a_word_of_consent() {
+    fn an_open_address_needs_the_insecure_option() {
         assert!(Page::bind(&args("0.0.0.0:0", false)).is_err());
         assert!(Page::bind(&args("0.0.0.0:0", true)).unwrap().is_some());
         assert!(Page::bind(&args("127.0.0.1:0", false)).unwrap().is_some());

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notation_of_the_field_is_read_and_written_back() {
+    fn the_usual_notation_is_read_and_written_back() {
         let set: FlowSet = "500:w1,250:w2,250:w4".parse().unwrap();
         assert_eq!((set.len(), set.total_weight(), set.longest()), (1000, 2000, 1500));
         assert_eq!(set.to_string(), "500:w1,250:w2,250:w4");

@@ -145,14 +145,14 @@ impl<'a> Parser<'a> {
             self.seen.push((row, span.clone()));
             self.read(row, &value, std::slice::from_ref(&value), 0);
             if row.name == BW.name {
-                self.doubt_bare_rate(&span, &value.text);
+                self.warn_of_bare_rate(&span, &value.text);
             }
         }
     }
 
     /// Adds a warning if the short form gives a rate below one kilobit per second without a unit:
     /// the author of `4/20` means megabits.
-    fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
+    fn warn_of_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
         if bare && rate.bps() < SLOW_BPS {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_of_two_schedulers_stand_beside_one_fluid() {
+    fn two_schedulers_are_compared_with_one_fluid() {
         let answer = ask(&["fifo", "wf2q+"], "1:w1,1:w3:l500", 200).unwrap();
         assert_eq!(answer["times"].as_array().unwrap().len(), STEPS + 1);
         assert_eq!(answer["fluid"].as_array().unwrap().len(), 2);

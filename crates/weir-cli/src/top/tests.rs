@@ -171,7 +171,7 @@ fn a_change_is_checked_before_it_is_sent() {
 }
 
 #[test]
-fn every_size_is_drawn_and_none_is_left() {
+fn the_view_is_drawn_at_every_size() {
     let board = real_board();
     for keys in ["", "\n", "?", "c", "/x", "sss", "p"] {
         for size in [(80, 24), (200, 60), (60, 12), (40, 10), (20, 5), (10, 3), (1, 1), (300, 7)] {
@@ -236,7 +236,7 @@ fn names_do_not_control_the_terminal() {
 }
 
 #[test]
-fn without_colour_there_is_none_and_with_it_there_is() {
+fn colours_appear_only_if_allowed() {
     let board = real_board();
     let colours = |colour| {
         let buffer = frame(&mut list(), &board, (80, 24), Look { colour, ..LOOK }).buffer().clone();

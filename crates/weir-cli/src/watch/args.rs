@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cheap_is_read_unless_more_is_asked_for() {
+    fn the_cheapest_method_is_the_default() {
         let rate_of = |line: &str| plan(line).rate;
         assert_eq!(
             (rate_of("eth0"), rate_of("eth0 --method netlink"), rate_of("eth0 --method timer")),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_stand_beside_devices() {
+    fn daemons_and_devices_are_watched_together() {
         let both = args("weir eth0 weir:/run/x.sock weir --rate max");
         assert_eq!(both.daemons(), (vec![None, Some("/run/x.sock".into())], 1000));
         assert_eq!(both.plan().expect("a plan").expect("a device").targets.len(), 1);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_stands_behind_or_in_an_option() {
+    fn a_command_is_given_as_words_or_as_an_option() {
         assert_eq!(args("eth0 -- a b").program(), Some(vec!["a".into(), "b".into()]));
         assert_eq!(args("eth0 --exec true").program().map(|words| words.len()), Some(3));
         assert_eq!(args("eth0").program(), None);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_account_says_what_was_asked_what_was_got_and_what_was_there() {
+    fn the_pace_states_requested_and_achieved_rates_and_queues() {
         let sources = vec![Source { progress: source(2), devices: Vec::new() }];
         let (failures, ended) = (Vec::new(), std::time::Instant::now());
         let watched = Watched { tally: tally(3), sources, failures, ended };

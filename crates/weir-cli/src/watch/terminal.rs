@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_from_what_means_nothing() {
+    fn unknown_key_sequences_are_ignored() {
         assert_eq!(keys(b"\x1b[A\x1b[Bq"), [Key::Up, Key::Down, Key::Quit]);
         assert_eq!(keys(b"x\x1b[1;5Cp\xffs"), [Key::Pause, Key::Sort]);
         assert_eq!(keys(b"\x1b"), []);

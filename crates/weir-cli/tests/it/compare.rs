@@ -35,7 +35,7 @@ fn words(path: &Path) -> &str {
 }
 
 #[test]
-fn differences_are_shown_with_what_they_are_worth() {
+fn differences_are_shown_with_their_significance() {
     let left = results("left", "f", &[(9e6, 1e6), (9.1e6, 1.1e6), (8.9e6, 0.9e6)]);
     let right = results("right", "f", &[(5e6, 1e6), (5.1e6, 1.2e6), (4.9e6, 0.8e6)]);
     let output = weir(&["compare", words(&left), words(&right)]);
@@ -60,7 +60,7 @@ fn differences_are_shown_with_what_they_are_worth() {
 }
 
 #[test]
-fn other_flows_are_named_and_what_is_no_result_is_refused() {
+fn unmatched_flows_are_named_and_invalid_results_refused() {
     let (left, right) = (results("f", "f", &[(9e6, 1e6)]), results("g", "g", &[(9e6, 2e6)]));
     let text = String::from_utf8(weir(&["compare", words(&left), words(&right)]).stdout)
         .expect("tables are text");

@@ -156,7 +156,7 @@ fn a_step_of_load_is_drawn() {
 }
 
 #[test]
-fn pictures_are_written_in_the_form_that_their_names_ask_for() {
+fn the_file_name_selects_the_picture_format() {
     let directory = scratch("pictures");
     let (svg, png) = (directory.join("cost.svg"), directory.join("cost.png"));
     let words = format!(
@@ -195,7 +195,7 @@ fn instructions_are_the_same_each_time_where_valgrind_is_there() {
 }
 
 #[test]
-fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figure() {
+fn the_adversary_resumes_and_its_trace_gives_the_same_result() {
     let directory = scratch("adversary");
     let out = directory.display();
     let search = |tries| {

@@ -267,7 +267,7 @@ fn files_in(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_message_and_nothing_is_written() {
+fn mistakes_give_one_message_and_no_files() {
     let directory = scratch("wrong");
     let path = directory.join("w.toml");
     let broken = std::fs::read_to_string(two_hosts())

@@ -28,7 +28,7 @@ fn campaign(name: &str) -> PathBuf {
 }
 
 #[test]
-fn a_campaign_is_carried_out_once_and_looked_after() {
+fn a_campaign_is_carried_out_once_and_maintained() {
     let directory = campaign("whole");
     let done = |words: &[&str]| {
         let output = weir(&directory, words);

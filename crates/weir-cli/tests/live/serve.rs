@@ -43,7 +43,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             soak,
         ),
         trial("a_daemon_of_another_user_works_with_few_rights", needs, other_user),
-        trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
+        trial("the_watchdog_is_not_notified_while_a_worker_hangs", needs, hangs),
         trial("an_interface_without_carrier_is_reported", needs, carrier),
         trial("an_interface_that_is_switched_off_is_down_and_not_gone", needs, switched_off),
         trial("sigterm_ends_a_daemon_of_which_the_loop_is_stuck", needs, stuck),

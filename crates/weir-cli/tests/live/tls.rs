@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("the_page_speaks_tls_by_a_given_certificate", TOOLS, encrypted),
         trial("certificates_that_cannot_be_used_are_refused_with_advice", TOOLS, refused),
-        trial("half_done_handshakes_keep_nobody_out", TOOLS, half_done),
+        trial("unfinished_handshakes_do_not_block_clients", TOOLS, half_done),
         trial(
             "a_confined_daemon_speaks_tls_and_reads_its_certificate_again",
             &[Need::Root, Need::Program("ip"), Need::Program("openssl"), Need::Program("curl")],

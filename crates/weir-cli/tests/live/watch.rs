@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     let terminal: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("script")];
     vec![
         trial("a_full_queue_is_as_tc_says", needs, full_queue),
-        trial("a_program_runs_meanwhile_and_its_drops_are_counted", needs, program),
+        trial("drops_are_counted_while_a_program_runs", needs, program),
         trial("a_watched_program_ends_with_its_own_exit_code", needs, exit_codes),
         trial("all_outputs_of_a_watch_agree", needs, outputs),
         trial("interrupted_a_watch_writes_everything", needs, interrupted),

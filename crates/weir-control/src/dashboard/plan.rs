@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_made_in_order_and_told() {
+    fn steps_are_made_in_order_and_reported() {
         let planner = Planner::default();
         let (told, made) = channel();
         let act = move |step: &PlanStep| told.send(step.words.clone()).map_err(|e| e.to_string());

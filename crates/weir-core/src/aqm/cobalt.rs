@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_minutes_apart_with_such_an_interval() {
+    fn intervals_of_minutes_do_not_overflow() {
         let slow = law(100);
         assert_eq!(slow.interval, 360_000 * MS);
         let mut state = Control::default();

@@ -25,13 +25,13 @@ pub(crate) fn span(ticks: u64, hz: u32) -> u64 {
 
 /// The ticks from one run of a timer to the next, if each run starts it again for `ticks` ticks.
 fn on_the_wheel(ticks: u64) -> u64 {
-    let reached = |level: u32| ticks <= SLOTS_BUT_ONE << (LEVEL_BITS * level);
+    let reached = |level: u32| ticks <= LAST_SLOT << (LEVEL_BITS * level);
     let level = (0..LAST_LEVEL).find(|&level| reached(level)).unwrap_or(LAST_LEVEL);
     let slot = 1 << (LEVEL_BITS * level);
     (ticks / slot + 1).saturating_mul(slot)
 }
 
-const SLOTS_BUT_ONE: u64 = 63;
+const LAST_SLOT: u64 = 63;
 /// Slots of a level are `2^LEVEL_BITS` times as long as those of the level below.
 const LEVEL_BITS: u32 = 3;
 const LAST_LEVEL: u32 = 8;

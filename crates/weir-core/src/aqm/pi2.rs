@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_packets_have_the_squared_and_scalable_packets_the_coupled_probability() {
+    fn classic_probability_is_squared_and_scalable_is_coupled() {
         let mut pi2 = pi2();
         pi2.controller.p = ONE / 5;
         let queue = QueueState { packets: 10, bytes: 10_000, full: false };
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn squares_and_couplings_are_exact_at_their_ends() {
+    fn squared_and_coupled_are_exact_at_zero_and_one() {
         assert_eq!((squared(0), squared(ONE), squared(ONE / 4)), (0, ONE, ONE / 16));
         assert_eq!(
             (coupled(ONE / 4, 2), coupled(ONE, 255), coupled(ONE / 2 + 1, 2)),

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_queue_forgets_by_its_variant() {
+    fn each_variant_resets_an_idle_queue_as_documented() {
         for (variant, bytes, part) in [
             ("rfc", 0, 0.98),
             ("linux", 0, 63.0 / 64.0),
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_many_queues_takes_linux_more_ticks() {
+    fn linux_updates_many_queues_over_several_ticks() {
         let mut policy = Policy::new(Kind::Pie);
         policy.set("variant", "linux").unwrap();
         let settings = Settings::of(&policy);

@@ -175,7 +175,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn fractions_of_certainty_are_exact_at_their_ends() {
+    fn probabilities_zero_and_one_are_exact() {
         let part = |billionths| probability(Fraction(billionths));
         assert_eq!((part(0), part(UNIT), part(UNIT / 2)), (0, ONE, ONE / 2));
         assert!(!happens(0, 0) && happens(ONE, u64::MAX));

@@ -154,9 +154,9 @@ impl Emulator {
                 continue;
             };
             let link = flow.link;
-            self.refuse_others(now, link);
+            self.drop_refused(now, link);
             let packets = self.free_flow(now, number);
-            self.refuse_others(now, link);
+            self.drop_refused(now, link);
             if let Some((_, mut context)) = self.at(link) {
                 context.drop_waiting(now, packets, DropReason::NoSuchPipe);
             }
@@ -261,7 +261,7 @@ impl Emulator {
             self.idle_flows.push_front(IdleCheck { time: now, number, serial, seen: 0 });
             if waits {
                 self.links.at_mut(link).scheduler.settle(&mut self.pool);
-                self.refuse_others(now, link);
+                self.drop_refused(now, link);
                 if let Some((state, mut context)) = self.at(link) {
                     state.serve_free_wire(now, &mut context);
                 }
@@ -405,9 +405,9 @@ impl Emulator {
     }
 
     /// Drops the packets that the scheduler of a link has refused.
-    fn refuse_others(&mut self, now: Nanos, link: u32) {
+    fn drop_refused(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) = self.at(link) {
-            state.refuse_others(now, &mut context);
+            state.drop_refused(now, &mut context);
         }
     }
 

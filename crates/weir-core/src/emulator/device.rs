@@ -119,7 +119,7 @@ impl Link {
     /// Moves a packet from the scheduler to the device. Returns whether there was one.
     fn fetch(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let id = self.scheduler.dequeue(now, context.pool);
-        self.refuse_others(now, context);
+        self.drop_refused(now, context);
         let Some(id) = id else { return false };
         let dropped = context.leaves_queue(now, id);
         let packet = context.pool.get_mut(id);

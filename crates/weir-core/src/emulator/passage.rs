@@ -102,7 +102,7 @@ impl Link {
         if let Some(refused) = self.scheduler.enqueue(now, context.pool, slot, packet) {
             context.refuse(now, refused, DropReason::Scheduler);
         }
-        self.refuse_others(now, context);
+        self.drop_refused(now, context);
         self.serve_next(now, context);
         self.release_due(now, context);
     }
@@ -206,7 +206,7 @@ impl Link {
     pub(super) fn serve(&mut self, now: Nanos, context: &mut Context<'_>) {
         while self.wire.is_none() && !self.scheduler.is_empty() {
             let packet = self.scheduler.dequeue(now, context.pool);
-            self.refuse_others(now, context);
+            self.drop_refused(now, context);
             let Some(packet) = packet else { return };
             if let Some(reason) = context.leaves_queue(now, packet) {
                 context.pool.get_mut(packet).dequeued = now;
@@ -225,7 +225,7 @@ impl Link {
     /// Drops the packets that the scheduler has refused since the last call
     /// ([`Scheduler::pop_refused`]).
     #[inline]
-    pub(super) fn refuse_others(&mut self, now: Nanos, context: &mut Context<'_>) {
+    pub(super) fn drop_refused(&mut self, now: Nanos, context: &mut Context<'_>) {
         while let Some((refused, reason)) = self.scheduler.pop_refused(context.pool) {
             context.refuse(now, refused, reason);
         }
@@ -399,7 +399,7 @@ impl Link {
             context.template.dequeued(context.pool.get(packet).len);
             drop_inside(now, packet, DropReason::NoSuchPipe, context);
         }
-        self.refuse_others(now, context);
+        self.drop_refused(now, context);
     }
 }
 
@@ -439,7 +439,7 @@ impl Link {
             if let Some(tree) = self.scheduler.tree() {
                 tree.replace_root(now, discipline);
             }
-            self.refuse_others(now, context);
+            self.drop_refused(now, context);
             return;
         }
         let mut old = core::mem::replace(&mut self.scheduler, AnyScheduler::new(discipline));
@@ -468,6 +468,6 @@ impl Link {
         refused_packets
             .into_iter()
             .for_each(|packet| context.refuse(now, packet, DropReason::Scheduler));
-        self.refuse_others(now, context);
+        self.drop_refused(now, context);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_that_is_not_a_number_is_refused() {
         assert_eq!(Decimal::prefix("NaN"), Err(DecimalError::NotANumber));
         assert_eq!(Decimal::prefix("."), Err(DecimalError::NotANumber));
         assert_eq!(Decimal::prefix("-1"), Err(DecimalError::Negative));

@@ -601,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_can_have_the_queues_in_place_of_flows() {
+    fn isolation_can_give_queues_to_hosts() {
         let by_host = |isolation, of: fn([u32; 2]) -> u32| {
             let sent = shares(isolation, &FLOWS);
             let mut hosts = alloc::collections::BTreeMap::new();

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_those_of_the_table() {
+    fn rate_words_match_the_table() {
         assert_eq!(STANDARDS, TIMINGS.map(|timing| timing.name));
         for (word, value) in RATES[1..].iter().zip(RATE_VALUES) {
             assert_eq!(*word, mbps(value));

@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_packets_have_the_squared_and_low_latency_packets_the_coupled_probability() {
+    fn classic_probability_is_squared_and_low_latency_is_coupled() {
         for (decide, within) in [("recur", 1), ("random", 150)] {
             for (low, is_capable, expected) in
                 [(false, false, [0, 400]), (false, true, [400, 0]), (true, true, [4000, 0])]

@@ -119,7 +119,7 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();
         }
@@ -172,7 +172,7 @@ impl<M: Mapping> Scheduler for Approximation<M> {
                 self.waiting &= !(1 << number);
             }
         }
-        self.rest_if_empty();
+        self.reset_if_empty();
         removed
     }
 
@@ -224,7 +224,7 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         self.inversions.serve(rank);
         self.len -= 1;
         self.backlog -= u64::from(len);
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(packet)
     }
 

@@ -184,7 +184,7 @@ impl Pifo {
         }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();
         }
@@ -226,7 +226,7 @@ impl Scheduler for Pifo {
             self.len -= 1;
             self.backlog -= u64::from(store.len(packet));
         }
-        self.rest_if_empty();
+        self.reset_if_empty();
         list
     }
 
@@ -280,7 +280,7 @@ impl Scheduler for Pifo {
         self.place(slot);
         self.len -= 1;
         self.backlog -= u64::from(len);
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(packet)
     }
 

@@ -186,7 +186,7 @@ fn left(seen: &[(u32, Nanos, bool)]) -> usize {
 }
 
 #[test]
-fn an_added_scheduler_gives_the_results_of_the_same_one_of_the_table() {
+fn an_added_scheduler_gives_the_results_of_the_built_in_one() {
     let (kind, _) = kinds();
     let fifo = play(Some(Kind::Fifo), None);
     assert!((300..500).contains(&left(&fifo)));

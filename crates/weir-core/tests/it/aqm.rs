@@ -153,7 +153,7 @@ proptest! {
 }
 
 #[test]
-fn a_queue_before_a_scheduler_with_its_own_limit_has_no_limit() {
+fn a_queue_has_no_limit_if_its_scheduler_has_one() {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig {
         capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()),

@@ -125,7 +125,7 @@ fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
 }
 
 #[test]
-fn a_standing_queue_of_twenty_is_dropped_as_in_linux() {
+fn a_standing_queue_of_twenty_loses_packets_as_in_linux() {
     let expected = [(19, 0, 0, 0), (17, 1, 0, 302_732), (16, 1, 0, 302_732), (12, 4, 0, 454_127)];
     assert_eq!(twenty(Ecn::NotEct, "off"), expected);
     assert_eq!(twenty(Ecn::Ect0, "off"), expected);
@@ -339,7 +339,7 @@ proptest! {
 
     /// Nothing is dropped from a queue with one packet left, however long the packets have waited.
     #[test]
-    fn a_queue_of_one_packet_is_never_dropped(
+    fn the_last_packet_of_a_queue_is_never_dropped(
         times in proptest::collection::vec(0u64..1_000_000_000, 1..200),
         arith in 0usize..2,
     ) {

@@ -82,7 +82,7 @@ const fn ms(ms: u64) -> Nanos {
 proptest! {
     /// With a single flow, FQ-PIE drops and marks the same packets as PIE at one queue.
     #[test]
-    fn one_flow_is_treated_as_by_pie(
+    fn a_single_flow_loses_the_packets_that_pie_drops(
         traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800),
         linux in any::<bool>(),
         derand in prop_oneof![Just("off"), Just("on")],
@@ -177,7 +177,7 @@ proptest! {
 
 /// Three packets of flow 1 and two of flow 2 arrive at a scheduler with room for four.
 #[test]
-fn without_room_the_longest_queue_or_the_arrival_loses_a_packet() {
+fn a_full_scheduler_drops_from_the_longest_queue_or_the_arrival() {
     for (variant, expected) in [
         ("rfc", (0, DropReason::Overlimit)),
         ("dummynet", (0, DropReason::Overlimit)),

@@ -119,7 +119,7 @@ fn pie_drops_as_many_as_ns3_for_any_draws() {
 /// Plays the same case with other variants and settings. For any draws, the number of drops is
 /// fixed, and the number of marks is within a range.
 #[test]
-fn the_same_case_with_variants_and_options() {
+fn the_same_case_with_variants_and_settings() {
     for (settings, ecn, drops, marks) in [
         (&[("derand", "on")][..], Ecn::NotEct, 112, 0..=0),
         (&[("variant", "linux")], Ecn::NotEct, 112, 0..=0),

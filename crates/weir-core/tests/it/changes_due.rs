@@ -252,7 +252,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn packets_depart_when_a_naive_model_says_so(operations in operations(false)) {
+    fn packets_depart_at_the_times_of_a_naive_model(operations in operations(false)) {
         let mut experiment = Experiment::new();
         operations.into_iter().for_each(|operation| experiment.execute(operation));
         experiment.compare();

@@ -295,7 +295,7 @@ fn a_schedule_changes_rate_in_the_middle_of_a_packet_and_repeats() {
 }
 
 #[test]
-fn a_change_keeps_the_values_of_a_schedule_that_it_does_not_name() {
+fn a_change_keeps_the_scheduled_values_that_it_does_not_name() {
     let first = Step {
         capacity: Some(rate(8_000_000)),
         delay: Some(Nanos::from_millis(50)),
@@ -470,7 +470,7 @@ fn deleting_a_pipe_returns_every_frame() {
 }
 
 #[test]
-fn a_hundred_hours_at_full_rate_do_not_drift() {
+fn a_million_packets_at_full_rate_do_not_drift() {
     // At 3 Mbit/s a packet of 1499 bytes does not take a whole number of nanoseconds. After a
     // million packets, the due time must still be exact.
     let link = LinkConfig { capacity: rate(3_000_000), ..LinkConfig::default() };

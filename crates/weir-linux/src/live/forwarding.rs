@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_resolve_an_address_take_the_lane_to_it_if_that_is_wanted() {
+    fn address_resolution_takes_the_lane_of_its_target_if_requested() {
         let mut forwarding = Forwarding::default();
         let six = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 9);
         let _ = forwarding.insert(0, IpAddr::from([10, 0, 0, 7]), 3);

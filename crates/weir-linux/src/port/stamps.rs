@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_from_before_a_step_are_not_dated_back_either() {
+    fn frames_from_before_a_step_do_not_arrive_in_the_past() {
         let (mut clocks, mut stamps) = started();
         let stamp = clocks.wall;
         clocks.pass(10_000);

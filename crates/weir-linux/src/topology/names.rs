@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn stub_resolver_is_replaced_by_its_upstream_then_to_the_forwarder_then_to_a_note() {
+    fn a_stub_resolver_is_replaced_by_its_upstream_or_the_forwarder_or_a_note() {
         let stub = "nameserver 127.0.0.53\noptions edns0\n";
         let forwarder = Some("198.18.0.1".parse().unwrap());
         assert_eq!(

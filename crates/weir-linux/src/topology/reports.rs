@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_no_reports_count_for_nothing() {
+    fn other_frames_are_not_counted_as_reports() {
         let whole = report(&["ff02::1:ff00:2", "ff02::2"]);
         assert_eq!(reported(&whole).count(), 2);
         for end in 0..whole.len() {

@@ -36,7 +36,7 @@ fn a_port_that_accepts_no_frame_lets_the_loop_sleep() {
 }
 
 #[test]
-fn frames_that_the_kernel_has_no_buffer_for_are_counted_and_later_ones_pass() {
+fn frames_without_a_kernel_buffer_are_counted_and_later_frames_pass() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     // While the far end of the veth pair is down, `sendmmsg` fails with ENOBUFS.
     net.ip("b", &["link", "set", "x0", "down"]);

@@ -42,7 +42,7 @@ fn unmatched_packets_pass_at_once_and_denied_ones_are_counted() {
 }
 
 #[test]
-fn without_one_pass_delays_add_exactly_and_with_it_only_the_first_pipe_counts() {
+fn delays_add_up_without_one_pass_and_only_the_first_pipe_counts_with_it() {
     let pipes = "pipe 1 config delay 10ms\npipe 2 config bw 8Mbit/s delay 20ms";
     for (one_pass, least) in
         [("disable", Nanos::from_millis(30)), ("enable", Nanos::from_millis(10))]

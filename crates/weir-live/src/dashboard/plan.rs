@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_checked_against_what_the_steps_before_lead_to() {
+    fn a_step_is_checked_against_the_result_of_earlier_steps() {
         let rules = weir_rules::ruleset::Ruleset::default();
         let text = "1s add 100 pipe 1 ip from any to any\n2s delete 100\n3s delete 100";
         let error = read(text, Start::Rules(&rules)).unwrap_err();

@@ -8,7 +8,7 @@ impl From<&found::Plot> for Plot {
     fn from(plot: &found::Plot) -> Self {
         let curves = plot.series.iter().enumerate();
         let mut x = Axis::from(&plot.x);
-        x.range = around_dots(plot);
+        x.range = range_with_margin(plot);
         Self {
             title: plot.title.clone(),
             description: plot.description.clone(),
@@ -63,7 +63,7 @@ fn shape(series: &found::Series) -> Shape {
 
 /// The range with a margin, for a logarithmic axis with only points. Without the margin, the
 /// outermost points would be on the frame.
-fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
+fn range_with_margin(plot: &found::Plot) -> Option<(f64, f64)> {
     let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
     let values = || {
         plot.series

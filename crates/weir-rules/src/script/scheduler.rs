@@ -63,7 +63,7 @@ fn settings(
             continue;
         }
         if at == behind_type {
-            check_stranger(cursor, row, &word)?;
+            check_unknown_setting(cursor, row, &word)?;
         }
         at += 1;
     }
@@ -81,7 +81,7 @@ fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
 
 /// Refuses a word after the type that resembles one of its settings or is a setting of another
 /// type. The link's parser handles all other words.
-fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
+fn check_unknown_setting(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
     if foreign || keyword::lookup(&word.text).is_some() || LINKS.contains(&word.text.as_str()) {
         return Ok(());

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_cut_short_or_damaged_takes_none_before_it_along() {
+    fn a_damaged_record_does_not_affect_earlier_records() {
         let scratch = Scratch::new();
         let mut some = segments(&scratch);
         for n in 0..3 {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_this_version_is_not_read() {
+    fn files_of_other_versions_are_not_read() {
         let scratch = Scratch::new();
         let some = segments(&scratch);
         let fault = || some.read()[1].fault.clone().unwrap_or_default();

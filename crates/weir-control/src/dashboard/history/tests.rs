@@ -160,7 +160,7 @@ fn a_history_has_a_bounded_size_on_disk() {
 }
 
 #[test]
-fn a_damaged_history_is_said_and_the_rest_is_shown() {
+fn damage_is_reported_and_sound_points_are_shown() {
     let scratch = Scratch::new();
     let mut history = open(&scratch);
     for end in [1000, 500, 0] {
@@ -222,7 +222,7 @@ impl Disk for Full {
 }
 
 #[test]
-fn a_full_disk_is_said_once_and_what_was_missed_is_written_later() {
+fn a_full_disk_is_reported_once_and_missed_points_are_written_later() {
     let scratch = Scratch::new();
     let disk = Arc::new(Full::default());
     let directory = scratch.path().join("web-history");

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_stands_for_its_token_and_for_its_right() {
+    fn a_cookie_has_the_rights_of_its_token() {
         let gate = gate("127.0.0.1:8080", &[]);
         let right = |name: HeaderName, value: &str| {
             let headers = HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())]);

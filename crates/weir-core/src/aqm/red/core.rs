@@ -303,9 +303,9 @@ impl Core {
         } else if average < self.max {
             let x = part(self.per_span, average - self.min).min(ONE);
             let p = share(self.max_p, x);
-            if self.quadratic { half_more(share(p, x)) } else { p }
+            if self.quadratic { times_three_halves(share(p, x)) } else { p }
         } else if self.gentle && average < 2 * self.max {
-            let at_max = if self.quadratic { half_more(self.max_p) } else { self.max_p };
+            let at_max = if self.quadratic { times_three_halves(self.max_p) } else { self.max_p };
             let y = part(self.per_max, average - self.max).min(ONE);
             at_max + share(ONE - at_max, y)
         } else {
@@ -352,7 +352,7 @@ fn share(a: u64, b: u64) -> u64 {
 }
 
 /// One and a half times `p`, at most 1.
-fn half_more(p: u64) -> u64 {
+fn times_three_halves(p: u64) -> u64 {
     (p + p / 2).min(ONE)
 }
 

@@ -82,12 +82,12 @@ impl<S: Scheduler> Rig<S> {
         state.inside.push_back(self.frames);
         self.frames += 1;
         let refused = self.scheduler.enqueue(self.now, &mut self.pool, state.slot, id);
-        self.refuse_others();
+        self.drop_refused();
         Some(self.refuse(refused?))
     }
 
     /// Removes the packets that the scheduler has dropped.
-    pub(crate) fn refuse_others(&mut self) {
+    pub(crate) fn drop_refused(&mut self) {
         while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.pool) {
             self.refuse(refused);
         }
@@ -109,7 +109,7 @@ impl<S: Scheduler> Rig<S> {
     /// of its flow.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let taken = self.scheduler.dequeue(self.now, &mut self.pool);
-        self.refuse_others();
+        self.drop_refused();
         let id: PacketId = taken?;
         let packet = self.pool.remove(id);
         assert_eq!(
@@ -144,7 +144,7 @@ impl<S: Scheduler> Rig<S> {
     pub(crate) fn remove(&mut self, flow: u32) {
         let slot = self.flows[&flow].slot;
         let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, slot, flow);
-        self.refuse_others();
+        self.drop_refused();
         let state = self.flows.remove(&flow).unwrap();
         let mut given = Vec::new();
         while let Some(id) = list.pop_front(&self.pool) {

@@ -65,7 +65,7 @@ impl SelfClocked {
         Self { by_finish, virtual_time: Time::from(epoch), flows: Flows::new(), latest: 0 }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if waiting(&self.flows).count() == 0 {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
@@ -87,7 +87,7 @@ impl Model for SelfClocked {
 
     fn remove(&mut self, slot: u32) {
         self.flows.remove(&slot);
-        self.rest_if_empty();
+        self.reset_if_empty();
     }
 
     fn send(&mut self, slot: u32, len: u32) {
@@ -111,7 +111,7 @@ impl Model for SelfClocked {
             flow.start = flow.finish;
             flow.finish_head();
         }
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(slot)
     }
 }
@@ -127,7 +127,7 @@ impl Wf2qPlus {
         Self { virtual_time: Time::from(epoch), flows: Flows::new() }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if waiting(&self.flows).count() == 0 {
             self.flows.values_mut().for_each(|flow| flow.active = false);
         }
@@ -161,7 +161,7 @@ impl Model for Wf2qPlus {
 
     fn remove(&mut self, slot: u32) {
         self.flows.remove(&slot);
-        self.rest_if_empty();
+        self.reset_if_empty();
     }
 
     fn send(&mut self, slot: u32, len: u32) {
@@ -207,7 +207,7 @@ impl Model for Wf2qPlus {
             flow.finish_head();
         }
         self.retire();
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(slot)
     }
 }
@@ -257,7 +257,7 @@ impl FluidClocked {
         }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if self.flows.values().all(|flow| flow.packets.is_empty()) {
             let last = self.flows.values().map(|flow| flow.end).max().unwrap_or(0);
             (self.now, self.left_over) = (self.now.max(last), 0);
@@ -293,7 +293,7 @@ impl Model for FluidClocked {
 
     fn remove(&mut self, slot: u32) {
         self.flows.remove(&slot);
-        self.rest_if_empty();
+        self.reset_if_empty();
     }
 
     fn send(&mut self, slot: u32, len: u32) {
@@ -320,7 +320,7 @@ impl Model for FluidClocked {
         let (slot, ..) = next?;
         let (len, ..) = self.flows.get_mut(&slot).unwrap().packets.pop_front().unwrap();
         self.serve(len);
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(slot)
     }
 }
@@ -408,7 +408,7 @@ impl Kps {
         }
     }
 
-    fn rest_if_empty(&mut self) {
+    fn reset_if_empty(&mut self) {
         if self.flows.values().all(|flow| flow.flow.packets.is_empty()) {
             self.flows.values_mut().for_each(|flow| flow.flow.active = false);
         }
@@ -451,7 +451,7 @@ impl Model for Kps {
 
     fn remove(&mut self, slot: u32) {
         self.flows.remove(&slot);
-        self.rest_if_empty();
+        self.reset_if_empty();
     }
 
     fn send(&mut self, slot: u32, len: u32) {
@@ -496,7 +496,7 @@ impl Model for Kps {
         }
         self.place(slot);
         self.admit();
-        self.rest_if_empty();
+        self.reset_if_empty();
         Some(slot)
     }
 }

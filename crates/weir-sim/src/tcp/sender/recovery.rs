@@ -85,7 +85,7 @@ impl Sender {
 
     /// Undoes the repair if the receiver reported every retransmitted segment as a duplicate.
     pub(super) fn undo_by_duplicates(&mut self, now: Nanos) {
-        if self.state != State::Reducing && self.undo.all_needless() {
+        if self.state != State::Reducing && self.undo.all_originals_arrived() {
             self.take_back(now);
         }
     }

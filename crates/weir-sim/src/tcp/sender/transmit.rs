@@ -56,7 +56,7 @@ impl Sender {
                 break;
             }
             if !lost && self.board.next() + u64::from(len) > self.edge {
-                self.meet_edge(now);
+                self.on_full_window(now);
                 break;
             }
             if self.is_paced(now) || self.is_host_full(len) {
@@ -200,7 +200,7 @@ impl Sender {
     /// Handles a full window of the receiver. When nothing is outstanding, the sender starts to
     /// probe the window.
     #[cold]
-    fn meet_edge(&mut self, now: Nanos) {
+    fn on_full_window(&mut self, now: Nanos) {
         if !self.board.is_empty() {
             return;
         }

@@ -42,7 +42,7 @@ impl Undo {
     }
 
     /// Whether the originals of all retransmitted segments have arrived.
-    pub(super) fn all_needless(&self) -> bool {
+    pub(super) fn all_originals_arrived(&self) -> bool {
         self.marker.is_some() && self.first.is_some() && self.pending == 0
     }
 
