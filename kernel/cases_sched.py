@@ -99,7 +99,7 @@ def classful(kind, name, about, classes, ours, flows, root="", **traffic):
 
 
 def drr():
-    def case(name, about, quanta, weights, ours="rr", **traffic):
+    def case(name, about, quanta, weights, ours="drr", **traffic):
         return classful("drr", name, about, [f"quantum {quantum}" for quantum in quanta], ours,
                         [dict(weight=weight) for weight in weights], **traffic)
 
@@ -109,7 +109,7 @@ def drr():
                arrive=backlogged(3, 40), dequeue=drain(130, 1 * MS))
     yield case("sizes", "DRR with packets of 1500, 700 and 200 bytes", (1500,) * 3, (1,) * 3,
                arrive=backlogged(3, 40, sizes=(1500, 700, 200)), dequeue=drain(130, 1 * MS))
-    yield case("waves", "DRR with weights and random arrivals", (1500, 3000, 4500), (1, 2, 3), "rr variant=linux",
+    yield case("waves", "DRR with weights and random arrivals", (1500, 3000, 4500), (1, 2, 3), "drr variant=linux",
                arrive=mixed_flows(61, 3, gap=2 * MS, sizes=MIXED), dequeue=uneven(62, 1400 * MS, 800 * US))
 
 

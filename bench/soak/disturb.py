@@ -19,7 +19,7 @@ from machine import Api, Broken, Daemon, cable, connect, must, sh
 
 MARK = 1000  # the pipe that holds the number of the latest change, as its rate in kbit/s
 FIRST_RATE = 10_000
-SCHEDULERS = ("fq_codel", "wf2q+", "qfq", "rr", "prio", "fifo")
+SCHEDULERS = ("fq_codel", "wf2q+", "qfq", "drr", "prio", "fifo")
 AQMS = ("", "aqm codel", "aqm pie", "aqm red")
 RESOURCES = ("health", "configuration", "pipes", "queues", "scheds", "rules", "tables/t", "lengths")
 MOST_CLIENTS = 40  # open connections, well below the daemon's limit

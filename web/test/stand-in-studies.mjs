@@ -87,7 +87,7 @@ export class StudiesStandIn {
       return json(200, this.kernel(searchParams.get("device"), Number(searchParams.get("after"))));
     }
     if (pathname === "/v1/curves" && method === "GET") {
-      const names = ["fifo", "rr", "drr", "wf2q+", "qfq+", "fq_codel", "strict", "htb"];
+      const names = ["fifo", "drr", "wfq", "wf2q+", "qfq+", "fq_codel", "strict", "htb"];
       return json(200, { algorithms: names.map((name) => ({ name, summary: `${name}, made up` })), limits: { algorithms: 6, flows: 16, packets: 5000 } });
     }
     if (pathname === "/v1/curves") {

@@ -281,7 +281,7 @@ export const tests = {
         await page.fill("#packets", "300");
         await page.selectOption("#load", "ramp");
         await page.waitForFunction(() => document.querySelector(".view").textContent.includes("450,000 bytes"));
-        assert.deepEqual(stand.studies.curvesAsked, { algorithms: ["fifo", "rr", "wf2q+", "qfq+"], flows: "1:w2:l1500,1:w2:l1500,1:w4:l300,1:w1:imix", load: "ramp", packets: 300, seed: 1 });
+        assert.deepEqual(stand.studies.curvesAsked, { algorithms: ["fifo", "drr", "wf2q+", "qfq+"], flows: "1:w2:l1500,1:w2:l1500,1:w4:l300,1:w1:imix", load: "ramp", packets: 300, seed: 1 });
         await page.focus("button:text-is('Ahead of the fluid')");
         await page.keyboard.press("Enter");
         await page.focus(".curves >> nth=0");

@@ -94,14 +94,14 @@ mod tests {
             assert_eq!(Manager::parse(&manager.to_string()), Ok(manager));
         }
         assert_eq!(Manager::parse("TailDrop").unwrap().name(), "droptail");
-        assert_eq!(Manager::parse_scheduler("drr").unwrap().name(), "rr");
+        assert_eq!(Manager::parse_scheduler("rr").unwrap().name(), "drr");
     }
 
     #[test]
     fn messages_name_the_word_and_what_is_allowed() {
         for (text, words) in [
             ("", ["``", "headdrop"]),
-            ("rr", ["`rr`", "headdrop"]),
+            ("drr", ["`drr`", "headdrop"]),
             ("none ecn=on", ["`none`", "`ecn=on`"]),
             ("droptail m=1", ["`droptail`", "`m`"]),
             ("droptail:m", ["`m`", "NAME=VALUE"]),

@@ -231,7 +231,7 @@ mod tests {
         assert!(
             message("pifoo").starts_with("`pifoo` is no scheduler: did you mean `pifo`?; allowed")
         );
-        assert!(message("").starts_with("`` is no scheduler: allowed: fifo, rr"));
+        assert!(message("").starts_with("`` is no scheduler: allowed: fifo, drr"));
         assert_eq!(
             message("qfq+ n=1"),
             "`n` is no setting of `qfq+`: settings: m 0..16; write NAME=VALUE or NAME VALUE \

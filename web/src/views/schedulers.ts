@@ -33,7 +33,7 @@ interface Flow {
 
 /** What was chosen, kept while other views are shown. */
 const chosen = {
-  algorithms: ["fifo", "rr", "wf2q+"],
+  algorithms: ["fifo", "drr", "wf2q+"],
   other: "",
   flows: [{ weight: 1, lengths: "l1500" }, { weight: 2, lengths: "l1500" }, { weight: 4, lengths: "l300" }] as Flow[],
   load: "backlogged",

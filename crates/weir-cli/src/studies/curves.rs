@@ -142,12 +142,12 @@ mod tests {
     fn requests_are_bounded() {
         let words = |asked: Result<Value, String>| asked.unwrap_err();
         assert!(words(ask(&[], "2:w1", 10)).contains("1 to 6"));
-        assert!(words(ask(&["rr"; 7], "2:w1", 10)).contains("1 to 6"));
-        assert!(words(ask(&["rr"], "17:w1", 10)).contains("at most 16"));
-        assert!(words(ask(&["rr"], "2:w1", 5001)).contains("1 to 5000"));
-        assert!(words(ask(&["rrr"], "2:w1", 10)).contains("rr"));
+        assert!(words(ask(&["drr"; 7], "2:w1", 10)).contains("1 to 6"));
+        assert!(words(ask(&["drr"], "17:w1", 10)).contains("at most 16"));
+        assert!(words(ask(&["drr"], "2:w1", 5001)).contains("1 to 5000"));
+        assert!(words(ask(&["rrr"], "2:w1", 10)).contains("drr"));
         assert!(words(ask(&["none"], "2:w1", 10)).contains("no scheduler"));
-        assert!(words(ask(&["rr"], "2:q1", 10)).starts_with("flows: "));
+        assert!(words(ask(&["drr"], "2:q1", 10)).starts_with("flows: "));
         // The largest answer that is permitted.
         let all: Vec<&str> = sched::TABLE.iter().take(6).map(|row| row.name).collect();
         let answer = ask(&all, "16:w1:imix", 5000).unwrap();

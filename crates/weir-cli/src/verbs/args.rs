@@ -22,7 +22,7 @@ pub(crate) enum Verb {
     /// Configure, delete and show schedulers, which share a link among queues.
     #[command(after_help = "Examples:
   weir sched 5 config type wf2q+ bw 10Mbit/s
-  weir sched 6 config type rr mask src-ip 0xffffffff bw 2Mbit/s")]
+  weir sched 6 config type drr mask src-ip 0xffffffff bw 2Mbit/s")]
     Sched(VerbArgs),
     /// Add a rule, which selects the path of packets.
     #[command(after_help = "Examples:

@@ -82,7 +82,7 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
         ("--aqm nope", "`nope`"),
         ("--aqm droptail:m=1", "`m`"),
         ("--aqm droptail --metric wfi", "wfi"),
-        ("--aqm droptail --alg rr", "--alg"),
+        ("--aqm droptail --alg drr", "--alg"),
         ("--aqm droptail --offered 0", "--offered"),
         ("--aqm droptail --link-rate 5bit/s", "--link-rate"),
         ("--offered 2", "--aqm"),
@@ -200,7 +200,7 @@ fn the_adversary_resumes_and_its_trace_gives_the_same_result() {
     let out = directory.display();
     let search = |tries| {
         let output = weir(&format!(
-            "rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out \
+            "rig --adversary --alg drr --flows 4:w1,2:w3 --weights keep --tries {tries} --out \
              {out} -q --json -"
         ));
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -208,10 +208,10 @@ fn the_adversary_resumes_and_its_trace_gives_the_same_result() {
     };
     search(20);
     let found = search(40);
-    let output = weir(&format!("rig --alg rr --metric wfi --gen trace:{out}/rr.trace --json -"));
+    let output = weir(&format!("rig --alg drr --metric wfi --gen trace:{out}/drr.trace --json -"));
     let replayed = document(&output.stdout);
     assert_eq!(replayed["runs"][0]["wfi"], found, "{}", text(&output.stderr));
-    let refused = weir(&format!("rig --adversary --alg rr --flows 5 --tries 10 --out {out} -q"));
+    let refused = weir(&format!("rig --adversary --alg drr --flows 5 --tries 10 --out {out} -q"));
     assert!(
         !refused.status.success() && text(&refused.stderr).contains("--out"),
         "{}",
@@ -289,7 +289,7 @@ fn a_recording_is_replayed_to_a_table_a_document_and_a_page() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/packets/whole");
     let page = scratch("replay").join("q.html");
     let shown = page.display();
-    let words = format!("rig --replay {trace} --alg fifo,rr --aqm codel,fifo_plus --html {shown}");
+    let words = format!("rig --replay {trace} --alg fifo,drr --aqm codel,fifo_plus --html {shown}");
     let wrong = weir(&words);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("fifo_plus"), "{}", text(&wrong.stderr));

@@ -98,7 +98,7 @@ fn reordering(lab: &Lab) {
 }
 
 fn weights(lab: &Lab) {
-    for scheduler in ["wf2q+", "rr"] {
+    for scheduler in ["wf2q+", "drr"] {
         let mut shown = Vec::new();
         // On a busy machine one sender may start late, and the other then has the link alone.
         let agrees = (0..3).any(|_| {

@@ -94,15 +94,15 @@ fn by_weight(_lab: &Lab) {
 fn hierarchy(lab: &Lab) {
     // Schedulers 2 and 3 share the link with weights 1:3. Scheduler 2 has an active and an inactive
     // flow; the active flow gets the scheduler's whole share.
-    let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\n\
+    let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type drr parent 1\n\
                  sched 3 config type wf2q+ parent 1 weight 3\n\
                  queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\n\
                  queue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
     // Three levels: scheduler 2 gets four fifths of the link, and its only flow, that of scheduler
     // 3, gets all of that.
-    let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\n\
-                 sched 3 config type rr parent 2 pri 5\n\
+    let rules = "sched 1 config type drr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\n\
+                 sched 3 config type drr parent 2 pri 5\n\
                  queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";
     check_share(lab, "three levels", rules, OFFERS, 0.8, 0.03);
 }

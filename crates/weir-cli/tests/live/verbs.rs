@@ -49,7 +49,7 @@ fn round(lab: &Lab) {
         lab,
         "
 $ pipe 1 config bw 4Mbit/s delay 20ms
-$ sched 5 config type rr bw 2Mbit/s
+$ sched 5 config type drr bw 2Mbit/s
 $ queue 3 config sched 5 weight 4
 $ add pipe 1 udp from any to any out
 00100 pipe 1 udp from any to any out

@@ -14,20 +14,20 @@
 //! # Parameters
 //! `strict` 0..64, default 0: the flows with a `pri` below this number are served by priority.
 //! `pri` 0..63, default 0. `weight` 1..65536, default 1, and `lmax` in bytes, default 1500, as in
-//! `rr`, for the flows that share.
+//! `drr`, for the flows that share.
 //!
 //! # Complexity
-//! O(1) for each packet, as in `prio` and `rr`.
+//! O(1) for each packet, as in `prio` and `drr`.
 //!
 //! # Guarantees
 //! A packet of a strict priority waits for the packet in transmission, for earlier packets of its
-//! own priority and for packets of lower numbers. The bounds of `rr` hold for the other flows over
+//! own priority and for packets of lower numbers. The bounds of `drr` hold for the other flows over
 //! any time in which no packet of a strict priority waits. Flows of strict priorities that fill the
 //! link starve the others.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux for the same bands: a flow gets its quantum when it becomes busy,
-//! and its next quantum when a packet finds too little credit (`variant linux` of `rr`). Linux has
+//! and its next quantum when a packet finds too little credit (`variant linux` of `drr`). Linux has
 //! up to 16 bands, each with its quantum in bytes; here quanta follow from weights and `lmax`, and
 //! several flows may have one strict priority. FreeBSD has no such scheduler.
 //!

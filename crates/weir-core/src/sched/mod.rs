@@ -28,6 +28,7 @@ mod chains;
 mod dcf;
 mod dcf_settings;
 mod discipline;
+mod drr;
 mod dualpi2;
 mod ets;
 mod fair_queue;
@@ -53,7 +54,6 @@ mod qfq;
 mod qfqp;
 mod rank;
 mod row;
-mod rr;
 mod scfq;
 mod self_clocked;
 mod sfq;
@@ -279,7 +279,7 @@ crate::table! {
     /// First in, first out.
     Fifo: fifo::Fifo,
     /// Deficit round robin.
-    RoundRobin: rr::RoundRobin,
+    RoundRobin: drr::RoundRobin,
     /// Worst-case fair weighted fair queueing, dummynet's default.
     Wf2qPlus: wf2qp::Wf2qPlus,
     /// Strict priority.

@@ -398,7 +398,7 @@ mod tests {
         node = [{ name = "a" }, { name = "b" }, { name = "idle" }, { name = "r", kind = "router" }]
         link = [
             { between = ["a", "r"], spec = "bw 10Mbit/s" },
-            { between = ["r", "b"], scheduler = "rr", spec = "bw 5Mbit/s", queue = [{ class = 0 }, { class = 1, spec = "weight 3" }] },
+            { between = ["r", "b"], scheduler = "drr", spec = "bw 5Mbit/s", queue = [{ class = 0 }, { class = 1, spec = "weight 3" }] },
             { between = ["idle", "r"], spec = "bw 1Mbit/s" },
         ]
         traffic = [

@@ -64,7 +64,7 @@ struct Line {
 
 /// The schedulers that have a bound.
 const TABLE: &[Line] = &[
-    Line { name: "rr", formula: "(1 − φ) Q + φ (Σ L_j + max L_j)", bytes: round_robin },
+    Line { name: "drr", formula: "(1 − φ) Q + φ (Σ L_j + max L_j)", bytes: round_robin },
     Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line { name: "l-wf2q", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
     Line {
@@ -300,7 +300,7 @@ mod tests {
         // (1 − 1/500) times four quanta of a packet, plus 1/500 of 1000 packets: one packet of each
         // other flow, and one more.
         assert_eq!(
-            packets("rr", "500:w1,250:w2,250:w4"),
+            packets("drr", "500:w1,250:w2,250:w4"),
             Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)
         );
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_byte_of_a_backlogged_link_is_in_a_curve() {
-        for alg in ["fifo", "rr", "wf2q+"] {
+        for alg in ["fifo", "drr", "wf2q+"] {
             let curves = of(alg, "2:w1,1:w2", &Workload::Backlogged { packets: 400 });
             for (n, &time) in curves.times.iter().enumerate() {
                 let served: u64 = curves.served.iter().map(|curve| curve[n]).sum();

@@ -31,7 +31,7 @@ fn a_found_trace_gives_the_same_measurement_from_its_file() {
     let again = measure(&Kind::RoundRobin.into(), trace.flows(), &Workload::Trace(&trace), 99);
     assert_eq!(again, found.service);
     assert!(
-        found.trace.notes[0].contains("worst B-WFI in packets of rr on 10:w1:l64-1500,2:w9"),
+        found.trace.notes[0].contains("worst B-WFI in packets of drr on 10:w1:l64-1500,2:w9"),
         "{:?}",
         found.trace.notes
     );
@@ -88,7 +88,7 @@ fn other_searches_and_invalid_files_are_refused_as_state() {
     let message = go(&hunt(Kind::RoundRobin, "3", 32)).unwrap_err().to_string();
     assert!(
         message.contains("of fifo on 3:w1")
-            && message.contains("not for the worst B-WFI in packets of rr"),
+            && message.contains("not for the worst B-WFI in packets of drr"),
         "{message}"
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), before);

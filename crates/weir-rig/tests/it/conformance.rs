@@ -164,7 +164,7 @@ const TREE: &str = r#"about = "x"
 scheduler = "prio"
 [[class]]
 name = "low"
-scheduler = "rr"
+scheduler = "drr"
 priority = 1
 [[flow]]
 flow = 7
@@ -221,7 +221,7 @@ fn faults_in_flows_and_classes_are_named() {
         ("flow = 8\nclass", "flow = 7\nclass", ["line 12: `flow`", "another"]),
         ("class = \"low\"\nweight", "class = \"high\"\nweight", ["line 13: `class`", "high"]),
         ("name = \"low\"", "name = \"low\"\nclass = \"low\"", ["line 6: `class`", "before"]),
-        ("scheduler = \"rr\"", "scheduler = \"codel\"", ["line 6: `scheduler`", "codel"]),
+        ("scheduler = \"drr\"", "scheduler = \"codel\"", ["line 6: `scheduler`", "codel"]),
         ("bytes = 1500\nflow = 9", "bytes = 1500\nflow = 3", ["no [[flow]]", "number 3"]),
     ] {
         let message = Case::read(&TREE.replace(from, to)).unwrap_err().to_string();

@@ -106,7 +106,7 @@ fn a_fifo_with_the_same_limit_gives_the_kernels_row_to_the_nanosecond() {
 
 #[test]
 fn replayed_disciplines_have_their_known_effects() {
-    let result = played(&through_a_fifo(load(), 40), &["none", "codel ecn=on", "fq_codel", "rr"]);
+    let result = played(&through_a_fifo(load(), 40), &["none", "codel ecn=on", "fq_codel", "drr"]);
     let [_, fifo, codel, fair, turns] = &result.rows[..] else { panic!("five rows") };
     let all = result.content.packets;
     for row in &result.rows {

@@ -397,11 +397,12 @@ fn a_setting_that_the_scheduler_ignores_gives_a_warning() {
     let of_htb =
         "sched 1 config type htb\nqueue 1 config sched 1 rate 1M ceil 2M burst 3KB pri 1 weight 2";
     assert_eq!(warnings(of_htb), Vec::<String>::new());
-    let of_rr = warnings("sched 1 config type rr\nqueue 1 config sched 1 ceil 2M pri 1 deadline 1");
+    let of_rr =
+        warnings("sched 1 config type drr\nqueue 1 config sched 1 ceil 2M pri 1 deadline 1");
     let expected = [
-        "queue 1: `pri` has no effect under a scheduler of type rr; it looks at `weight`",
-        "queue 1: `ceil` has no effect under a scheduler of type rr",
-        "queue 1: `deadline` has no effect under a scheduler of type rr",
+        "queue 1: `pri` has no effect under a scheduler of type drr; it looks at `weight`",
+        "queue 1: `ceil` has no effect under a scheduler of type drr",
+        "queue 1: `deadline` has no effect under a scheduler of type drr",
     ];
     assert_eq!(of_rr, expected);
 }

@@ -212,4 +212,4 @@ fn take_pair(
     }
 }
 
-const INNER: &str = "sched 2 config type rr parent 1 weight 3";
+const INNER: &str = "sched 2 config type drr parent 1 weight 3";

@@ -21,7 +21,7 @@ fn line() -> impl Strategy<Value = String> {
         Just("bw 2Gbit/s burst 20KB plr 0.01"),
         Just("")
     ];
-    let kind = proptest::sample::select(vec!["fifo", "rr", "wf2q+", "prio"]);
+    let kind = proptest::sample::select(vec!["fifo", "drr", "wf2q+", "prio"]);
     let action = (
         proptest::sample::select(vec![
             "allow",

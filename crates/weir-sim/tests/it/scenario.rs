@@ -93,7 +93,7 @@ fn a_file_becomes_nodes_links_and_flows() {
     assert_eq!(names, ["h1>r1", "r1>h1", "bottleneck", "bottleneck.back"]);
     let forward = &scenario.links[1].directions[0];
     assert_eq!(forward.queues.iter().map(|queue| queue.weight).collect::<Vec<_>>(), [3, 1]);
-    assert_eq!(forward.words(), "type rr bw 10Mbit/s delay 10ms loss 0.01");
+    assert_eq!(forward.words(), "type drr bw 10Mbit/s delay 10ms loss 0.01");
     assert_eq!(scenario.links[1].directions[1].words(), "bw 10Mbit/s delay 10ms loss 0.01");
     assert_eq!(scenario.traffic.iter().map(|traffic| traffic.flows()).collect::<Vec<_>>(), [2, 1]);
 }
@@ -260,7 +260,7 @@ const WRONG: &[Wrong] = &[
     ),
     ("delay 1ms", "dely 1ms", 16, &["unknown keyword `dely`", "did you mean `delay`"]),
     ("bw 100Mbit/s", "bw 100Mb/t", 16, &["100Mb/t"]),
-    ("\"drr\"", "\"dr\"", 21, &["`dr` is no scheduler", "did you mean `rr`"]),
+    ("\"drr\"", "\"dr\"", 21, &["`dr` is no scheduler", "did you mean `drr`"]),
     (
         "\"drr\"",
         "\"fq_codel targt 3ms\"",

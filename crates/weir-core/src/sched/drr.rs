@@ -407,8 +407,8 @@ fn forget(counts: &mut BTreeMap<u32, u32>, key: u32) {
 const NONE: u32 = u32::MAX;
 
 pub(super) const ROW: Row = Row {
-    name: "rr",
-    aliases: &["drr"],
+    name: "drr",
+    aliases: &["rr"],
     summary: "deficit round robin: flows take turns, each sends bytes by its weight",
     source: "Shreedhar and Varghese 1996",
     parameters: Settings::PARAMETERS,

@@ -145,8 +145,8 @@ proptest! {
         let operations = &operations[..];
         let ets = discipline(Kind::Ets, "strict", &strict.to_string());
         ets.visit(Compare { strict, operations });
-        let rr = discipline(Kind::RoundRobin, "variant", "linux");
-        rr.visit(Compare { strict: 0, operations });
+        let drr = discipline(Kind::RoundRobin, "variant", "linux");
+        drr.visit(Compare { strict: 0, operations });
     }
 }
 
