@@ -38,7 +38,8 @@ WORKSPACE = PACKAGE.parent
 COMMANDS = PACKAGE / "weirlab.data/scripts"
 # The contents of a source distribution.
 SOURCES = [".cargo", "Cargo.toml", "Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT", "bench/load"]
-SOURCES += ["crates", "scripts/features", "python/README.md", "python/build_backend.py"]
+SOURCES += ["crates", "examples/convert", "experiments", "scripts/features"]
+SOURCES += ["python/README.md", "python/build_backend.py"]
 SOURCES += ["python/pyproject.toml", "python/weirlab"]
 BUILT = {".so", ".pyc"}
 BUILT_IN = {"target", "__pycache__"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,17 @@ def test_it_has_all_sources_and_nothing_that_was_built(sdist: Path) -> None:
     assert known <= packed
     assert not [name for name in packed if name.endswith((".so", ".pyc")) or "target/" in name]
     assert os.access(sdist / "scripts/features", os.X_OK)
+
+
+def test_it_has_every_file_that_the_sources_include(sdist: Path) -> None:
+    included = re.compile(r'\binclude(?:_str|_bytes)?!\(\s*"([^"]+)"')
+    missing = [
+        f"{source.relative_to(sdist)}: {name}"
+        for source in sdist.glob("crates/*/src/**/*.rs")
+        for name in included.findall(source.read_text(encoding="utf-8"))
+        if not (source.parent / name).exists()
+    ]
+    assert not missing
 
 
 def test_cargo_finds_the_package_and_the_command(sdist: Path) -> None:
