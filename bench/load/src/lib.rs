@@ -121,7 +121,7 @@ struct RecvArgs {
     /// How many seconds to wait for the first packet.
     #[arg(long, value_parser = span, default_value = "10")]
     wait: u64,
-    /// Number of packets sent, to count those lost at the end.
+    /// Number of packets sent, so that losses at the end are counted.
     #[arg(long, value_parser = scaled)]
     sent: Option<u64>,
     /// Measure bursts against this rate, in bits per second.

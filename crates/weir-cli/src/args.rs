@@ -29,8 +29,9 @@ pub(crate) struct RunArgs {
     /// `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
-    /// Run a job that a Compose file describes: each container has an access link of its own. What
-    /// follows `--` are arguments for `compose up`. May be given several times, as `-f` of Compose.
+    /// Run a job that a Compose file describes: each container has an access link of its own. The
+    /// words after `--` are arguments for `compose up`. May be given several times, like `-f` of
+    /// Compose.
     #[arg(
         long,
         value_name = "FILE",
@@ -42,8 +43,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", requires = "compose", help_heading = "Compose")]
     pub(crate) service: Vec<String>,
     /// A port of this machine that leads to a port of the program over the link, as in
-    /// `8080:80`, `127.0.0.1:8080:80`, `5000:53/udp`; may be given several times. Clients connect
-    /// to the machine at once, and their data crosses the link; the program sees them as `host`.
+    /// `8080:80`, `127.0.0.1:8080:80`, `5000:53/udp`; may be given several times. The machine
+    /// accepts clients at once, and their data crosses the link; the program sees the clients as
+    /// `host`.
     #[arg(
         long,
         value_name = "[ADDRESS:]PORT:PORT[/udp]",
@@ -130,7 +132,8 @@ pub(crate) struct ServeArgs {
     /// The network namespace (of `ip netns`) of the interfaces.
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub(crate) netns: Option<String>,
-    /// Commands to start with if no configuration is saved, and to replace it with on SIGHUP.
+    /// File of commands: the configuration if none is saved. On SIGHUP it replaces the current
+    /// configuration.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
     /// Seed of all random draws.
@@ -146,8 +149,8 @@ pub(crate) struct ServeArgs {
     /// ~/.local/state/weir]
     #[arg(long, value_name = "DIR", help_heading = "Control")]
     pub(crate) state: Option<PathBuf>,
-    /// Lists the saved configurations and ends; with a revision of the list, or `empty`, starts
-    /// with that.
+    /// List the saved configurations and end; with a revision from the list, or `empty`, start
+    /// with that configuration.
     #[arg(long, value_name = "REVISION", value_parser = parse_choice, help_heading = "Control")]
     pub(crate) recover: Option<Option<weir_control::owner::Choice>>,
     /// Unix socket of the API [default: $WEIR_SOCKET, else /run/weir/weir.sock; for ordinary users
@@ -161,7 +164,7 @@ pub(crate) struct ServeArgs {
     /// [default: weir, if there is such a user]
     #[arg(long, value_name = "USER", help_heading = "Control")]
     pub(crate) user: Option<String>,
-    /// TCP address on which to offer the API as well, to clients with the token. It is not
+    /// Offer the API on this TCP address too, to clients with the token. The connection is not
     /// encrypted: use a proxy for that.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
     pub(crate) http: Option<SocketAddr>,
@@ -194,9 +197,9 @@ pub(crate) struct ServeArgs {
     /// Do not ask for real-time priority.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process
-    /// takes more: up to about as much again after frames of mixed lengths, and memory for rules
-    /// and pipes.
+    /// Maximum memory for frames in the links and for free buffers, for example `512MB`. The
+    /// process needs more: memory for rules and pipes and, after frames of mixed lengths, up to
+    /// about this size again.
     #[arg(
         long,
         value_name = "SIZE",
@@ -228,7 +231,7 @@ fn parse_choice(text: &str) -> Result<weir_control::owner::Choice, String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BridgeNames(pub(crate) [String; 2]);
 
-/// The access link of a program, or of what is attached to.
+/// The access link of a program or of an attachment's target.
 #[derive(Debug, Args)]
 pub(crate) struct AccessArgs {
     /// The direction from the program or target to the network, as a SPEC.
@@ -365,7 +368,8 @@ pub(crate) struct CommonArgs {
     pub(crate) plan: PlanArgs,
     #[command(flatten)]
     pub(crate) web: WebArgs,
-    /// Name for `weir ps`, `weir change` and `weir stop` [default: the program's].
+    /// Name for `weir ps`, `weir change` and `weir stop` [default: derived from the command line,
+    /// such as the program's name].
     #[arg(
         long,
         value_name = "NAME",
@@ -417,9 +421,9 @@ pub(crate) struct CommonArgs {
         help_heading = "Tuning"
     )]
     pub(crate) workers: u8,
-    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process
-    /// takes more: up to about as much again after frames of mixed lengths, and memory for rules
-    /// and pipes.
+    /// Maximum memory for frames in the links and for free buffers, for example `512MB`. The
+    /// process needs more: memory for rules and pipes and, after frames of mixed lengths, up to
+    /// about this size again.
     #[arg(
         long,
         value_name = "SIZE",
@@ -433,8 +437,8 @@ pub(crate) struct CommonArgs {
 /// The timed plan of the commands that run links.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
-    /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. What
-    /// the words name changes, and the rest stays; without the name of a link, all links change.
+    /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. The
+    /// words replace only what they name; without the name of a link, all links change.
     #[arg(
         long,
         value_names = ["TIME", "ACTION"],
@@ -443,7 +447,7 @@ pub(crate) struct PlanArgs {
         help_heading = "Control"
     )]
     pub(crate) at: Vec<String>,
-    /// File of such changes: a line has a time and an action, such as `10s down bw 1Mbit/s`.
+    /// File of such changes: each line is a time and an action, such as `10s down bw 1Mbit/s`.
     #[arg(long, value_name = "FILE", help_heading = "Control")]
     pub(crate) plan: Option<PathBuf>,
 }
@@ -512,7 +516,7 @@ pub(crate) struct CompletionsArgs {
 /// Options of `weir man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command of the page; none for weir itself.
+    /// The command that the page describes; without it, weir itself.
     pub(crate) command: Option<String>,
     /// Write all pages into this directory instead.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -525,7 +529,7 @@ pub(crate) enum BackendArg {
     /// Packet sockets: the kernel reports the arrival time of each frame, so delays are exact.
     #[default]
     Auto,
-    /// TAP devices, if /dev/net/tun can be opened: one copy less per frame.
+    /// TAP devices, if /dev/net/tun can be opened; each frame is copied once less.
     Tap,
     /// veth pairs and packet sockets.
     Packet,
@@ -538,8 +542,8 @@ pub(crate) enum ArpArg {
     #[default]
     Static,
     /// The kernels resolve them over the link, as between neighbours on a real segment: the first
-    /// packet waits for a round trip more, and a second more for each lost request; above 1.5 s of
-    /// delay in each direction the other end is unreachable.
+    /// packet waits for one more round trip, and for another 1 s after each lost request. Above
+    /// 1.5 s of delay in each direction the other end is unreachable.
     Emulated,
 }
 
@@ -633,8 +637,8 @@ const RUN_EXAMPLES: &str = "Examples:
 The program runs in its own network. It reaches this machine as `host`, and all other networks
 through this machine. Inside another `weir run`, `host` is the outer program's network, and the
 machine is `outer-host`. The exit code is that of the program; 125 if weir itself failed, 126 and
-127 as in a shell, 2 for a bad command line. SPEC: `weir check` explains a specification, and
-docs/link-spec.md describes all words.";
+127 as in a shell, 2 for a bad command line. `weir check` explains a SPEC, and docs/link-spec.md
+describes all words.";
 const PAIR_EXAMPLES: &str = "Examples:
   weir pair --link 10M/20ms --left 'iperf3 -s -1' --right 'iperf3 -c left -t 5'
   weir pair --to-right 100M/5ms --to-left 10M/5ms --left ./server --right './client left'
@@ -669,8 +673,8 @@ CAP_NET_ADMIN.";
 /// Options of the web page.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WebArgs {
-    /// Serve a web page that shows the links and changes them, on this address; the address with
-    /// a token is printed [default: 127.0.0.1:8090, or another port if that one is taken]
+    /// Serve a web page that shows and changes the links, on this address. Weir prints the address
+    /// with a token [default: 127.0.0.1:8090, or another port if that one is taken]
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
@@ -682,7 +686,8 @@ pub(crate) struct WebArgs {
     /// A further name of this server, such as that of a proxy; may be given several times.
     #[arg(long, value_name = "NAME", requires = "web", help_heading = "Web page")]
     pub(crate) allowed_host: Vec<String>,
-    /// Serve the page with TLS, by the certificate in this file (PEM; those of its issuers follow).
+    /// Serve the page with TLS and the certificate in this file (PEM, followed by the certificates
+    /// of its issuers).
     #[arg(long, value_name = "FILE", requires = "web", help_heading = "Web page")]
     pub(crate) web_cert: Option<PathBuf>,
     /// The private key of the certificate (PEM) [default: in the file of --web-cert].

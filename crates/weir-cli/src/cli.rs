@@ -77,7 +77,8 @@ pub(crate) enum Command {
     /// Simulate a network and its traffic, described by a scenario file, in virtual time; needs no
     /// privileges.
     Sim(crate::sim::SimArgs),
-    /// Carry out a campaign: many simulations, whose results are kept and never made twice.
+    /// Carry out a campaign: many simulations, each of which runs once and leaves its results in a
+    /// store.
     Sweep(crate::sweep::SweepArgs),
     /// Repeat published experiments: show published and measured results, and a verdict on their
     /// shape.

@@ -30,9 +30,9 @@ pub(crate) struct CompareArgs {
     /// Show every metric, not only the main ones.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Judge a metric: do the results agree within this part of the left mean, or within this
-    /// absolute value? `2%`, `0.5ms` or a number; of `10%/0.5ms` the larger counts. May be
-    /// repeated. Exit with 1 unless every judged metric agrees.
+    /// Judge whether a metric agrees within a tolerance: a part of the left mean (`2%`) or an
+    /// absolute value (`0.5ms` or a number); of `10%/0.5ms` the larger counts. May be given
+    /// several times. Exit with 1 unless every judged metric agrees.
     #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = parse_tolerance)]
     pub(crate) within: Vec<Tolerance>,
     /// Write every metric as JSON (`-` for standard output).

@@ -40,8 +40,8 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ),
     (
         "XDG_RUNTIME_DIR",
-        "The directory of the daemon's socket, and of those of links that run, for an ordinary \
-         user.",
+        "For an ordinary user: the directory of the daemon's socket and of the sockets of links \
+         that run.",
     ),
     (
         "WEIR_LINKS_DIR",

@@ -94,5 +94,5 @@ const NOTES: &str = "Examples:
   weir metrics --listen 127.0.0.1:8421          for Prometheus to scrape
   weir metrics > /var/lib/prometheus/node-exporter/weir.prom
 
-The daemon has metrics of its own: `weir serve --http ADDR:PORT`. docs/metrics.md lists all families,
-and packaging/grafana has a dashboard.";
+The daemon has metrics of its own: `weir serve --http ADDR:PORT`. docs/metrics.md lists all
+families, and packaging/grafana has a dashboard.";

@@ -28,7 +28,7 @@ pub(crate) struct SchemaArgs {
 /// A family of documents.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Family {
-    /// Results: everything that `--json` of a command writes.
+    /// The results that commands write with `--json`.
     Results,
     /// The events that `weir agent --json` prints.
     Agent,

@@ -273,4 +273,5 @@ const EXAMPLES: &str = "Examples:
 
 Published times depend on the machine, so claims about them are about shape (order, growth, ratios).
 A claim holds if the 95 % intervals of its quantities are inside the claimed ranges, differs if one
-is outside, and cannot be judged otherwise. Each value from elsewhere has its provenance.";
+is outside, and cannot be judged otherwise. Each value that was not measured here has its
+provenance.";

@@ -19,7 +19,7 @@ pub(crate) struct RigArgs {
         default_value = "all",
         value_parser = Offered::SCHEDULERS,
         hide_possible_values = true,
-        help_heading = "What is driven"
+        help_heading = "Schedulers and arrivals"
     )]
     pub(crate) alg: String,
     /// AQMs, separated by commas, in place of schedulers: names from `weir algorithms`, schedulers
@@ -29,7 +29,7 @@ pub(crate) struct RigArgs {
         value_name = "LIST",
         value_parser = Offered::AQMS,
         hide_possible_values = true,
-        help_heading = "What is driven"
+        help_heading = "Schedulers and arrivals"
     )]
     pub(crate) aqm: Option<String>,
     /// Play a conformance case, print the fate of its packets, and compare it with the
@@ -37,7 +37,7 @@ pub(crate) struct RigArgs {
     #[arg(
         long,
         value_name = "FILE",
-        help_heading = "What is driven",
+        help_heading = "Schedulers and arrivals",
         conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"]
     )]
     pub(crate) case: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(crate) struct RigArgs {
     /// Rate of the link that serves the disciplines [default: the recorded shaper's]
     #[arg(long, value_name = "RATE", requires = "replay", help_heading = "Replay")]
     pub(crate) rate: Option<String>,
-    /// The most that the link sends at once after an idle time [default: the recorded shaper's]
+    /// Bytes that the link may send at once after an idle time [default: the recorded shaper's]
     #[arg(long, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
     pub(crate) burst: Option<String>,
     /// Limit of each queue, in packets or, with a unit, in bytes [default: the recorded one, else
@@ -64,37 +64,37 @@ pub(crate) struct RigArgs {
     #[arg(long, value_name = "FILE", requires = "replay", help_heading = "Replay")]
     pub(crate) html: Option<PathBuf>,
     /// A setting for the schedulers that have it, such as `m=8`; may be given several times.
-    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
+    #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "Schedulers and arrivals")]
     pub(crate) settings: Vec<String>,
     /// The same as --set m=N: maximum number of classes in an aggregate of QFQ+.
-    #[arg(long, value_name = "N", help_heading = "What is driven")]
+    #[arg(long, value_name = "N", help_heading = "Schedulers and arrivals")]
     pub(crate) m: Option<u64>,
     /// Flows as COUNT:OPTIONS, groups separated by commas, such as `500:w1,250:w2,250:w4:imix`; or
     /// a range such as `1..32k`, a set for each power of two. May be given several times [default:
     /// 1k:w1]
-    #[arg(long, value_name = "SET", help_heading = "What is driven")]
+    #[arg(long, value_name = "SET", help_heading = "Schedulers and arrivals")]
     pub(crate) flows: Vec<String>,
     /// Order of arrivals: `ramp` (flow after flow), `random`, `zipf`, `bursty`, or `trace:FILE`.
     #[arg(
         long = "gen",
         value_name = "ORDER",
         default_value = "ramp",
-        help_heading = "What is driven"
+        help_heading = "Schedulers and arrivals"
     )]
     pub(crate) order: String,
-    /// Packets inside the scheduler: the controller fills it up to HIGH and empties it down to LOW;
-    /// `n` is per flow [default: 0:20n for a ramp, else 10n:10n]
-    #[arg(long, value_name = "LOW:HIGH", help_heading = "What is driven")]
+    /// Packets inside the scheduler: the controller fills it up to HIGH and empties it down to LOW.
+    /// With the suffix `n`, a value is per flow [default: 0:20n for a ramp, else 10n:10n]
+    #[arg(long, value_name = "LOW:HIGH", help_heading = "Schedulers and arrivals")]
     pub(crate) backlog: Option<String>,
-    /// Packets that are enqueued at once, and dequeued at once.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
+    /// Number of packets that are enqueued together, and dequeued together.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Schedulers and arrivals")]
     pub(crate) batch: usize,
     /// With --aqm: rate of the link that determines the times of packets, such as `1Gbit/s`.
     #[arg(
         long,
         value_name = "RATE",
         default_value = "1Gbit/s",
-        help_heading = "What is driven",
+        help_heading = "Schedulers and arrivals",
         requires = "aqm"
     )]
     pub(crate) link_rate: String,
@@ -103,19 +103,19 @@ pub(crate) struct RigArgs {
         long,
         value_name = "PARTS",
         default_value_t = 1.1,
-        help_heading = "What is driven",
+        help_heading = "Schedulers and arrivals",
         requires = "aqm"
     )]
     pub(crate) offered: f64,
     /// With --aqm: packets are ECN-capable, so that AQMs can mark them.
-    #[arg(long, help_heading = "What is driven", requires = "aqm")]
+    #[arg(long, help_heading = "Schedulers and arrivals", requires = "aqm")]
     pub(crate) ecn: bool,
-    /// With --aqm: play senders that respond to drops and marks, and from 4 to 8 s a stream that
-    /// does not, on a link of 10 Mbit/s; --plot draws the queueing delay.
-    #[arg(long, help_heading = "What is driven", requires = "aqm")]
+    /// With --aqm: play senders that respond to drops and marks on a link of 10 Mbit/s, and from 4
+    /// to 8 s also a stream that does not respond; --plot draws the queueing delay.
+    #[arg(long, help_heading = "Schedulers and arrivals", requires = "aqm")]
     pub(crate) step: bool,
     /// Seed of all random draws.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Schedulers and arrivals")]
     pub(crate) seed: u64,
     /// Metrics, separated by commas.
     #[arg(
@@ -124,34 +124,28 @@ pub(crate) struct RigArgs {
         value_enum,
         value_delimiter = ',',
         default_value = "time",
-        help_heading = "What is measured"
+        help_heading = "Measurement"
     )]
     pub(crate) metric: Vec<Metric>,
     /// Packets per run [default: 2000000; with --quick 200000]
-    #[arg(long, value_name = "N", help_heading = "What is measured")]
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
     pub(crate) pairs: Option<u64>,
-    /// Number of runs, of which the median counts [default: 5; with --quick 3]
+    /// Number of runs; their median is the result [default: 5; with --quick 3]
     #[arg(
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1000),
-        help_heading = "What is measured"
+        help_heading = "Measurement"
     )]
     pub(crate) runs: Option<u32>,
     /// Pattern of arrivals for the measurement of service.
-    #[arg(
-        long,
-        value_name = "LOAD",
-        value_enum,
-        default_value_t,
-        help_heading = "What is measured"
-    )]
+    #[arg(long, value_name = "LOAD", value_enum, default_value_t, help_heading = "Measurement")]
     pub(crate) load: Load,
     /// Size of the simulated second-level cache [default: this processor's]
-    #[arg(long, value_name = "SIZE", help_heading = "What is measured")]
+    #[arg(long, value_name = "SIZE", help_heading = "Measurement")]
     pub(crate) l2: Option<String>,
     /// Fewer packets and runs: rougher results in a tenth of the time.
-    #[arg(long, help_heading = "What is measured")]
+    #[arg(long, help_heading = "Measurement")]
     pub(crate) quick: bool,
     /// Search for the arrivals under which each scheduler serves worst, and write them to --out.
     #[arg(long, help_heading = "Adversary")]
@@ -162,7 +156,7 @@ pub(crate) struct RigArgs {
     /// Weights that the search may assign to a group, or `keep` for the group's own weight.
     #[arg(long, value_name = "LEAST:MOST", default_value = "1:100", help_heading = "Adversary")]
     pub(crate) weights: String,
-    /// Arrivals to try for each scheduler [default: 5000; with --quick 500]
+    /// Number of patterns of arrivals to try for each scheduler [default: 5000; with --quick 500]
     #[arg(
         long,
         value_name = "N",
@@ -170,7 +164,7 @@ pub(crate) struct RigArgs {
         help_heading = "Adversary"
     )]
     pub(crate) tries: Option<u64>,
-    /// Stop after this time for each scheduler; the same command resumes the search.
+    /// Search for this many seconds for each scheduler; the same command resumes the search.
     #[arg(
         long,
         value_name = "N",

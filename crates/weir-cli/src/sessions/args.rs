@@ -9,8 +9,8 @@ pub(crate) struct PsArgs {
     /// Print the sessions as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print only names, one per line: those of the sessions, or, with NAME, those of the
-    /// session's links.
+    /// Print only names, one per line: the names of the sessions or, with NAME, of that session's
+    /// links.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with = "json")]
     pub(crate) names: Option<Option<String>>,
 }
@@ -80,8 +80,8 @@ pub(crate) struct StopArgs {
 const PS_NOTES: &str = "Lists the sessions of this user: every `weir run`, `weir pair`, `weir \
 bridge`, `weir live`,
 `weir attach` and `weir host` that runs links now. `weir change`, `weir stats` and `weir stop` use
-the names. The daemon of `weir serve` is `serve`, for root and the daemon's user; the socket is that
-of `weir pipe` (WEIR_SOCKET, or the default).";
+the names. Root and the daemon's user also see the daemon of `weir serve`, as `serve`; its socket is
+the one that `weir pipe` uses (WEIR_SOCKET, or the default).";
 const CHANGE_EXAMPLES: &str = "Examples:
   weir change curl down 'loss 2% delay 80ms'    one link of the session curl
   weir change curl 'bw 1Mbit/s'                 all its links
@@ -93,19 +93,19 @@ force when the command ends. docs/link-spec.md describes all words. In a session
 words are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.
 The daemon `serve` saves its changes, so its own commands make them: `weir pipe 1 config …`.";
 const STATS_NOTES: &str =
-    "Without --watch, packets and times are those since the start, and `rate \
-now` is the rate of
-departures in half a second. With --watch, everything but `inside` is about the last second.
+    "Without --watch, packets and times count from the start of the session, \
+and `rate now` is the
+rate of departures in half a second. With --watch, everything but `inside` is about the last second.
 `queued` is the queueing delay and `late` the lateness; docs/measuring.md explains them. In a
-scenario, packets leave at the end of their paths, which follow below the links.";
+scenario, packets depart at the end of their paths, so the paths have rows of their own below the
+links.";
 const EXEC_NOTES: &str = "Examples:
   weir exec web ps                  in the only lab that runs
   weir exec shop web sh             in the lab shop, on this terminal
   weir exec client ping -c3 web
 
-The exit code is that of the command. Each lab that runs has hosts: a scenario with programs or
-containers, or any scenario that `weir live --keep` runs. docs/labs.md describes them.";
-const STOP_NOTES: &str =
-    "The session ends as after SIGTERM: its program is asked to end, and ends \
-at the latest three
-seconds later; then the results are written. The command waits for them.";
+The exit code is that of the command. A lab is a scenario with programs or containers, or any
+scenario that `weir live --keep` runs. docs/labs.md describes labs.";
+const STOP_NOTES: &str = "The session ends as after SIGTERM: its program is asked to end, and is \
+killed three seconds later
+if it still runs. Then the session writes its results. `weir stop` waits until they are written.";

@@ -72,12 +72,12 @@ pub(crate) enum SweepTask {
         #[command(flatten)]
         which: CampaignArgs,
     },
-    /// Remove what interrupted writers left and, with `--keep`, what no kept campaign needs.
+    /// Remove the files of interrupted writers and, with `--keep`, all that no kept campaign needs.
     Gc(GcArgs),
     /// Compare all files with their hashes, and carry out some runs again to compare their bytes.
     Verify(VerifyArgs),
-    /// Write the tables of all runs of a campaign as one Parquet file each, with the axes as
-    /// columns.
+    /// Write each table of a campaign as one Parquet file, with the rows of all runs and the axes
+    /// as columns.
     Export(ExportArgs),
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct ExportArgs {
     #[command(flatten)]
     pub(crate) which: CampaignArgs,
-    /// The directory of the files.
+    /// The directory for the files.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// The tables, separated by commas.
@@ -138,4 +138,5 @@ const EXAMPLES: &str = "Examples:
   weir sweep export campaign.toml --store runs --out tables
 
 The same command continues an interrupted campaign: it carries out the runs that the store does not
-have. docs/sweep.md describes campaign files. Processes and clusters: `weirlab.sweep` in Python.";
+have. docs/sweep.md describes campaign files. `weirlab.sweep` in Python also runs campaigns in
+processes and clusters.";

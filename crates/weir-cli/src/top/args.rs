@@ -23,7 +23,7 @@ pub(crate) struct TopArgs {
     /// specification.
     #[arg(short, long, value_name = "WORDS", default_value = "")]
     pub(crate) filter: String,
-    /// The order of rows; the greatest value first.
+    /// The column that orders the rows, the greatest value first.
     #[arg(short, long, value_name = "COLUMN", value_enum, default_value_t)]
     pub(crate) sort: Order,
 }
@@ -37,7 +37,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 const NOTES: &str = "Examples:
   weir top                          every link of this user, and the daemon's pipes
   weir top curl -n 0.5              one session, twice a second
-  weir top --sort drops             who drops most
+  weir top --sort drops             rows with most drops first
   weir top --once --filter 'pipe 7' >> log
 
 Keys: ↑↓ select, Enter shows one row, / filters, s sorts, c changes a row (checked while you write),

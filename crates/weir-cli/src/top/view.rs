@@ -13,7 +13,7 @@ use super::check::{Target, Verdict, check};
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// Session by session, in the order of the session.
+    /// Session by session, each with its links in their own order.
     #[default]
     Name,
     /// The rate of arrivals.

@@ -58,8 +58,8 @@ pub(crate) enum Verb {
     Netconfig(VerbArgs),
     /// Execute a script of commands, as a whole or not at all.
     Apply(VerbArgs),
-    /// Any command of ipfw or dnctl, with their flags; `weir` invoked as `ipfw` or `dnctl` is this
-    /// command.
+    /// Run any command of ipfw or dnctl, with its flags. If `weir` is invoked as `ipfw` or `dnctl`,
+    /// it is this command.
     #[command(visible_alias = "dnctl")]
     Ipfw(VerbArgs),
 }
@@ -67,8 +67,8 @@ pub(crate) enum Verb {
 /// Flags and words of a command.
 #[derive(Debug, Args)]
 pub(crate) struct VerbArgs {
-    /// Print nothing on success and ask nothing. It is no error if table entries to add already
-    /// exist, or entries to delete do not.
+    /// Print nothing on success and ask nothing. Adding a table entry that exists, or deleting one
+    /// that does not exist, is not an error.
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Do not ask before a flush.

@@ -82,8 +82,8 @@ pub(crate) struct WatchArgs {
     /// Write every reading as a row of a Parquet table.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) parquet: Option<PathBuf>,
-    /// Seconds between two writes to --jsonl and --csv, for a program that reads a pipe; an
-    /// unchanged queue has a row as often [default: 1].
+    /// Seconds between two writes to --jsonl and --csv, for a program that reads a pipe. A queue
+    /// that does not change also has a row in each write [default: 1].
     #[arg(
         long,
         value_name = "SECONDS",
@@ -92,7 +92,7 @@ pub(crate) struct WatchArgs {
         help_heading = "Results"
     )]
     pub(super) flush: Option<Duration>,
-    /// Record every packet of the one device (arrival, length, flow, departure or drop) for
+    /// Record every packet of one device (arrival, length, flow, departure or drop) for
     /// `weir rig --replay`; implies --events.
     #[arg(
         long,
