@@ -20,8 +20,8 @@
 //! r ← r / 2^k           after k periods in which the place had none
 //! ```
 //!
-//! With `R` the same estimate for the whole queue, and `N` the number of places that sent in the
-//! last period, the fair rate is `R / N`, and the target of a place in the next period is
+//! `R` is the same estimate for the whole queue, and `N` is the number of places that sent in the
+//! last period. The fair rate is `R / N`. The target of a place in the next period is
 //!
 //! ```text
 //! target · min(2, max(1/8, R / (N r)))

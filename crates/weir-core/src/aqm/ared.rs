@@ -8,7 +8,7 @@
 //! delay, the weight from the rate.
 //!
 //! # Equations
-//! `C` is the link's rate in packets of mean length per second:
+//! `C` is the link's rate in packets per second, at the mean packet length:
 //! ```text
 //! w   = 1 - e^(-1/C)
 //! min = max(5 packets, target·C/2),   max = 3·min
@@ -36,15 +36,16 @@
 //! Linux's RED implements adaptive RED as `adaptive`, with thresholds and weight from the user;
 //! `adapt linux` selects the same rule here. Linux changes `max_p` by a timer, whether packets
 //! arrive or not. The timer is set to 500 ms; at 250 ticks per second it runs every 512 ms (see
-//! `red`). The average decays while the link is idle, and `max_p` stays between 0.01 and 0.5.
-//! FreeBSD does not implement adaptive RED. ns-3 computes the automatic `bottom` with the
+//! `red`). In Linux the average decays while the link is idle, and `max_p` stays between 0.01
+//! and 0.5. FreeBSD does not implement adaptive RED. ns-3 computes the automatic `bottom` with the
 //! round-trip time on the wrong side of the division, so that it is 100 times lower than in ns-2;
 //! this implementation follows ns-2. For a link without a configured rate the algorithm assumes
 //! 10 Mbit/s.
 //!
 //! # Validation
 //! Tests check each change of `max_p`, and the thresholds and the weight against the equations.
-//! They compare several periods of Linux's timer in one step with the same periods one by one.
+//! They compare several periods of Linux's timer, computed in one step, with the same periods
+//! computed one by one.
 
 use alloc::vec::Vec;
 

@@ -10,8 +10,8 @@
 //! empty.
 //!
 //! # Equations
-//! A *signal* is a drop or a mark. With `n` the count, the next signal is due `interval / √n` after
-//! the previous one. The queue is congested for a packet that waited longer than `target` and
+//! A *signal* is a drop or a mark. The count is `n`, and the next signal is due `interval / √n`
+//! after the previous one. The queue is congested for a packet that waited longer than `target` and
 //! longer than the transmission of four packets of size `mtu`:
 //!
 //! * congested, and a signal is due: the packet is marked, or dropped if it cannot be marked, and
@@ -35,8 +35,7 @@
 //! `decrement` 0..1, default 1/4096: the steps of BLUE.
 //!
 //! # Complexity
-//! O(1) for each packet, and one step for each signal that a time without congestion makes
-//! unnecessary.
+//! O(1) for each packet, and one step for each signal that falls due in a time without congestion.
 //!
 //! # Guarantees
 //! The last packet of a queue is not dropped.
@@ -48,13 +47,15 @@
 //! # Differences from Linux/FreeBSD
 //! Linux implements it only within `cake`. In Linux, a queue that was never congested begins with
 //! `1/√n` = 0, so that its second late packet gets a signal at once; `variant linux` does so too.
-//! With `variant published`, as in ns-3, it begins with `1/√n` = 1 and the first signal comes after
-//! an interval. `variant linux-6.1` does as `linux`, with the roots of kernels before 6.12. They
-//! compute `1/√n` for `n` below 16 by four steps of Newton's method. These are too few for `n` = 2,
-//! where the result is low by 0.06 %; with the default interval, the next signal comes 40 us early.
+//! With `variant published`, as in ns-3, the queue begins with `1/√n` = 1, and the first signal
+//! comes after an interval. `variant linux-6.1` is `linux` with the roots of kernels before 6.12.
+//! These kernels compute `1/√n` for `n` below 16 by four steps of Newton's method. Four steps are
+//! too few for `n` = 2: the result is low by 0.06 %, and with the default interval the next signal
+//! comes 40 us early.
 //!
-//! Linux polls an empty queue with the other queues of CAKE; when the next packet arrives, this
-//! implementation applies the changes that a poll about every `target` would have made.
+//! Linux polls an empty queue together with the other queues of CAKE. This implementation does not
+//! poll: when the next packet arrives, it applies the changes that a poll about every `target`
+//! would have made.
 //!
 //! # Validation
 //! Tests compare roots with exact values, check the steps of BLUE, and compare one long idle time

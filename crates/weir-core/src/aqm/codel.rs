@@ -8,7 +8,7 @@
 //! the link nor the length of the queue, and its two settings fit most networks.
 //!
 //! # Equations
-//! With `t` the time of the last drop and `n` the number of drops since dropping began, the next
+//! `t` is the time of the last drop, and `n` is the number of drops since dropping began. The next
 //! drop is at
 //!
 //! ```text
@@ -19,7 +19,7 @@
 //! with which the last dropping state began. `arith` selects how the root is computed:
 //!
 //! * `linux`: time is in ticks of 1.024 us. `1/√n` has 16 bits, and each drop improves it by one
-//!   step of Newton's method. The first values are inaccurate: for `n` from 1 to 8 it gives 65535,
+//!   step of Newton's method. The first values are inaccurate: for `n` from 1 to 8 they are 65535,
 //!   32769, 36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The second gap is therefore
 //!   half an interval and not 0.71 intervals.
 //! * `ns3`: as `linux`, but the time to the next mark begins when a packet was marked, not when the
@@ -52,15 +52,15 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
-//! 73 minutes. In the first 16 intervals after Linux's time 0 or after a wrap, a queue that
-//! overflowed before its first dropping state resumes a drop rate with a root of 0 and loses all
-//! its packets but the last; here this does not happen. `mtu` counts from the network layer, so
+//! 73 minutes. One effect of Linux's time does not occur here: in the first 16 intervals after time
+//! 0 or after a wrap, a queue that overflowed before its first dropping state resumes a drop rate
+//! with a root of 0 and loses all its packets but the last. `mtu` counts from the network layer, so
 //! 1500 corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above).
 //! Linux drops no packet while exactly `mtu` bytes wait; ns-3 may.
 //!
 //! # Validation
-//! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property
-//! that the law spaces the drops of a busy queue, and compare decisions about single packets with
+//! Tests compare drops, times and states with ns-3 and Linux in three cases. A property test checks
+//! that the law spaces the drops of a busy queue. Decisions about single packets are compared with
 //! the published loop, which may drop several packets in one dequeue.
 
 use alloc::vec::Vec;

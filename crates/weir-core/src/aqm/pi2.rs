@@ -10,7 +10,7 @@
 //! get about the same rate through the one queue.
 //!
 //! # Equations
-//! With the delay `d`, the first line applies at each update and the second to arriving packets:
+//! `d` is the delay. The first line applies at each update, the second to each arriving packet:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1

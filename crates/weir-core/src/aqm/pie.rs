@@ -30,15 +30,15 @@
 //!
 //! # Parameters
 //! `variant` rfc|linux|dummynet, default rfc: the implementation that this one follows; see the
-//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `hz`, 100 to 1000,
-//! default 250: Linux's ticks per second, for `variant linux`. `alpha` and `beta`, 0 to 32 in 1/s,
-//! default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default 0.1:
-//! from this probability on, ECN-capable packets are dropped too. `ecn` off|on, default off.
-//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the other
-//! variants. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the
-//! queue's length divided by the rate at which the queue was served while it held 16 KiB or more
-//! (`dre`); auto is dre for dummynet and ts for the other variants. `onoff` off|on, default off:
-//! PIE becomes active when the queue is a third full, and inactive when the queue is idle.
+//! differences below. `target` and `tupdate`, 1us to 10s, both with default 15 ms. `hz`, 100 to
+//! 1000, default 250: Linux's ticks per second, for `variant linux`. `alpha` and `beta`, 0 to 32 in
+//! 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1,
+//! default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
+//! default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for
+//! the other variants. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`),
+//! or the queue's length divided by the rate at which the queue was served while it held 16 KiB or
+//! more (`dre`); auto is dre for dummynet and ts for the other variants. `onoff` off|on, default
+//! off: PIE becomes active when the queue is a third full, and inactive when the queue is idle.
 //! `bytemode` off|on, default off: `p` is multiplied by the packet's length and divided by
 //! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this size never cause a drop; 0, the
 //! default, selects the value of the variant.
@@ -65,26 +65,27 @@
 //! | burst allowance | used up by time | used up by time between departures | used up by time |
 //! | delay that is compared with half the target | at the last update | now | at the last update |
 //! | period | `tupdate` | `tupdate` in whole ticks of 1/`hz`, and one tick more | `tupdate` |
-//! | largest `p` | 1 | 256; everything is dropped while `p` is above 1, and above 256 it falls to 1 | 1 |
+//! | largest `p` | 1 | 256; a `p` above 1 acts as 1, and above 256 it falls to 1 | 1 |
 //! | two packets (`mean_pkt`) | up to 2 × 1000 bytes | less than 2 × 1500 bytes | up to 2 × 800 bytes |
 //! | mark at exactly `max_ecnth` | no | yes | no |
 //! | weight of a new departure rate | 1/4 | 1/8 | 1/4 |
-//! | unit of departure rates | – | 1/256 byte per 64 ns: slower than 0.5 Mbit/s is unknown | – |
+//! | unit of departure rates | – | 1/256 byte per 64 ns: a rate below 0.5 Mbit/s is unknown | – |
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Linux's timer wheel adds the tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is 4
+//! Linux's timer wheel adds the one tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is 4
 //! ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks. Here
 //! the first period begins with the first packet, in Linux half a second after the discipline was
 //! created. Linux computes departure rates in whole units, and their mean only follows differences
 //! of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
 //!
-//! Not implemented: dummynet measures every second departure rate over a single packet. Linux's
-//! lengths include the link-layer header; dummynet's gains have 13 bits of fraction.
+//! Three details are not implemented: dummynet measures every second departure rate over a single
+//! packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits of
+//! fraction.
 //!
 //! # Validation
-//! Tests run the conformance case of ns-3's test suite, compare the probability with floating
-//! point, compare one step over an idle time of any length with single updates, and check each
+//! Tests run the conformance case of ns-3's test suite and compare the probability with floating
+//! point. They compare one step over an idle time of any length with single updates, and check each
 //! difference between the variants.
 
 use alloc::vec::Vec;

@@ -8,9 +8,9 @@
 //! probability instead rises from `max_p` at the upper threshold to 1 at twice that threshold.
 //! Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
 //!
-//! Selections are spaced evenly: the probability of a packet grows with the packets since the last
-//! selection. With `wait`, no packet is selected until `1/p_b` packets have arrived since the last
-//! selection, so that two selections are never close together.
+//! Selections are spaced evenly: the probability of a packet grows with the number of packets since
+//! the last selection. With `wait`, no packet is selected until `1/p_b` packets have arrived since
+//! the last selection, so that two selections are never close together.
 //!
 //! # Equations
 //! ```text
@@ -34,8 +34,8 @@
 //! The defaults are those of ns-3: `min` 5 packets, `max` 15 packets, `w` 0.002, `max_p` 1/50. A
 //! choice of `max_p`, `w` and thresholds suits one rate and one load; `ared` computes them
 //! automatically. `hz`, 100 to 1000, default 250, are Linux's ticks per second, for `adapt linux`.
-//! With `adapt` and `curve`, `red` becomes another algorithm of the family, with
-//! thresholds that the user chooses.
+//! With `adapt` and `curve`, `red` becomes another algorithm of the family, with thresholds that
+//! the user chooses.
 //!
 //! # Complexity
 //! O(1), without division where lengths are in packets.
@@ -57,7 +57,7 @@
 //! | average of bytes | exact | up to a byte more, from coarse rounding | exact |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
-//! `adapt linux` changes `max_p` by a timer, of 500 ms in whole ticks. Linux's timer wheel makes
+//! `adapt linux` changes `max_p` by a timer of 500 ms, in whole ticks. Linux's timer wheel makes
 //! the period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
@@ -69,9 +69,9 @@
 //! rate, such as a link with a trace, idle times are computed for 10 Mbit/s.
 //!
 //! # Validation
-//! Tests compare the implementation with the equations in floating point, packet by packet; compare
-//! counts with ns-3's own test of RED over many seeds; and check that a queue is marked above its
-//! threshold and not below.
+//! Tests compare the implementation with the equations in floating point, packet by packet. They
+//! compare counts with ns-3's own test of RED over many seeds, and check that packets are marked
+//! above the threshold and not below.
 
 pub(super) mod adapt;
 pub(super) mod average;

@@ -47,12 +47,12 @@
 //! with `variant linux` at `penalty_rate` or less.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. Linux counts
-//! the time for tokens from the last check without a token, in whole ticks, and first from the
+//! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. In Linux,
+//! tokens accrue from the last check that found no token, in whole ticks, and at first from the
 //! creation of the queue. A queue that exists for some time thus gives a second burst after the
 //! first, and then no tokens to flows faster than `penalty_rate`. `variant linux` does the same, as
-//! if the queue existed for a long time; `variant steady` gives them that rate. In Linux, SFB
-//! contains a queue or a scheduler; here it works in front of any scheduler.
+//! if the queue existed for a long time; `variant steady` gives such flows that rate. In Linux, SFB
+//! contains a queue or a scheduler; here SFB works in front of any scheduler.
 //!
 //! # Validation
 //! Tests compare the implementation with a model with lists, packet by packet, and check one flow

@@ -1,5 +1,5 @@
-//! Generalized RED: several virtual queues within one, each with its own thresholds, selected by
-//! the DSCP of packets.
+//! Generalized RED: several virtual queues within one queue, each with its own thresholds. The DSCP
+//! of a packet selects its virtual queue.
 //!
 //! # Model
 //! Packets of all virtual queues wait together in one queue. Each virtual queue has its own RED.
@@ -42,8 +42,8 @@
 //! `gred` in dummynet's language is gentle `red`.
 //!
 //! # Validation
-//! Tests compare a single virtual queue with `red`, packet by packet, check the order of precedence
-//! under load, and compare backlogs with lists.
+//! Tests compare a single virtual queue with `red`, packet by packet, and backlogs with lists. They
+//! check the order of precedence under load.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -45,7 +45,7 @@
 //!
 //! # Validation
 //! Tests check the admission in an example worked by hand, and against the formula in floating
-//! point. At twice the capacity, with uniform ranks, AIFO admits nearly the packets that a PIFO
+//! point. At twice the capacity, with uniform ranks, AIFO admits nearly the same packets as a PIFO
 //! serves.
 
 use alloc::collections::VecDeque;

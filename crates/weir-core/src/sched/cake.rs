@@ -56,7 +56,7 @@
 //! # Complexity
 //! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host
 //! isolation up to 32 hosts. A drop for lack of room inspects some groups of queues in each tin.
-//! Rounds in which no queue can be served are made in one step.
+//! Rounds in which no queue can be served are computed in one step.
 //!
 //! # Guarantees
 //! Packets of a flow leave in order. In a tin without host isolation, queues that always have
@@ -88,10 +88,10 @@
 //!   same connection makes it redundant. The engine passes no TCP headers to schedulers, so that
 //!   all acknowledgements are sent. The cost is inferred from lengths, not measured. With one
 //!   acknowledgement of 52 bytes for two packets of 1500, a download needs 1/58 of its rate on the
-//!   uplink. A download is thus slower here than in Linux with `ack-filter` where the download is
-//!   more than about 58 times as fast as the uplink: if the filter drops two of three
-//!   acknowledgements, Linux reaches up to three times the rate. At lower ratios, the
-//!   acknowledgements delay other traffic of the uplink only by their own queue.
+//!   uplink. A download is thus slower here than in Linux with `ack-filter` if the downlink is more
+//!   than about 58 times as fast as the uplink: if the filter drops two of three acknowledgements,
+//!   Linux reaches up to three times the rate. At lower ratios, the acknowledgements delay other
+//!   traffic of the uplink only by their own queue.
 //! * `nat`: hosts behind an address translation count as one host, that of the translated address.
 //! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped
 //!   packets are not charged, and the link has its own keywords for framing.
@@ -99,8 +99,8 @@
 //!
 //! # Validation
 //! Tests check the tins of all code points, the shares and thresholds of tins, and the shares of
-//! hosts and flows, compare the choice of queues with a plain search, and use random traffic to
-//! check conservation and the order within each flow.
+//! hosts and flows. They compare the choice of queues with a plain search, and use random traffic
+//! to check conservation and the order within each flow.
 
 use alloc::vec::Vec;
 

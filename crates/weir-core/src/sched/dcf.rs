@@ -81,13 +81,12 @@
 //! | background | 7 | 31, 15 | 1023 | 0 |
 //!
 //! `seed`, default 1: with the run's seed, the seed of all draws. A station's `rate` is a rate of
-//! the standard; 0 or none stands for `phy`. The rest is fixed: DIFS is
-//! SIFS and two slots; each packet has 36 bytes of header, LLC/SNAP and FCS, with EDCA 38; an RTS
-//! has 20 bytes, a CTS or an acknowledgement 14, at the highest control rate that is not above the
-//! data rate.
+//! the standard; 0 or none means `phy`. The rest is fixed: DIFS is SIFS and two slots; each packet
+//! has 36 bytes of header, LLC/SNAP and FCS, with EDCA 38; an RTS has 20 bytes, a CTS or an
+//! acknowledgement 14, at the highest control rate that is not above the data rate.
 //!
 //! # Complexity
-//! O(log N) of the stations that have packets, for each frame sent.
+//! O(log N) for each frame sent, with N stations that have packets.
 //!
 //! # Guarantees
 //! Stations of one category that always have packets send equal numbers of packets in the long run,
@@ -108,14 +107,19 @@
 //! # Validation
 //! `weir algorithms --check dcf` compares simulation and models. Tests compare them by 95 %
 //! confidence intervals over ten seeds. The intervals lie entirely within these distances from the
-//! model: the saturation throughput of 1 to 50 stations within 4 % of Bianchi's, with and without
-//! RTS, for `b`, `g` and `n`; the throughput when a fifth of the frames are lost, within 3 % of the
-//! same model with errors; cells of 2 to 10 stations with one slow station within 6 % of Heusse's
-//! formula and 5 % of Bianchi's model; the shares of categories of `b` within 1.5 percentage points
-//! of a model of contention zones after Robinson and Randhawa, except that the model gives
-//! background stations up to twice the share that they have here. Other tests check the exact times
-//! of each physical layer, of gaps and of TXOPs, equal shares, and that every failure leads to a
-//! retry or a drop.
+//! model:
+//!
+//! * saturation throughput of 1 to 50 stations, with and without RTS, for `b`, `g` and `n`: within
+//!   4 % of Bianchi's model;
+//! * throughput when a fifth of the frames are lost: within 3 % of the same model with errors;
+//! * throughput of cells of 2 to 10 stations with one slow station: within 6 % of Heusse's formula
+//!   and 5 % of Bianchi's model;
+//! * shares of categories of `b`: within 1.5 percentage points of a model of contention zones after
+//!   Robinson and Randhawa, except that the model gives background stations up to twice the share
+//!   that they have here.
+//!
+//! Other tests check the exact times of each physical layer, of gaps and of TXOPs, equal shares,
+//! and that every failure leads to a retry or a drop.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

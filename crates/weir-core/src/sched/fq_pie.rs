@@ -25,7 +25,7 @@
 //! # Guarantees
 //! Packets of a flow leave in order. Queues that always have packets send the same number of bytes,
 //! to within two quanta and a packet, less the packets that PIE drops. PIE drops no packet that
-//! finds at most two packets in its queue.
+//! finds less than two packets of the variant's mean length in its queue (see `pie`).
 //!
 //! # Statistics
 //! `dropped` and `marked`: packets that PIE dropped and marked.
@@ -37,10 +37,11 @@
 //! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
 //! time, so that each further 2048 queues make the period a tick longer; `variant linux` does so
 //! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1.
-//! All packets of the queue are then dropped until `p` has fallen again, which determines the rate
-//! of an unresponsive flow. Sizes count from the network layer on: a quantum of 1500 corresponds to
-//! 1514 in Linux and dummynet. dummynet drops from the queue with the most packets rather than
-//! bytes, and still serves a queue that has exactly used up its credit.
+//! Until `p` has fallen again, PIE drops every packet that finds 3000 bytes or more in its queue,
+//! which determines the rate of an unresponsive flow. Sizes count from the network layer on: a
+//! quantum of 1500 corresponds to 1514 in Linux and dummynet. dummynet drops from the queue with
+//! the most packets rather than bytes, and still serves a queue that has exactly used up its
+//! credit.
 //!
 //! # Validation
 //! Tests compare one flow with the AQM `pie` alone, packet by packet, check the overflow of each

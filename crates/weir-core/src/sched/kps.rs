@@ -40,11 +40,11 @@
 //! use. There are at most 29 strata, and only one if all flows have equal weights and packet sizes.
 //!
 //! # Guarantees
-//! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its
-//! share by at most `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most `w σ + lmax`,
-//! less than `3 lmax`. If `V` passes more than 60 slots of a stratum with one packet, because other
-//! flows send packets that are much longer, flows in these slots are no longer served in the order
-//! of their slots.
+//! Let `φ = w / W`, and let `L` be the largest packet of all flows. A flow that always has packets
+//! is behind its share by at most `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most
+//! `w σ + lmax`, less than `3 lmax`. If `V` passes more than 60 slots of a stratum with one packet,
+//! because other flows send packets that are much longer, flows in these slots are no longer served
+//! in the order of their slots.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements KPS. A version for dummynet was used to compare KPS with QFQ, but was not

@@ -11,10 +11,10 @@
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
 //! Transactions on Networking 15(6), 2007, of which only the abstract was available: O(log N), and
-//! the least deviation from the fluid, one packet. The data structures are our own. The search for
-//! the least finish among the eligible packets on one path down a tree sorted by start is due to
-//! Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion University,
-//! 1995.
+//! the least deviation from the fluid, one packet. The data structures are our own. The search on
+//! one path down a tree sorted by start, which finds the least finish among the eligible packets,
+//! is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
+//! University, 1995.
 //!
 //! # Symbols
 //! When a packet of `L` bytes arrives, `S = max(V, F of the flow's previous packet)` and
@@ -32,18 +32,18 @@
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows in the worst case, not only on average. There is a tree of
-//! sums for the fluid, in which any number of flows may end at the same time, and a tree of heads
-//! sorted by start with the least finish of each subtree, in which any number of heads may become
-//! eligible at once. Changing a flow visits its packets.
+//! O(log N) for each packet and N flows in the worst case, not only on average. There are two
+//! trees. A tree of sums represents the fluid, in which any number of flows may end at the same
+//! time. A tree of heads, sorted by start, has the least finish of each subtree; any number of
+//! heads may become eligible at once. Changing a flow visits its packets.
 //!
 //! # Guarantees
-//! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes
-//! since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`, and it is never
-//! ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later than the fluid would
-//! have finished with it. This is the least possible. It holds while the fluid also has bytes of
-//! the flow; `docs/guarantees.md` shows arrivals for which no bound holds over a whole backlogged
-//! period.
+//! Let `L_k` be the flow's largest packet, `L` the largest of all, and `φ` the flow's share. The
+//! flow's bytes since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`,
+//! and the flow is never ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later
+//! than the fluid would have finished it. This is the least possible. It holds while the fluid also
+//! has bytes of the flow; `docs/guarantees.md` shows arrivals for which no bound holds over a whole
+//! backlogged period.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements L-WF2Q.

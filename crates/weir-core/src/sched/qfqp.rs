@@ -16,26 +16,27 @@
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
 //! 2014, and the patch "QFQ Plus: fair-queueing service at DRR cost" of 2012; in Linux since 3.8 as
-//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Of the
-//! paper, only the abstract was available, and the guarantee that the patch quotes.
+//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Only the
+//! paper's abstract was available, and the guarantee that the patch quotes.
 //!
 //! # Parameters
 //! `m` 0..16, default 0: `M`, the largest number of classes in an aggregate. With 0, `M` is
 //! `min(tx_queue_len + 1, 8)`, as in Linux. In Linux, `tx_queue_len` is the queue length of the
 //! interface and also the limit of each class's queue. Here, it is the limit of the flow's queue in
-//! packets; a limit in bytes counts as that many packets of `lmax`. A queue of 7 packets or more,
-//! hence every queue without a configured limit, thus gives 8. Flows with different `M` do not
-//! share an aggregate. With `m` 1, each class is scheduled alone by QFQ itself, with times for each
-//! packet, so that the order of packets is exactly that of `qfq`. `weight` 1..65536, default 1.
-//! `lmax` 64..65536 bytes, default 1500: the flow's largest packet; a longer packet raises it.
+//! packets; a limit in bytes counts as that many packets of `lmax`. A queue of 7 packets or more
+//! thus gives 8, and so does every queue without a configured limit. Flows with different `M` do
+//! not share an aggregate. With `m` 1, each class is scheduled alone by QFQ itself, with times for
+//! each packet, so that the order of packets is exactly that of `qfq`. `weight` 1..65536,
+//! default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet; a longer packet
+//! raises it.
 //!
 //! # Complexity
 //! O(1) for each packet. Adding, changing or removing a flow inspects 32 groups and takes a search
 //! that is logarithmic in the number of aggregates.
 //!
 //! # Guarantees
-//! With `φ = w / W` the share of a class in the sum of all weights, `σ` the unit of QFQ for the
-//! class, and `B` the largest budget of all aggregates, the bytes of a class with packets are never
+//! Let `φ = w / W` be the share of a class in the sum of all weights, `σ` the unit of QFQ for the
+//! class, and `B` the largest budget of all aggregates. The bytes of a class with packets are never
 //! behind its share by more than `4 w σ + 2 (1 − 1/n) lmax + 2 φ B`. `docs/guarantees.md` derives
 //! this bound, and shows arrivals that exceed the published bound: the completion under QFQ, plus
 //! the time of three packets of `lmax` at the class's share.

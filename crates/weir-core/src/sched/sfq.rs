@@ -3,10 +3,10 @@
 //! # Model
 //! Packets are hashed by addresses, ports and protocol to one of many queues. The queues that have
 //! packets are served in rounds, each with `quantum` bytes in a round. Flows with the same hash
-//! share one queue, and therefore one share of the link. A new hash function after each `perturb`
-//! seconds keeps the same flows from sharing a queue for long. There is one limit for the packets
-//! of all queues: when it is exceeded, the longest queue loses a packet, so that a flow that sends
-//! too much cannot take the room of the others.
+//! share one queue, and therefore one share of the link. A new hash function every `perturb`
+//! seconds keeps the same flows from sharing a queue for long. One limit applies to the packets of
+//! all queues together. When they exceed it, the longest queue loses a packet, so that a flow that
+//! sends too much cannot take the room of other flows.
 //!
 //! # Reference
 //! McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990; the manual page tc-sfq(8) of Linux;
@@ -36,15 +36,15 @@
 //! to move.
 //!
 //! # Differences from Linux/FreeBSD
-//! Decisions are those of Linux with the same hash values: of several longest queues the one that
-//! most recently reached this length loses a packet; when each queue has one packet, the queue
-//! whose turn is next loses its packet. A packet of a new flow is dropped when `flows` queues have
-//! packets. With `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest
-//! one. Linux requires a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`;
-//! here larger values have no effect. Before version 6.13, Linux rounds lengths up to a multiple of
-//! 8 bytes when it counts them against the quantum. Sizes count from the network layer on. Linux's
-//! optional RED for each queue (`redflowlimit`) is not implemented: `fq_codel` and `fq_pie` serve
-//! this purpose. FreeBSD has no such scheduler.
+//! Decisions are those of Linux with the same hash values. Of several longest queues, the one that
+//! most recently reached this length loses a packet. When each queue has one packet, the queue that
+//! is next in the round loses its packet. A packet of a new flow is dropped when `flows` queues
+//! have packets. With `headdrop`, a packet that finds `depth` packets in its queue replaces the
+//! oldest one. Linux requires a power of 2 for `divisor`, and reduces `limit` to `depth` times
+//! `flows`; here larger values have no effect. Before version 6.13, Linux rounds lengths up to a
+//! multiple of 8 bytes when it counts them against the quantum. Sizes count from the network layer
+//! on. Linux's optional RED for each queue (`redflowlimit`) is not implemented: `fq_codel` and
+//! `fq_pie` serve this purpose. FreeBSD has no such scheduler.
 //!
 //! # Validation
 //! Tests compare decisions with a plain model that searches all queues, for random traffic, and
