@@ -77,7 +77,7 @@ settings! {
         w: Fraction =
             Part::new(0, UNIT, 0, "weight of a packet in the average; 0: from the rate"),
         max_p: Fraction =
-            p::MAX_P.described("probability at the upper threshold, to start with"),
+            p::MAX_P.described("initial probability at the upper threshold"),
         unit: Lengths = p::UNIT_OF_LENGTH,
         gentle: bool = p::GENTLE,
         ecn: bool = p::ECN,

@@ -125,7 +125,8 @@ impl Variant {
 
 /// The description of `variant`.
 pub(crate) const FIRST_SIGNAL: &str = "first signal: an interval after the first late packet, \
-     or with the second, as in Linux; linux-6.1: also the square roots of kernels before 6.12";
+     or with the second late packet as in Linux; linux-6.1: with the square roots of kernels \
+     before 6.12";
 
 /// COBALT for one queue.
 #[derive(Debug)]

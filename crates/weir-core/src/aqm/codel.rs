@@ -388,7 +388,7 @@ pub(crate) const CE_SELECTOR: Setting<CeSelector> =
 
 pub(crate) const ARITH: Setting<Arith> = Arith::setting(
     Arith::Linux,
-    "arithmetic: Linux's ticks and approximate root, or the exact root",
+    "arithmetic: ticks and approximate roots as in Linux or ns-3, or exact roots",
 );
 
 pub(super) const ROW: Row = Row {

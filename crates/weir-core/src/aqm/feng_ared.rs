@@ -45,7 +45,7 @@ settings! {
         max: u32 = p::MAX,
         w: Fraction = p::W,
         max_p: Fraction =
-            p::MAX_P.described("probability at the upper threshold, to start with"),
+            p::MAX_P.described("initial probability at the upper threshold"),
         unit: Lengths = p::UNIT_OF_LENGTH,
         gentle: bool = p::GENTLE,
         wait: bool = p::WAIT,

@@ -38,7 +38,7 @@ const LAST_LEVEL: u32 = 8;
 
 /// The setting `hz`.
 pub(crate) const HZ: Count =
-    Count::new(100, 1000, "ticks/s", 250, "the kernel's clock, for `linux`: HZ ticks per second");
+    Count::new(100, 1000, "ticks/s", 250, "for `linux`: the kernel's ticks per second (HZ)");
 
 #[cfg(test)]
 mod tests {

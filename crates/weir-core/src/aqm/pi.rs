@@ -77,14 +77,16 @@ pub struct Pi {
 settings! {
     /// Settings of PI.
     struct Settings {
-        a: Fraction = Part::new(0, UNIT, 18_220, "gain of the queue's error"),
-        b: Fraction = Part::new(0, UNIT, 18_160, "gain of the error one sample ago"),
-        w: u64 = Number::new(1, 100_000, "Hz", 170, "samples in a second"),
-        q_ref: u32 = Count::new(0, 10_000_000, "packets", 50, "the length to hold"),
+        a: Fraction =
+            Part::new(0, UNIT, 18_220, "gain of the error, the queue's length less `q_ref`"),
+        b: Fraction = Part::new(0, UNIT, 18_160, "gain of the error at the previous sample"),
+        w: u64 = Number::new(1, 100_000, "Hz", 170, "samples per second"),
+        q_ref: u32 = Count::new(0, 10_000_000, "packets", 50, "target length of the queue"),
         ecn: bool = pie::ECN,
         bytemode: bool = pie::BYTEMODE,
         mean_pkt: u64 =
-            Number::new(1, 65_536, "bytes", 500, "length that is dropped with p in byte mode"),
+            Number::new(1, 65_536, "bytes", 500, "packet length for which the probability is p in \
+                                                  byte mode"),
     }
 }
 

@@ -175,9 +175,9 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
 /// While fewer bytes than two packets of 1500 bytes wait, no packet is dropped or marked.
 pub(crate) const MIN_BYTES: u64 = 3000;
 
-pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");
+pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "target delay");
 pub(crate) const TUPDATE: Time =
-    Time::new(1_000, 10_000_000_000, 16_000_000, "how often the probability is computed");
+    Time::new(1_000, 10_000_000_000, 16_000_000, "time between updates of the probability");
 pub(crate) const ALPHA: Part =
     Part::new(0, 4096 * UNIT, UNIT / 100 * 16, "gain of the delay's error, in 1/s");
 pub(crate) const BETA: Part =
@@ -187,7 +187,7 @@ pub(crate) const COUPLING_FACTOR: Number = Number::new(
     255,
     "",
     2,
-    "mark probability of scalable packets over the square root of the classic probability",
+    "mark probability of scalable packets divided by the square root of the classic probability",
 );
 
 pub(super) const ROW: Row = Row {

@@ -73,8 +73,8 @@ const fn gain(default: u64, summary: &'static str) -> Part {
 
 pub(crate) const VARIANT: Setting<Variant> =
     Variant::setting(Variant::Rfc, "implementation of PIE to follow");
-pub(crate) const TARGET: Time = period("delay to hold");
-pub(crate) const TUPDATE: Time = period("how often the probability is computed");
+pub(crate) const TARGET: Time = period("target delay");
+pub(crate) const TUPDATE: Time = period("time between updates of the probability");
 pub(crate) const ALPHA: Part = gain(UNIT / 8, "gain of the delay's error, in 1/s");
 pub(crate) const BETA: Part = gain(UNIT / 4 * 5, "gain of the delay's growth, in 1/s");
 pub(crate) const MAX_BURST: Time = Time::new(
@@ -83,8 +83,12 @@ pub(crate) const MAX_BURST: Time = Time::new(
     150_000_000,
     "time for which no packet of a growing queue is dropped",
 );
-pub(crate) const MAX_ECNTH: Part =
-    Part::new(0, UNIT, UNIT / 10, "probability from which on packets are dropped, not marked");
+pub(crate) const MAX_ECNTH: Part = Part::new(
+    0,
+    UNIT,
+    UNIT / 10,
+    "probability from which ECN-capable packets are dropped instead of marked",
+);
 pub(crate) const ECN: Switch =
     Switch::new(false, "marks ECN-capable packets instead of dropping them");
 pub(crate) const CAPDROP: Switch =
@@ -92,9 +96,11 @@ pub(crate) const CAPDROP: Switch =
 pub(crate) const DERAND: Setting<Derand> =
     Derand::setting(Derand::Auto, "spaces drops more evenly than random draws");
 /// The description of `qdelay`.
-pub(crate) const QDELAY: &str =
-    "the delay is that of the last packet, or length over departure rate";
-pub(crate) const ONOFF: Switch =
-    Switch::new(false, "begins when the queue is a third full, ends when it is idle");
+pub(crate) const QDELAY: &str = "how the delay is measured: sojourn time of the last departure, or \
+                                 length divided by departure rate";
+pub(crate) const ONOFF: Switch = Switch::new(
+    false,
+    "PIE becomes active when the queue is a third full, and inactive when the queue is idle",
+);
 pub(crate) const BYTEMODE: Switch =
     Switch::new(false, "long packets are dropped more often than short ones");

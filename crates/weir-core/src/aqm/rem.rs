@@ -95,7 +95,7 @@ settings! {
             UNIT + UNIT / 1_000_000,
             1000 * UNIT,
             UNIT + UNIT / 1000,
-            "base of the probability",
+            "base of the exponential that gives the probability",
         ),
         interval: Nanos =
             Time::new(1_000, 10_000_000_000, 2_000_000, "time between computations of the price"),

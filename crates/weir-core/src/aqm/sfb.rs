@@ -136,7 +136,7 @@ settings! {
             0,
             DAY,
             60 * NANOS_PER_SEC,
-            "time before a change in which flows that do not respond are learned",
+            "time before a change in which the next hash learns which flows do not respond",
         ),
         max: u32 = Count::new(1, 1 << 24, "packets", 25, "packets of a flow that may wait"),
         target: u32 = Count::new(
@@ -144,7 +144,7 @@ settings! {
             1 << 24,
             "packets",
             20,
-            "packets in a bin from which its probability rises",
+            "number of packets in a bin from which its probability rises",
         ),
         increment: Fraction =
             Part::new(0, UNIT, UNIT / 2000, "step by which the probability of a bin rises"),
@@ -158,8 +158,8 @@ settings! {
             "rate at which flows that do not respond may send",
         ),
         penalty_burst: u64 =
-            Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may \
-                                                    pass at once"),
+            Number::new(0, 1 << 24, "packets", 20, "packets that may pass at once from flows that \
+                                                    do not respond"),
         ecn: bool = ECN.or(true),
         variant: Variant =
             Variant::setting(Variant::Steady, "how flows that do not respond get tokens"),

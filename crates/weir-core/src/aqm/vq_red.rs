@@ -101,8 +101,8 @@ settings! {
         by: By = By::setting(By::Precedence, "part of the DSCP that selects the virtual queue"),
         mode: Mode = Mode::setting(
             Mode::Own,
-            "average that a virtual queue uses: its own, that with those of higher precedence, or \
-             that of the whole queue",
+            "average that a virtual queue uses: its own, its own plus those of higher precedence, \
+             or the whole queue's",
         ),
         min: u32 = p::MIN.or(30).described("lower threshold of the first virtual queue"),
         max: u32 = p::MAX.or(60).described("upper threshold of the first virtual queue"),
@@ -260,7 +260,7 @@ const AVERAGES: [&str; 16] = [
 pub(super) const ROW: Row = Row {
     name: "vq-red",
     aliases: &["generalized-red"],
-    summary: "RED for several virtual queues within one, by DSCP",
+    summary: "RED for several virtual queues within one queue, selected by DSCP",
     source: "Linux, sch_gred; Clark and Fang, IEEE/ACM Transactions on Networking 6(4), 1998",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

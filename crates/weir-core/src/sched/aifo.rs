@@ -62,7 +62,8 @@ settings! {
     /// Settings of AIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "rank by which packets are admitted, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank by which packets are admitted; lower ranks are \
+                                             preferred"),
         limit: u64 = Number::new(1, 1 << 20, "packets", 64, "largest number of packets inside"),
         k: u64 = Number::new(
             0,

@@ -145,7 +145,8 @@ settings! {
         tins: Tins =
             Tins::setting(Tins::Diffserv3, "classes of service, by the packet's DSCP"),
         isolation: Isolation =
-            Isolation::setting(Isolation::Triple, "what has a queue, and what shares the link"),
+            Isolation::setting(Isolation::Triple, "what gets its own queue, and what gets an equal \
+                                                   share of the link"),
         target: Nanos = TARGET,
         interval: Nanos = INTERVAL,
         bandwidth: u64 = Number::new(

@@ -21,7 +21,7 @@ settings! {
             Count::new(0, 255, "", 7, "retransmissions of a packet before it is dropped"),
         /// The longest frame without RTS; 0 for no RTS.
         rts: u32 = Count::new(0, 65_535, "bytes", 0,
-            "longest frame that no RTS precedes; 0 for no RTS at all"),
+            "longest frame that is sent without an RTS; 0 for no RTS at all"),
         /// The probability that a data frame is lost.
         errors: Fraction = Part::new(0, UNIT, 0, "probability that a data frame is lost"),
         /// The access categories.

@@ -65,7 +65,8 @@ settings! {
     struct Settings {
         variant: Variant = Variant::setting(
             Variant::Published,
-            "a flow that has used its credit moves to the end at once, or with the next packet",
+            "whether a flow that has used its credit moves to the end at once or at the next \
+             departure",
         ),
     }
 }
@@ -409,7 +410,7 @@ const NONE: u32 = u32::MAX;
 pub(super) const ROW: Row = Row {
     name: "drr",
     aliases: &["rr"],
-    summary: "deficit round robin: flows take turns, each sends bytes by its weight",
+    summary: "deficit round robin: flows take turns and send bytes in proportion to their weights",
     source: "Shreedhar and Varghese 1996",
     parameters: Settings::PARAMETERS,
     traits: Traits {

@@ -100,27 +100,31 @@ pub struct DualPi2 {
 settings! {
     /// Settings of DualPI2.
     struct Settings {
-        limit: u32 = packets(1, 10_000, "packets in both queues"),
+        limit: u32 = packets(1, 10_000, "largest number of packets in both queues together"),
         target: Nanos = pi2::TARGET,
         tupdate: Nanos = pi2::TUPDATE,
         alpha: Fraction = pi2::ALPHA,
         beta: Fraction = pi2::BETA,
         coupling_factor: u64 = pi2::COUPLING_FACTOR,
         step_thresh: Nanos =
-            span(1_000_000, "waiting time above which low-latency packets are marked"),
-        step_packets: u32 = packets(0, 0, "step as a number of packets; 0: as a time"),
+            span(1_000_000, "sojourn time above which low-latency packets are marked"),
+        step_packets: u32 =
+            packets(0, 0, "the step as a number of packets; 0: as the time `step_thresh`"),
         min_qlen_step: u32 = packets(0, 0, "length of the queue below which the step does not \
                                             apply"),
         drop_on_overload: bool =
             Switch::new(true, "drops packets of both queues on overload"),
         drop_dequeue: bool =
-            Switch::new(true, "decides when packets leave; off: when they arrive"),
+            Switch::new(true, "drops or marks packets when they leave; off: when they arrive"),
         c_protection: u32 =
             Count::new(0, 100, "%", 10, "the classic queue's share while both have packets"),
-        schedule: Schedule = Schedule::setting(Schedule::Wrr, "by the share, or by age"),
+        schedule: Schedule = Schedule::setting(Schedule::Wrr, "serves the queues by \
+                                                               `c_protection`, or the older head \
+                                                               first"),
         tshift: Nanos = span(50_000_000, "time by which a low-latency packet counts as older"),
         decide: Decide =
-            Decide::setting(Decide::Random, "by draws, or by sums of probabilities"),
+            Decide::setting(Decide::Random, "selects packets by random draws, or by sums of \
+                                             probabilities"),
         ect: Ect = Ect::setting(Ect::L4s, "low-latency packets: ECT(1) and CE, or also ECT(0)"),
     }
 }

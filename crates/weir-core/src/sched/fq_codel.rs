@@ -71,8 +71,8 @@ settings! {
         ce_threshold: Nanos = codel::CE_THRESHOLD,
         ce_selector: CeSelector = codel::CE_SELECTOR,
         arith: Arith = codel::ARITH,
-        count: Counted = Counted::setting(Counted::Flow, "the queues that count for mtu: that of \
-                                                          the flow, or all"),
+        count: Counted = Counted::setting(Counted::Flow, "whether `mtu` is compared with the bytes \
+                                                          of the flow's queue or of all queues"),
     }
 }
 

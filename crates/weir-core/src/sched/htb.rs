@@ -85,8 +85,8 @@ settings! {
     struct Settings {
         variant: Variant = Variant::setting(
             Variant::Exact,
-            "tokens for the whole packet and exact shares, or packets until tokens are \
-             negative and round robin",
+            "exact: a packet needs tokens for its whole length, and shares are exact; linux: \
+             packets pass until tokens are negative, in round robin",
         ),
     }
 }
@@ -517,7 +517,7 @@ const RATE: Parameter = Parameter {
     name: "rate",
     domain: Domain::Number { least: 0, most: MAX_RATE, unit: "bit/s" },
     default: 0,
-    summary: "rate that the flow is promised; 0 for none",
+    summary: "guaranteed rate of the flow; 0 for none",
 };
 
 pub(super) const CEIL: Parameter =

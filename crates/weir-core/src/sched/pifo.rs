@@ -111,13 +111,14 @@ settings! {
     /// Settings of a PIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "rank of packets, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of packets; the least is served first"),
         limit: u32 = Count::new(
             0,
             1 << 24,
             "packets",
             0,
-            "packets inside, beyond which the worst rank is dropped; 0 for no limit",
+            "largest number of packets inside, beyond which the packet with the worst rank is \
+             dropped; 0 for no limit",
         ),
     }
 }

@@ -101,10 +101,10 @@ settings! {
     /// Settings of a tree of PIFOs.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "rank of classes, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of classes; the least is served first"),
         class_rank as "class-rank": Ranking = Ranking::setting(
             Ranking::Stfq,
-            "rank of the flows of a class, the least first",
+            "rank of the flows of a class; the least is served first",
         ),
     }
 }

@@ -175,7 +175,7 @@ pub(super) const PRIORITY: Parameter = Parameter {
     name: "pri",
     domain: Domain::Number { least: 0, most: MAX_PRIORITY as u64, unit: "" },
     default: 0,
-    summary: "priority of the flow, 0 first",
+    summary: "priority of the flow; 0 is served first",
 };
 
 pub(super) const ROW: Row = Row {

@@ -100,7 +100,7 @@ pub(super) const DEADLINE: Parameter = Parameter {
     name: "deadline",
     domain: Domain::Number { least: 0, most: MAX_DEADLINE, unit: "ns" },
     default: 0,
-    summary: "deadline of packets without a label, after their arrival, for the ranks lstf, edf \
+    summary: "time from arrival to deadline of packets without a label, for the ranks lstf, edf \
               and fifo+",
 };
 

@@ -67,7 +67,7 @@ settings! {
         limit: u32 = Count::new(1, 1_000_000, "packets", 127, "largest number of packets inside"),
         depth: u32 = Count::new(1, 127, "packets", 127, "largest number of packets in one queue"),
         divisor: u32 = Count::new(1, 65_536, "", 1024, "number of hash values"),
-        flows: u32 = Count::new(1, 65_408, "", 128, "number of queues with packets"),
+        flows: u32 = Count::new(1, 65_408, "", 128, "largest number of queues that have packets"),
         quantum: u32 = super::fair_queue::QUANTUM,
         perturb: u32 =
             Count::new(0, 86_400, "s", 0, "how often the hash function changes; 0: never"),

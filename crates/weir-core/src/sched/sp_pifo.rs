@@ -57,7 +57,7 @@ settings! {
     /// Settings of SP-PIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "rank of packets, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of packets; the least is served first"),
         queues: u32 = QUEUES,
         depth: u64 = DEPTH,
     }
@@ -109,7 +109,8 @@ impl Mapping for Adaptive {
     }
 }
 
-pub(super) const QUEUES: Count = Count::new(1, MAX_QUEUES as u32, "", 8, "strict-priority queues");
+pub(super) const QUEUES: Count =
+    Count::new(1, MAX_QUEUES as u32, "", 8, "number of strict-priority queues");
 
 pub(super) const DEPTH: Number = Number::new(
     0,

@@ -49,7 +49,8 @@ settings! {
     /// Settings of strict slices.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Prio, "rank that is divided into slices, the least first"),
+            Ranking::setting(Ranking::Prio, "rank that is divided into slices; the least is served \
+                                             first"),
         queues: u32 = QUEUES,
         depth: u64 = DEPTH.or(64),
         width: u64 = Number::new(1, 1 << 62, "", 1, "width of a slice, in units of the rank"),

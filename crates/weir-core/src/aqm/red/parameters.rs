@@ -50,6 +50,8 @@ pub(in super::super) const INTERVAL: Time =
 pub(in super::super) const ALPHA: Part =
     part(UNIT / 100, "step by which `max_p` rises, at most a quarter of `max_p`");
 pub(in super::super) const BETA: Part = part(UNIT * 9 / 10, "factor by which `max_p` falls");
-pub(in super::super) const BOTTOM: Part =
-    part(0, "least value of `max_p`; 0: 0.01, or one packet in 100 ms if that is less");
+pub(in super::super) const BOTTOM: Part = part(
+    0,
+    "least value of `max_p`; 0: 0.01, or one divided by the packets of 100 ms if that is less",
+);
 pub(in super::super) const TOP: Part = part(UNIT / 2, "largest value of `max_p`");
