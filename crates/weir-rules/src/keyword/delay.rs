@@ -58,8 +58,8 @@ pub(crate) static JITTER: Keyword = Keyword {
     default: "none; uniform, correlation 0, ordered",
     meaning: "Random deviation from the delay; the sum is never below zero. Without a `delay`, \
               deviations below zero have no effect, so that about half of the packets are not \
-              delayed; a warning says so. `reorder` followed by a number is the keyword of that \
-              name.",
+              delayed; a warning says so. `reorder` followed by a number is the keyword `reorder`, \
+              not a word of `jitter`.",
     example: "delay 40ms jitter 5ms normal correlation 25%",
     dummynet: "Does not exist.",
     ..LINK

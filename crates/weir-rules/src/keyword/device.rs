@@ -31,7 +31,7 @@ pub(crate) static RING: Keyword = Keyword {
     argument: "N or SIZE [sent]",
     choices: &[choice(
         "sent",
-        "a place becomes free when its packet has been transmitted; otherwise when transmission \
+        "a place becomes free when the transmission of its packet ends; without `sent`, when it \
          starts",
     )],
     value: Value::Custom {
@@ -52,7 +52,7 @@ pub(crate) static RING: Keyword = Keyword {
     default: "none; 256 with any other keyword of the network card",
     meaning: "A network card's transmission ring between the queue and the wire. Packets in it \
               have left the queue; schedulers and AQMs no longer affect them. The queue fills the \
-              ring while it has room.",
+              ring while the ring has room.",
     example: "bw 1Gbit/s ring 64",
     dummynet: "Does not exist.",
     ..DEVICE
@@ -66,7 +66,7 @@ pub(crate) static DQL: Keyword = Keyword {
     choices: &[
         choice("min", "least limit"),
         choice("max", "greatest limit"),
-        choice("hold", "how long the limit is too large before it is reduced"),
+        choice("hold", "time for which the limit must be too large before it is reduced"),
     ],
     value: Value::Custom {
         range: || format!("up to {}; hold up to {}", size(DQL_MAX.into()), time(MAX_DELAY)),
@@ -120,8 +120,8 @@ pub(crate) static CPU: Keyword = Keyword {
     ),
     default: "0",
     meaning: "Processor time to put a packet into the ring, one packet at a time; the card's \
-              reports wait until the processor has finished a packet. A ring that is too small \
-              for it runs empty.",
+              reports wait until the processor has finished a packet. A ring that is too small to \
+              cover this time runs empty.",
     example: "bw 1Gbit/s ring 64 cpu 2us",
     dummynet: "Does not exist.",
     ..DEVICE

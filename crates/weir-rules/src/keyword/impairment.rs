@@ -25,7 +25,7 @@ pub(crate) static LOSS: Keyword = Keyword {
               One number is an independent probability for each packet. Four numbers are a \
               Gilbert-Elliott model: K is the loss in the good state, p the transition from good \
               to bad, H the loss in the bad state, r the transition from bad to good. Loss of \
-              every packet is `100%`: a bare `1` may be meant as 1 % and is refused.",
+              every packet is `100%`; a bare `1` is refused, because it could mean 1 %.",
     example: "loss 0,0.01,1,0.25",
     dummynet: "Does not exist; `plr` is loss before the queue.",
     ..LINK

@@ -118,7 +118,7 @@ pub(crate) static MASK: Keyword = Keyword {
     meaning: "The header bits that distinguish flows. Each combination of their values gets a \
               queue and a link of its own.",
     example: "bw 1Mbit/s mask src-ip 0x000000ff",
-    dummynet: "No VLAN, DSCP and MAC. Outside IPv6 addresses, `/N` sets the last N bits in \
+    dummynet: "No VLAN, DSCP or MAC. Outside IPv6 addresses, `/N` sets the last N bits in \
                dummynet and the first N here. Here `queue` ends the mask.",
     ..ALL
 };

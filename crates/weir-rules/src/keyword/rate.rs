@@ -54,9 +54,10 @@ pub(crate) static TRACE: Keyword = Keyword {
     default: "none",
     meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace \
               is a time in ms at which 1504 bytes may depart. A `.csv` table has a header with \
-              `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart. \
-              Values have units (`2s`, `5Mbit/s`, `20ms`, `1%`), or the header has: under \
-              `time_ms,rate_mbit` they are bare numbers. A bare time under `time` is in seconds.",
+              `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart. Units \
+              are in the values (`2s`, `5Mbit/s`, `20ms`, `1%`) or in the header: under \
+              `time_ms,rate_mbit`, values are bare numbers. A bare time under `time` is in \
+              seconds.",
     example: "trace lte.up",
     dummynet: "Does not exist.",
     ..LINK
@@ -95,7 +96,8 @@ pub(crate) static BURST: Keyword = Keyword {
     argument: "SIZE",
     value: Value::Size(place!(pipe.link.burst)),
     default: "0",
-    meaning: "Bytes that may depart at once after an idle period as long as their transmission.",
+    meaning: "Bytes that may depart at once, after an idle period in which the link could have \
+              transmitted them.",
     example: "bw 4Mbit/s burst 15KB",
     dummynet: "`K` is 1024 there; here `KB` is 1000 and `KiB` 1024.",
     ..LINK
@@ -119,9 +121,9 @@ pub(crate) static OVERHEAD: Keyword = Keyword {
         print: |spec, _| print_overhead(spec),
     },
     default: "none",
-    meaning: "Bytes that framing adds to each packet before it is charged to the rate: a kind, or \
-              a number of bytes. `mpu` is the minimum size after that; `atm` then divides the \
-              result into cells.",
+    meaning: "Bytes that framing adds to each packet before the packet is charged to the rate: a \
+              kind of framing, or a number of bytes. `mpu` is the minimum size with these bytes; \
+              `atm` then divides the result into cells.",
     example: "bw 8Mbit/s overhead 44 atm",
     dummynet: "Does not exist; `profile` comes closest.",
     ..LINK
@@ -142,7 +144,7 @@ pub(crate) static PROFILE: Keyword = Keyword {
     meaning: "A distribution of extra time during which each packet occupies the link: framing, \
               contention, retransmission. The file's rate applies if `bw` gives none.",
     example: "bw 20Mbit/s profile wlan.prof",
-    dummynet: "Whole milliseconds, at most 1024 samples, and nothing without a rate.",
+    dummynet: "Whole milliseconds, at most 1024 samples, and no effect without a rate.",
     ..LINK
 };
 
