@@ -178,7 +178,7 @@ def _rig_here(
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An expectation of a conformance case, and what was found."""
+    """An expectation of a conformance case, and the value found."""
 
     name: str
     line: int

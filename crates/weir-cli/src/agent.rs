@@ -203,7 +203,7 @@ fn words(event: &AgentEvent) -> String {
 /// An event of `weir agent --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct LogLine<'a> {
-    /// When it happened, RFC 3339.
+    /// Time of the event, RFC 3339.
     time: String,
     /// `answers`, `silent`, `shaped`, `refused` or `ended`.
     event: &'static str,
@@ -229,9 +229,9 @@ pub(crate) struct LogLine<'a> {
 /// A link with its specification.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LogLink<'a> {
-    /// Its name, as in `weir ps`.
+    /// The link's name, as in `weir ps`.
     name: &'a str,
-    /// Its specification in canonical form; empty for a perfect link.
+    /// The link's specification in canonical form; empty for a perfect link.
     spec: &'a str,
 }
 

@@ -64,7 +64,7 @@ kinds! {
     Rig, "rig", "`weir rig --json`",
         "What schedulers and AQMs cost and guarantee.";
     Case, "case", "`weir rig --case --json`",
-        "The expectations of a conformance case, and what was found.";
+        "The expectations of a conformance case, and the values found.";
     Replay, "replay", "`weir rig --replay --json`",
         "What the kernel did with recorded packets, and what other disciplines would have done.";
     Experiment, "experiment", "`weir reproduce --out`",
@@ -72,7 +72,7 @@ kinds! {
     Suite, "suite", "`weir sim --suite --json`",
         "What a suite of scenarios found: tables, claims, plots.";
     Watch, "watch", "`weir watch --json`",
-        "The queues of a device that was watched; of several devices a list of documents.";
+        "The queues of a watched device; for several devices, a list of documents.";
     Sample, "sample", "the daemon: `GET /v1/events`",
         "The counters of everything that the daemon runs, at one moment.";
     Lengths, "lengths", "the daemon: `GET /v1/lengths`",

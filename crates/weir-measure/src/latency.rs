@@ -21,8 +21,8 @@ macro_rules! latency {
 }
 
 latency! {
-    /// The summary of a distribution of times, in ns. All numbers are 0 without values. Quantiles
-    /// have the precision of the histogram; the other numbers are exact.
+    /// The summary of a distribution of times, in ns. All numbers are 0 if there are no values.
+    /// Quantiles have the precision of the histogram; the other numbers are exact.
     Latency;
     mean, "The mean.";
     p50, "The median.";
@@ -30,7 +30,7 @@ latency! {
     p999, "The 99.9th percentile.";
     max, "The greatest value.";
     min, "The least value.";
-    count, "How many values there are.";
+    count, "The number of values.";
 }
 
 impl From<&Histogram> for Latency {

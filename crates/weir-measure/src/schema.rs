@@ -65,7 +65,7 @@ impl JsonSchema for Latency {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let what = "A distribution of times, ns. All are 0 without values.";
+        let what = "A distribution of times, ns. All keys are 0 if there are no values.";
         object(what, &Self::ROWS, ALL)
     }
 }

@@ -43,12 +43,12 @@ pub struct Run<'a> {
     /// The pipes and schedulers of the rules, ordered by number; absent without rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pipes: Vec<Pipe<'a>>,
-    /// Why packets departed more than 1 ms late, the cause that took most time first; absent if
-    /// none did, or if it was not measured.
+    /// The causes of departures more than 1 ms late, the cause that took most time first; absent if
+    /// no packet was that late, or if causes were not measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     late_causes: Vec<LateCauseEntry>,
-    /// The length of the periods with late packets together, in which these causes were measured,
-    /// ns; absent without such periods.
+    /// The total length of the periods with late packets, in which the causes were measured, ns;
+    /// absent without such periods.
     #[serde(skip_serializing_if = "Option::is_none")]
     late_span_ns: Option<u64>,
 }
@@ -59,12 +59,12 @@ pub struct Run<'a> {
 struct LateCauseEntry {
     /// `hypervisor` (time stolen from each processor), `group_limit` (a control group's limit of
     /// processor time), `realtime_limit` (the kernel's limit for real-time threads, or another
-    /// one), `overload` (other programs had the processor while the loop was ready), `own_work`
-    /// (the loop was busy), or `unknown`.
+    /// real-time thread), `overload` (other programs had the processor while the loop was ready),
+    /// `own_work` (the loop was busy), or `unknown`.
     cause: &'static str,
-    /// The number of periods in which it took at least 1 ms.
+    /// The number of periods in which the cause took at least 1 ms.
     periods: u64,
-    /// The time that it took in these periods, ns; for `unknown` the length of the periods.
+    /// The time that the cause took in these periods, ns; for `unknown`, the length of the periods.
     time_ns: u64,
 }
 
@@ -75,7 +75,7 @@ struct Rule<'a> {
     number: u16,
     /// Packets that matched.
     packets: u64,
-    /// Network-layer bytes of these packets.
+    /// Network-layer bytes of the packets that matched.
     bytes: u64,
     /// The rule's text in the command language, without the number.
     text: &'a str,
@@ -129,12 +129,13 @@ struct Link<'a> {
     peak_out_bps: Option<u64>,
     /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<f64>,
-    /// The number of these packets; null where lateness was not measured.
+    /// The number of packets that departed more than 1 ms late; null where lateness was not
+    /// measured.
     late_packets: Option<u64>,
     /// Whether every packet is accounted for.
     balanced: bool,
-    /// Fraction of the packets that reached the random loss on the link and were lost there; null
-    /// if none reached it.
+    /// Packets lost by the random loss on the link, as a fraction of the packets that reached it;
+    /// null if none did.
     measured_loss: Option<f64>,
 }
 

@@ -15,7 +15,7 @@ use weir_measure::stats::{LinkCounters, Reasons};
 pub struct LinkSample {
     /// The packet counters of the link.
     pub counters: LinkCounters,
-    /// Packets that wait in its queues now.
+    /// Packets that wait in the queues of the pipe or scheduler now.
     pub queue_packets: u64,
     /// Network-layer bytes of the packets in `queue_packets`.
     pub queue_bytes: u64,
@@ -65,7 +65,7 @@ impl QueueCounters {
 pub struct RuleCounters {
     /// Packets that matched the rule.
     pub packets: u64,
-    /// Network-layer bytes of these packets.
+    /// Network-layer bytes of the packets that matched.
     pub bytes: u64,
     /// Time of the last match, in seconds since 1970; absent if no packet has matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,8 @@ pub struct LinkReading {
     pub counters: LinkCounters,
     /// Queueing delay.
     pub queue_ns: TimeCounts,
-    /// Lateness; null for a link inside a scenario, because packets leave at the end of their path.
+    /// Lateness; null for a link inside a scenario, because packets depart at the end of their
+    /// path.
     pub lateness_ns: Option<TimeCounts>,
 }
 
@@ -70,11 +71,11 @@ pub struct LinkInterval {
     pub out_bps: u64,
     /// Packets that arrived.
     pub packets_in: u64,
-    /// Bytes of these packets.
+    /// Bytes of the packets that arrived.
     pub bytes_in: u64,
     /// Packets that departed.
     pub packets_out: u64,
-    /// Bytes of these packets.
+    /// Bytes of the packets that departed.
     pub bytes_out: u64,
     /// Packets inside at the end of the interval.
     pub backlog_packets: u64,
@@ -82,7 +83,8 @@ pub struct LinkInterval {
     pub drops: DropCounts,
     /// Queueing delay of the packets that departed, ns, to within 3.1 %.
     pub queue_ns: Latency,
-    /// Lateness of these packets, ns, to within 3.1 %; null for a link inside a scenario.
+    /// Lateness of the packets that departed, ns, to within 3.1 %; null for a link inside a
+    /// scenario.
     pub lateness_ns: Option<Latency>,
 }
 

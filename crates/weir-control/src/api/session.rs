@@ -81,7 +81,7 @@ pub struct SessionLink {
     /// The link's name.
     #[schema(example = "down")]
     pub name: String,
-    /// Its specification in canonical form; empty for a perfect link.
+    /// The link's specification in canonical form; empty for a perfect link.
     #[schema(example = "bw 4Mbit/s delay 20ms")]
     pub spec: String,
     /// The name for both directions, if this is one direction of a link that has such a name.
@@ -108,12 +108,12 @@ pub struct SessionNode {
     pub name: String,
     /// What the host is.
     pub kind: NodeKind,
-    /// Its program, for people; empty without one.
+    /// The host's program, for people; empty without one.
     #[schema(example = "nginx -g 'daemon off;'")]
     pub program: String,
-    /// The state of its program. A host without a program is up.
+    /// The state of the program. A host without a program is up.
     pub state: NodeState,
-    /// The program's exit code, after its end.
+    /// The program's exit code, once the program has ended.
     pub exit_code: Option<u8>,
     /// The process that holds the host's namespaces; absent for a container.
     pub pid: Option<u32>,
@@ -139,13 +139,13 @@ pub enum NodeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// Its program waits for other hosts.
+    /// The program waits for other hosts.
     Waiting,
-    /// Its program was started, and is not up yet.
+    /// The program was started, and the host is not up yet.
     Starting,
-    /// Its program is healthy, or has started if it has no health check.
+    /// The program is healthy, or has started if it has no health check.
     Up,
-    /// Its program has ended.
+    /// The program has ended.
     Ended,
 }
 
@@ -182,6 +182,7 @@ pub struct ChangeReply {
     pub links: Vec<SessionLink>,
     /// Errors, warnings and notes about the words.
     pub diagnostics: Vec<DiagnosticView>,
-    /// The same as text for people, each with its line and the place in it; empty without any.
+    /// The diagnostics as text, each with its line and the place of the fault in that line; empty
+    /// if there are none.
     pub rendered: String,
 }

@@ -111,9 +111,9 @@ pub struct QueueView {
     pub number: u16,
     /// The command that creates the queue, in canonical form.
     pub command: String,
-    /// The scheduler that it feeds.
+    /// The scheduler that the queue feeds.
     pub scheduler: u16,
-    /// Its weight.
+    /// The weight of the queue.
     pub weight: u32,
     /// The AQM of the queue; none for drop tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,9 +129,9 @@ pub struct RuleView {
     pub id: u32,
     /// The number of the rule; several rules may share it.
     pub number: u16,
-    /// Its set.
+    /// The set of the rule.
     pub set: u8,
-    /// Whether its set is enabled.
+    /// Whether the set of the rule is enabled.
     pub enabled: bool,
     /// The action for a matching packet, in one word.
     pub action: String,
@@ -194,7 +194,8 @@ pub struct BridgeView {
     pub netns: Option<String>,
     /// For each interface, whether it is currently attached.
     pub attached: [bool; 2],
-    /// For each interface, whether it is switched on and has a carrier. It is read once a second.
+    /// For each interface, whether it is switched on and has a carrier. The daemon reads this once
+    /// a second.
     #[serde(default)]
     pub up: [bool; 2],
     /// For each interface, the error after which the daemon stopped using it; none while it works.

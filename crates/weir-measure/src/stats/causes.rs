@@ -51,7 +51,7 @@ causes! {
         "a higher `cpu.max` of the control group or container",
         "The control group had used its share of the processors: `cpu.stat`.";
     RealtimeLimit, "realtime_limit",
-        "the kernel's limit for real-time threads, or another one of them, held the loop for",
+        "the kernel's limit for real-time threads, or another real-time thread, held the loop for",
         "`sysctl kernel.sched_rt_runtime_us=-1`, and less traffic",
         "The loop had real-time priority and was ready, but waited for at least 10 ms: `schedstat`.";
     Overload, "overload", "other programs had the processor while the loop was ready for",
@@ -59,7 +59,7 @@ causes! {
         "The loop was ready and waited for a processor: `schedstat`, or `/proc/pressure/cpu`.";
     OwnWork, "own_work", "the loop itself was busy for",
         "less traffic, `gso whole`, or `--workers`",
-        "The loop was busy at least 85 % of the time, or for 1 ms without a look at the clock.";
+        "The loop was busy at least 85 % of the time, or for 1 ms without reading the clock.";
     Unknown, "unknown", "no cause was found for",
         "a look at the machine: suspended, stopped by a signal, or a hypervisor that hides its steal",
         "None of the other causes took 1 ms.";
@@ -78,9 +78,9 @@ pub struct LateCauses {
 pub struct LateCauseCount {
     /// The cause.
     pub cause: LateCause,
-    /// The number of periods in which it took at least 1 ms.
+    /// The number of periods in which the cause took at least 1 ms.
     pub periods: u64,
-    /// The time that it took in these periods, ns.
+    /// The time that the cause took in these periods, ns.
     pub time_ns: u64,
 }
 

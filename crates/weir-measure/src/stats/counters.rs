@@ -84,15 +84,15 @@ counters! {
     LinkCounters;
     packets_in, Sum, "Packets submitted.";
     bytes_in, Sum, "Network-layer bytes submitted.";
-    packets_out, Sum, "Packets that left towards their destination, duplicates included.";
-    bytes_out, Sum, "Network-layer bytes that left, duplicates included.";
-    duplicated, Sum, "Additional copies made.";
-    corrupted, Sum, "Packets that left with an inverted bit.";
+    packets_out, Sum, "Packets that departed towards their destination, duplicates included.";
+    bytes_out, Sum, "Network-layer bytes of the packets that departed, duplicates included.";
+    duplicated, Sum, "Additional copies that the link made.";
+    corrupted, Sum, "Packets that departed with an inverted bit.";
     reordered, Sum, "Packets that skipped the delay line.";
     backlog_packets, Level, "Packets inside: in a queue, on the wire, in the delay line.";
     peak_queue_packets, Peak,
-        "Most packets that waited in queues at once; of several workers the greatest of one.";
-    carried, Level, "Packets that were inside when counting began anew; 0 unless it did.";
+        "Most packets that waited in queues at once; with several workers, the most at one worker.";
+    carried, Level, "Packets that were inside when counting began anew; 0 if it never began anew.";
     loss_draws, Sum,
         "Packets for which the random loss on the link (`loss`) was drawn, lost or not.";
 }

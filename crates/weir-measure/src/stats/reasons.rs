@@ -164,36 +164,36 @@ reasons! {
     NoMemory, "no_memory", "out of memory",
         "The engine or the driver had no room for another packet.";
     TooManyFlows, "too_many_flows", "too many flows",
-        "More queues or links on demand than the configured limit.";
+        "The limit on queues or links that are made on demand was reached.";
     NoSuchPipe, "no_such_pipe", "no such pipe",
         "The pipe or queue is not configured, or was deleted.";
     SendFailed, "send_failed", "could not be sent",
         "The driver could not write the frame to its destination.";
     BadFrame, "bad_frame", "bad frame", "The frame was malformed.";
-    Denied, "denied", "denied", "A rule denied it.";
-    RuleLoop, "rule_loop", "rule loop", "Rules sent it round and round.";
-    HandOver, "hand_over", "no place at the worker that has its queue",
-        "The ring to the worker that owns its queue was full.";
-    Scheduler, "scheduler", "no place in the scheduler",
-        "The scheduler has a bound of its own and had no place for it.";
-    Early, "early", "early, by the AQM's chance",
-        "An AQM's random decision before the queue is full.";
-    Forced, "forced", "all of them, by the AQM",
-        "An AQM drops everything in the state that the queue is in.";
+    Denied, "denied", "denied", "A rule denied the packet.";
+    RuleLoop, "rule_loop", "rule loop", "Rules sent the packet in a loop.";
+    HandOver, "hand_over", "no room at the worker that owns the queue",
+        "The ring to the worker that owns the packet's queue was full.";
+    Scheduler, "scheduler", "no room in the scheduler",
+        "The scheduler has a bound of its own and had no room for the packet.";
+    Early, "early", "early, by a random decision of the AQM",
+        "A random decision of an AQM before the queue was full.";
+    Forced, "forced", "forced by the AQM",
+        "In the present state of the queue, the AQM drops every packet.";
     Target, "target", "waited above the AQM's target",
-        "It had waited longer than the target for too long.";
-    Overlimit, "overlimit", "of the fattest flow at the common limit",
-        "The queues of one scheduler were full together, and it was of the fattest.";
-    Penalty, "penalty", "of a flow that does not respond",
-        "Its flow does not respond, and is let through at a small rate only.";
+        "The sojourn time had exceeded the target for too long.";
+    Overlimit, "overlimit", "from the fattest flow at the common limit",
+        "The queues of a scheduler were full together, and the packet's queue was the fattest.";
+    Penalty, "penalty", "from a flow that does not respond",
+        "The flow does not respond to drops, and the AQM limits it to a small rate.";
     AckFilter, "ack_filter", "needless acknowledgement",
-        "A later acknowledgement makes it needless.";
-    DeviceFull, "device_full", "no place in the device behind the scheduler",
+        "A later acknowledgement makes this one needless.";
+    DeviceFull, "device_full", "no room in the device behind the scheduler",
         "A stage of the device behind the scheduler was full.";
     RetryLimit, "retry_limit", "given up after the last retry",
-        "A station of a shared medium sent it as often as it may, without success.";
+        "A station of a shared medium gave the packet up after the last permitted retry.";
     TooLong, "too_long", "too long for the outgoing interface",
-        "The frame is longer than the interface to which it goes can send (its MTU).";
+        "The frame is longer than the MTU of the interface that would send it.";
 }
 
 reasons! {
@@ -201,14 +201,14 @@ reasons! {
     MarkReason;
     /// Marked packets by reason.
     MarkCounts;
-    Early, "early", "early, by the AQM's chance",
-        "An AQM's random decision before the queue is full.";
-    Forced, "forced", "all of them, by the AQM",
-        "An AQM would drop everything in the state that the queue is in.";
+    Early, "early", "early, by a random decision of the AQM",
+        "A random decision of an AQM before the queue was full.";
+    Forced, "forced", "forced by the AQM",
+        "In the present state of the queue, the AQM would drop every packet.";
     Target, "target", "waited above the AQM's target",
-        "It had waited longer than the target for too long.";
+        "The sojourn time had exceeded the target for too long.";
     CeThreshold, "ce_threshold", "waited above the threshold for marks",
-        "It had waited longer than the threshold for marks.";
+        "The sojourn time had exceeded the threshold for marks.";
     Step, "step", "above the step of L4S", "The queue of the L4S service was above its step.";
     Coupled, "coupled", "coupled, for L4S", "The coupled probability of the L4S service.";
 }

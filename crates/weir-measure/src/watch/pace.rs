@@ -13,15 +13,15 @@ use super::gaps::Gaps;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// A loop inside the kernel that runs continuously, or paces itself by spinning: occupies a
-    /// processor.
+    /// A loop inside the kernel, which runs continuously or paces itself by spinning, and occupies
+    /// a processor.
     Loop,
     /// A timer inside the kernel takes one reading at each tick: cheap, up to 10,000 readings per
     /// second.
     Timer,
     /// A record of every enqueue and dequeue.
     Events,
-    /// Netlink queries, as `tc` sends them: needs no privileges.
+    /// Netlink queries, as `tc` sends them; they need no privileges.
     Netlink,
     /// Runs the program `tc` once per reading: the baseline of the Fast Queue Sampler publication.
     Tc,

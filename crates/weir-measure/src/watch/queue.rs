@@ -56,7 +56,8 @@ pub struct EventCounts {
     pub dequeued_packets: u64,
     /// Dequeues that found no packet.
     pub empty_dequeues: u64,
-    /// Events with a length that did not follow from the previous one: a change was not recorded.
+    /// Events with a queue length that does not follow from the previous event, because a change
+    /// was not recorded.
     pub gaps: u64,
 }
 

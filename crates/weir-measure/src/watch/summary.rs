@@ -24,9 +24,9 @@ pub struct Summary {
 /// A device and its queues.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct DeviceSummary {
-    /// Its name.
+    /// The name of the device.
     pub device: String,
-    /// Its network namespace in the user's notation; null for the caller's own.
+    /// The network namespace of the device in the user's notation; null for the caller's own.
     pub netns: Option<String>,
     /// The method of reading.
     pub method: Method,
@@ -46,9 +46,9 @@ pub struct DeviceSummary {
     /// Differences between consecutive readings of the discipline to which the device hands its
     /// packets: its root, or each child of an `mq`; null without such a discipline.
     pub variance: Option<VarianceSummary>,
-    /// Its queues.
+    /// The queues of the device.
     pub qdiscs: Vec<QueueSummary>,
-    /// Its transmission queues, if they have dynamic limits.
+    /// The transmission queues of the device, if they have dynamic limits.
     pub transmission: Vec<TransmissionSummary>,
     /// Enqueues and dequeues of the disciplines to which the device hands its packets, if recorded.
     pub events: Option<EventSummary>,
@@ -67,8 +67,8 @@ pub struct GapSummary {
     pub max: u64,
 }
 
-/// Differences of consecutive readings in packets, in either direction: fractions of all
-/// differences.
+/// Differences between consecutive readings, in packets and regardless of their sign, as fractions
+/// of all differences.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct VarianceSummary {
     /// No difference.
@@ -103,23 +103,23 @@ pub struct Spread {
 pub struct QueueSummary {
     /// The discipline; `band` for a band.
     pub kind: String,
-    /// Its handle in the notation of `tc`.
+    /// The handle in the notation of `tc`.
     pub handle: Handle,
-    /// Its parent class.
+    /// The parent class.
     pub parent: Handle,
     /// The band of a `pfifo_fast`.
     pub band: Option<u8>,
-    /// Whether the device hands its packets to it.
+    /// Whether the device hands its packets to this queue.
     pub root: bool,
-    /// Time of its appearance, s since the start of the watch.
+    /// Time at which the queue appeared, s since the start of the watch.
     pub since_s: f64,
-    /// Time at which it vanished, s since the start of the watch; null if it still exists.
+    /// Time at which the queue vanished, s since the start of the watch; null if it still exists.
     pub until_s: Option<f64>,
     /// Number of consecutive queues at the same place that are shown as one.
     pub instances: u64,
-    /// Number of its readings.
+    /// Number of readings of the queue.
     pub samples: u64,
-    /// Waiting packets, over its readings, or over time if events were recorded.
+    /// Waiting packets, weighted by readings, or by time if events were recorded.
     pub qlen: Spread,
     /// Waiting bytes; null for bands, which are not counted in bytes.
     pub backlog_bytes: Option<Spread>,
@@ -138,8 +138,8 @@ pub struct QueueSummary {
     pub above: Option<Above>,
 }
 
-/// The share of readings, or of time where events were recorded, at which a queue was longer than a
-/// threshold.
+/// The share of readings at which a queue was longer than a threshold; if events were recorded, the
+/// share of time.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Above {
     /// The threshold.
@@ -151,11 +151,11 @@ pub struct Above {
 /// A transmission queue.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct TransmissionSummary {
-    /// Its number.
+    /// The number of the queue.
     pub queue: u32,
     /// The limit that dynamic queue limits set, in bytes.
     pub limit_bytes: Spread,
-    /// Bytes in it.
+    /// Bytes in the queue.
     pub inflight_bytes: Spread,
     /// Number of readings.
     pub samples: u64,
@@ -167,7 +167,7 @@ pub struct EventSummary {
     /// The counts.
     #[serde(flatten)]
     pub counts: EventCounts,
-    /// Events with a length that did not follow from the previous one, as a fraction of all.
+    /// `gaps` as a fraction of all events.
     pub gap_share: f64,
 }
 

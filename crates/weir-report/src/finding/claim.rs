@@ -50,7 +50,7 @@ pub struct Condition {
     what: String,
     /// The quantity.
     quantity: Quantity,
-    /// The range in which the claim demands it.
+    /// The range in which the claim demands the quantity.
     range: Range,
     /// The verdict on this condition.
     verdict: Verdict,
@@ -63,7 +63,7 @@ pub struct Range {
     least: Option<f64>,
     /// The greatest value; null without an upper limit.
     most: Option<f64>,
-    /// Whether the limits themselves are outside.
+    /// Whether the limits themselves are outside the range.
     open: bool,
 }
 

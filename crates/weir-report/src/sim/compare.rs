@@ -14,7 +14,7 @@
 //! A difference that is not significant does not show that two results agree: with few runs, no
 //! difference is significant. A [`Tolerance`] tests agreement. Results agree if the 95 % confidence
 //! interval of the difference lies within the tolerance, and differ if it lies outside. If the
-//! interval includes the tolerance's bound, more runs are needed.
+//! interval contains a bound of the tolerance, more runs are needed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,15 +119,14 @@ pub struct Difference {
     pub right: f64,
     /// The right mean minus the left mean.
     pub difference: f64,
-    /// The difference as a fraction of the left mean; `None` when the left mean is 0.
+    /// The difference as a fraction of the left mean; null when the left mean is 0.
     pub relative: Option<f64>,
-    /// Half the width of the difference's 95 % confidence interval; `None` with a single run on
+    /// Half the width of the difference's 95 % confidence interval; null with a single run on
     /// either side.
     pub half_width: Option<f64>,
     /// The significance of the difference.
     pub significance: Significance,
-    /// Whether the results agree within the tolerance that was given for this metric; `None` if
-    /// none was given.
+    /// Whether the results agree within the tolerance for this metric; null without a tolerance.
     pub verdict: Option<Agreement>,
 }
 
@@ -151,7 +150,7 @@ pub enum Agreement {
     Agrees,
     /// The whole interval of the difference is outside the tolerance.
     Differs,
-    /// The interval includes the tolerance's bound, or there are too few runs for an interval.
+    /// The interval contains a bound of the tolerance, or there are too few runs for an interval.
     Open,
 }
 

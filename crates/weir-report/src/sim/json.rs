@@ -101,7 +101,7 @@ pub struct Scenario<'a> {
     links: Vec<Link<'a>>,
     /// The scenario's name.
     scenario: &'a str,
-    /// The program that ran it: `sim`, `live`.
+    /// The program that ran the scenario: `sim` or `live`.
     source: &'a str,
     /// The end of the warm-up, when counting starts, s.
     warmup_s: Number,
@@ -236,9 +236,9 @@ struct Inversions {
 struct Class {
     /// The class.
     class: u16,
-    /// Packets that left the queue.
+    /// Packets that departed from the queue.
     packets: Number,
-    /// Network-layer bytes of these packets.
+    /// Network-layer bytes of the packets that departed from the queue.
     bytes: Number,
     #[serde(flatten)]
     reasons: ReasonMeans,

@@ -13,7 +13,7 @@ pub struct NodeOutcome {
     pub program: String,
     /// The exit code; 128 + n after signal n; `null` if the program has not ended.
     pub exit_code: Option<u8>,
-    /// Whether the program still ran at the end of the run, which ended it.
+    /// Whether the end of the run ended the program.
     pub stopped: bool,
     /// When the program started; `null` if it never did.
     pub started_ns: Option<u64>,

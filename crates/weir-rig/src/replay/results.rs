@@ -67,7 +67,7 @@ pub struct Content {
     pub duration_ns: u64,
     /// Packets that arrived.
     pub packets: u64,
-    /// Bytes of these packets, with link headers.
+    /// Bytes of the packets that arrived, with link headers.
     pub bytes: u64,
     /// Flows.
     pub flows: u64,
@@ -95,7 +95,7 @@ pub struct Row {
     pub name: String,
     /// Packets that departed.
     pub delivered: u64,
-    /// Bytes of these packets.
+    /// Bytes of the packets that departed.
     pub delivered_bytes: u64,
     /// Packets that were dropped.
     pub dropped: u64,
@@ -137,10 +137,10 @@ pub struct QueueLength {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "ReplayFairness")]
 pub struct Fairness {
-    /// Jain's index of the flows' departed bytes relative to their fair shares: 1 if all have the
-    /// same part of their share.
+    /// Jain's index of the flows' departed bytes relative to their fair shares: 1 if every flow got
+    /// the same fraction of its share.
     pub index: Number,
-    /// The least part of its fair share that a flow got.
+    /// The smallest fraction of its fair share that a flow got.
     pub least_share: Number,
     /// The median over the flows of their mean delay, ns.
     pub flow_delay_p50_ns: u64,

@@ -185,8 +185,8 @@ pub(super) struct Measure {
     pub(super) interval: Option<Text>,
     /// Whether every packet's path is recorded in the first run; off by default.
     pub(super) trace: Option<bool>,
-    /// Whether inversions are counted: packets that left a port while a packet of lower rank waited
-    /// there; off by default.
+    /// Whether inversions are counted: packets that departed from a port while a packet of lower
+    /// rank waited there; off by default.
     pub(super) inversions: Option<bool>,
 }
 
@@ -215,7 +215,7 @@ pub(super) enum AnyValue {
     List(Vec<String>),
 }
 
-/// A network, its traffic, what is measured, and for how long.
+/// A scenario: a network, its traffic, the measurements and the duration.
 #[derive(JsonSchema)]
 #[schemars(title = "Weir scenario", deny_unknown_fields)]
 #[expect(dead_code, reason = "only the schema reads it")]
@@ -285,7 +285,8 @@ pub(super) struct HostKeys {
     /// Container engine; by default `docker` if it is installed, otherwise `podman`.
     #[schemars(with = "Option<EngineName>")]
     pub(super) engine: Option<Spanned<EngineName>>,
-    /// Whether writes into `rootfs` or the container fail; otherwise they are gone at the end.
+    /// Whether writes into `rootfs` or the container fail. Otherwise they succeed and are discarded
+    /// at the end.
     #[schemars(with = "Option<bool>")]
     pub(super) read_only: Option<Spanned<bool>>,
     /// Environment variables.
@@ -300,7 +301,7 @@ pub(super) struct HostKeys {
     /// Whether the program has a defined end: the run is over when all such programs have ended.
     #[schemars(with = "Option<bool>")]
     pub(super) ends: Option<Spanned<bool>>,
-    /// When the host is up.
+    /// Check that determines when the host is up.
     #[schemars(with = "Option<HealthKeys>")]
     pub(super) health: Option<Spanned<HealthKeys>>,
 }

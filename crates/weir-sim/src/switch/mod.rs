@@ -91,7 +91,7 @@ pub struct SwitchConfig {
     /// For a scheduler without a limit: queue size in packets for each flow, or for all
     /// flows together if the scheduler does not distinguish flows, such as `fifo`.
     pub queue: u32,
-    /// Whether a packet that finds no room in the traffic manager waits in the pipeline, and stops
+    /// Whether a packet that finds no room in the traffic manager waits in the pipeline and blocks
     /// it. Otherwise the traffic manager drops the packet.
     pub manager_blocks: bool,
     /// Whether packets of a flow keep their order regardless of their ranks.

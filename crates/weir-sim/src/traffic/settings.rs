@@ -120,10 +120,10 @@ impl Codec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StackControl {
-    /// Reno, in integers.
+    /// Reno, computed with integers.
     #[default]
     NewReno,
-    /// CUBIC, in floating point: the last bits of its results may differ between machines.
+    /// CUBIC, computed in floating point: the last bits of its results may differ between machines.
     Cubic,
 }
 

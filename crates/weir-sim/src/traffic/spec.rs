@@ -121,9 +121,9 @@ macro_rules! kinds {
                 /// A random time from 0 to this one is added to `start`.
                 #[serde(default)]
                 pub start_jitter: Time,
-                /// ECN field of packets, `none` by default. Over TCP, `none` turns ECN off, the
-                /// others turn it on, and by default the congestion control decides; it also
-                /// selects the field.
+                /// ECN field of packets, `none` by default. Over TCP, `none` turns ECN off and the
+                /// other values turn it on; without this key, the congestion control decides. The
+                /// congestion control also selects the field.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub ecn: Option<Ecn>,
                 /// DSCP of packets, 0 to 63.
@@ -132,7 +132,8 @@ macro_rules! kinds {
                 /// Label of packets, which ranks and deadlines use.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub label: Option<u64>,
-                /// Label of packets as a time after sending, in nanoseconds; instead of `label`.
+                /// Label of packets as a time after they are sent, in nanoseconds; instead of
+                /// `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
                 /// Time added to `deadline` for each switch with a rank program on the path of the
@@ -275,7 +276,7 @@ kinds! {
         /// (`shape` − 1).
         #[serde(default)]
         scale: Option<Time>,
-        /// Shape of the distribution; 2 by default. `rate` and `interval` need one above 1.
+        /// Shape of the distribution; 2 by default. `rate` and `interval` need a shape above 1.
         #[serde(default = "default_shape")]
         shape: f64,
         /// Network-layer bytes of a packet; 1000B by default.
@@ -303,7 +304,7 @@ kinds! {
     }
     /// A rate for each state of a Markov chain in continuous time.
     Markov "markov" {
-        /// The states; it starts in the first.
+        /// The states; the traffic starts in the first state.
         states: Vec<MarkovState>,
         /// Intervals between packets within a state: `constant` (the default) or `exponential`.
         #[serde(default)]
@@ -340,10 +341,10 @@ kinds! {
         /// The file, relative to the scenario.
         file: String,
         /// Format of the file: `csv` (lines `time_s,bytes`), or `pcap` (also pcapng); by default
-        /// from its name.
+        /// taken from the name of the file.
         #[serde(default)]
         format: Option<TraceFormat>,
-        /// Whether it repeats at its end; false by default.
+        /// Whether the file is repeated after its end; false by default.
         #[serde(default)]
         repeat: bool,
         /// Speed relative to the recording; 1 by default.
@@ -370,7 +371,7 @@ kinds! {
     }
     /// One TCP connection.
     Tcp "tcp" over tcp {
-        /// Payload bytes that it sends; unlimited by default.
+        /// Payload bytes that the connection sends; unlimited by default.
         #[serde(default)]
         bytes: Option<Size>,
     }
@@ -378,7 +379,7 @@ kinds! {
     RealStack "stack" {
         /// The stack: `smoltcp` (TCP) or `quic` (quinn-proto), if this build has it.
         stack: String,
-        /// Payload bytes that it sends; unlimited by default.
+        /// Payload bytes that the connection sends; unlimited by default.
         #[serde(default)]
         bytes: Option<Size>,
         /// Congestion control of the stack: `newreno` (the default) or `cubic`.
@@ -430,7 +431,8 @@ kinds! {
         /// Network-layer bytes of a request; 200B by default.
         #[serde(default = "default_request")]
         request: Size,
-        /// Whether a user keeps one connection; by default each response has its own.
+        /// Whether a user keeps one connection; by default each response has a connection of its
+        /// own.
         #[serde(default)]
         persistent: bool,
     }
@@ -458,7 +460,7 @@ kinds! {
         #[serde(default = "default_web_request")]
         request: Size,
     }
-    /// All sources answer the destination at once; completion times are of the last response.
+    /// All sources answer the destination at once; completion times are those of the last response.
     Incast "incast" over tcp {
         /// Payload of each source's response.
         #[serde(default)]
@@ -466,7 +468,8 @@ kinds! {
         /// Payload of all sources together, instead of `size`.
         #[serde(default)]
         total: Option<Size>,
-        /// Time from one query to the next, which waits for the previous one; 100ms by default.
+        /// Time from one query to the next; a query waits until the previous one is complete. 100ms
+        /// by default.
         #[serde(default = "default_incast_interval")]
         interval: Time,
         /// Maximum number of queries; no limit by default.
