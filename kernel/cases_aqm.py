@@ -28,17 +28,17 @@ def codel():
 
     yield case("overload", "CoDel under twice its rate", **overload())
     yield case("waves", "CoDel with random arrivals and requests", **waves())
-    yield case("ecn", "CoDel marks packets that may be marked and drops the others", "ecn", "ecn=on",
+    yield case("ecn", "CoDel marks ECN-capable packets and drops other packets", "ecn", "ecn=on",
                **waves(2, ecn=("ect0", "not-ect")))
     yield case("target", "CoDel with a target of 20 ms and an interval of 50 ms", "target 20ms interval 50ms",
                "target=20ms interval=50ms", **waves(3))
     yield case("short", "CoDel with an interval of 5 ms", "target 1ms interval 5ms", "target=1ms interval=5ms", **waves(4))
-    yield case("ce", "CoDel marks what waited longer than ce_threshold", "ecn ce_threshold 2ms",
+    yield case("ce", "CoDel marks packets that waited longer than ce_threshold", "ecn ce_threshold 2ms",
                "ecn=on ce_threshold=2ms", **waves(5, ecn=("ect0", "ect1", "not-ect")))
-    yield case("overflow", "CoDel whose queue overflows", limit=40, **overload())
-    yield case("overflow-late", "CoDel whose queue overflows 20 s after the start", limit=40,
+    yield case("overflow", "CoDel with a queue that overflows", limit=40, **overload())
+    yield case("overflow-late", "CoDel with a queue that overflows 20 s after the start", limit=40,
                arrive=[steady(800, 500 * US, at=20 * S)], dequeue=drain(700, 1 * MS, at=20 * S + 1 * MS))
-    yield case("overflow-waves", "CoDel that drops again and again and overflows", limit=50, **waves(7))
+    yield case("overflow-waves", "CoDel with random arrivals and a queue that overflows", limit=50, **waves(7))
     yield case("overflow-ecn", "CoDel that marks in a short queue", "ecn", "ecn=on", limit=30, **waves(8, ecn=("ect0",)))
     yield case("mixed", "CoDel with packets of 64, 576 and 1500 bytes", **waves(6, sizes=MIXED))
     yield case("again", "CoDel that begins to drop again after short pauses",
@@ -59,10 +59,10 @@ def fq_codel():
         return dict(arrive=groups, dequeue=uneven(seed + 50, 2000 * MS, 1 * MS))
 
     yield case("base", "FQ-CoDel with two flows of long packets and one of short packets", **flows(11))
-    yield case("ecn", "FQ-CoDel marks packets that may be marked", "ecn", **flows(12, ecn=("ect0", "not-ect")))
+    yield case("ecn", "FQ-CoDel marks ECN-capable packets", "ecn", **flows(12, ecn=("ect0", "not-ect")))
     yield case("noecn", "FQ-CoDel without marks", "noecn", "ecn=off", **flows(13, ecn=("ect0",)))
     yield case("quantum", "FQ-CoDel with a quantum of 300 bytes", "quantum 300", "quantum=300", **flows(14))
-    yield case("limit", "FQ-CoDel drops half of the longest queue when it is full", "limit 60", "limit=60",
+    yield case("limit", "FQ-CoDel at its limit drops half of the longest queue", "limit 60", "limit=60",
                arrive=[steady(400, 300 * US, flow=0), steady(100, 1 * MS, flow=1, size=300)], dequeue=drain(700, 1 * MS))
     yield case("batch", "FQ-CoDel that drops at most four packets at once", "limit 60 drop_batch 4", "limit=60 drop_batch=4",
                arrive=[steady(400, 300 * US, flow=0), steady(100, 1 * MS, flow=1, size=300)], dequeue=drain(700, 1 * MS))
@@ -89,7 +89,7 @@ def pie():
     # timer has run.
     yield case("bytemode", "PIE that drops long packets more often", "bytemode", "bytemode=on",
                arrive=[burst(1), *poisson(21, [(1100 * MS, 800 * US)], sizes=(300, 1500))], dequeue=drain(1200, 1 * MS))
-    yield case("estimator", "PIE with the estimate of the departure rate", "dq_rate_estimator", "qdelay=dre", **load)
+    yield case("estimator", "PIE with its estimate of the departure rate", "dq_rate_estimator", "qdelay=dre", **load)
     yield case("heavy", "PIE under three times its rate", arrive=[steady(3000, 333 * US)], dequeue=drain(1200, 1 * MS))
 
 
@@ -122,7 +122,7 @@ def red():
     waves_ = dict(arrive=poisson(31, [(300 * MS, 1100 * US), (300 * MS, 800 * US), (200 * MS, 1500 * US),
                                       (300 * MS, 850 * US)]), dequeue=drain(1200, 1 * MS))
     yield case("base", "RED under 1.25 times its rate", ours="max_p=0.1", **load)
-    yield case("waves", "RED with a load about its rate", ours="max_p=0.1", **waves_)
+    yield case("waves", "RED with a load close to its rate", ours="max_p=0.1", **waves_)
     yield case("ecn", "RED marks", "ecn", "max_p=0.1 ecn=on harddrop=off",
                arrive=[steady(1400, 800 * US, ecn="ect0")], dequeue=drain(1200, 1 * MS))
     yield case("harddrop", "RED marks, and drops above the upper threshold", "ecn harddrop", "max_p=0.1 ecn=on harddrop=on",

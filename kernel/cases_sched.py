@@ -49,13 +49,13 @@ def cake():
                dict(arrive=[steady(800, 500 * US)], dequeue=drain(900, 1 * MS)))
     yield case("waves", "CAKE with four flows of random packets", plain, "tins=besteffort",
                dict(arrive=mixed_flows(41, 4), dequeue=uneven(42, 1500 * MS, 900 * US)), **DITHERED)
-    yield case("waves-short", "CAKE with four flows of random packets, fewer than 200 of each", plain, "tins=besteffort",
-               dict(arrive=mixed_flows(41, 4, part=0.5), dequeue=uneven(42, 800 * MS, 900 * US)))
+    yield case("waves-short", "CAKE with four flows of random packets; fewer than 200 packets of each flow", plain,
+               "tins=besteffort", dict(arrive=mixed_flows(41, 4, part=0.5), dequeue=uneven(42, 800 * MS, 900 * US)))
     yield case("mixed", "CAKE with four flows of packets of 64, 576 and 1500 bytes", plain, "tins=besteffort",
                dict(arrive=mixed_flows(43, 4, gap=1 * MS, sizes=MIXED), dequeue=uneven(44, 1500 * MS, 400 * US)), **DITHERED)
-    yield case("ecn", "CAKE marks packets that may be marked", plain, "tins=besteffort",
+    yield case("ecn", "CAKE marks ECN-capable packets", plain, "tins=besteffort",
                dict(arrive=mixed_flows(45, 3, ecn=("ect0", "not-ect")), dequeue=uneven(46, 1500 * MS, 1100 * US)), **DITHERED)
-    yield case("ecn-short", "CAKE marks packets that may be marked, fewer than 200 of each flow", plain, "tins=besteffort",
+    yield case("ecn-short", "CAKE marks ECN-capable packets; fewer than 200 packets of each flow", plain, "tins=besteffort",
                dict(arrive=mixed_flows(45, 3, part=0.5, ecn=("ect0", "not-ect")), dequeue=uneven(46, 800 * MS, 1100 * US)))
     yield case("tins", "CAKE with four tins and no rate", "diffserv4 flows", "tins=diffserv4",
                dict(arrive=[steady(400, 2 * MS, flow=n, dscp=dscp) for n, dscp in enumerate((0, 8, 34, 46))],
@@ -85,7 +85,7 @@ def sfq():
                dequeue=uneven(52, 1200 * MS, 1 * MS))
     yield case("quantum", "SFQ with a quantum of 3000 bytes", "quantum 3000", "quantum=3000",
                arrive=backlogged(3, 20, sizes=(1500, 600, 200)), dequeue=drain(70, 1 * MS))
-    yield case("limit", "SFQ that is full", "limit 30", "limit=30",
+    yield case("limit", "SFQ at its limit", "limit 30", "limit=30",
                arrive=[steady(200, 500 * US, flow=0), steady(60, 1500 * US, flow=1)], dequeue=drain(200, 1 * MS))
 
 
@@ -133,7 +133,7 @@ def prio():
 
     yield case("three", "Three bands with random arrivals", 3, arrive=mixed_flows(71, 3, gap=2 * MS),
                dequeue=uneven(72, 1500 * MS, 1 * MS))
-    yield case("full", "Three bands, the last one starves and overflows", 3,
+    yield case("full", "Three bands, of which the last starves and overflows", 3,
                arrive=[steady(900, 1 * MS, flow=0), steady(1500, 500 * US, flow=2)], dequeue=drain(1200, 1 * MS))
     yield case("sixteen", "Sixteen bands", 16, arrive=backlogged(16, 6), dequeue=drain(100, 1 * MS))
 
@@ -210,8 +210,8 @@ def tbf():
                "bw 4Mbit/s burst 1600B queue 4500B", arrive=[steady(200, 1 * MS)])
     yield case("mixed", "A token bucket with random lengths", "rate 4Mbit burst 2000 limit 1000000", "bw 4Mbit/s burst 2000B",
                arrive=poisson(81, [(300 * MS, 2 * MS)], sizes=MIXED))
-    yield case("rates", "A token bucket at 5 Mbit/s, where a byte takes no whole ns", "rate 5300kbit burst 2000 limit 1000000",
-               "bw 5300kbit/s burst 2000B", arrive=poisson(82, [(300 * MS, 2 * MS)], sizes=MIXED))
+    yield case("rates", "A token bucket at 5.3 Mbit/s, where a byte does not take a whole number of ns",
+               "rate 5300kbit burst 2000 limit 1000000", "bw 5300kbit/s burst 2000B", arrive=poisson(82, [(300 * MS, 2 * MS)], sizes=MIXED))
 
 
 def netem():
