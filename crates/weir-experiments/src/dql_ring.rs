@@ -31,8 +31,8 @@ use weir_report::finding::{
 /// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dql-ring",
-    summary: "latency and throughput against the size of the transmission ring, with and without \
-              dynamic queue limits",
+    summary: "latency and throughput by size of the transmission ring, with and without dynamic \
+              queue limits",
     source: "effects: Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018); \
              values: measured by us with ns-3",
     run,

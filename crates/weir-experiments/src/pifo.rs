@@ -11,8 +11,8 @@ use super::experiment::{Experiment, Options, Progress};
 
 pub(super) const EXACT: Experiment = Experiment {
     name: "pifo-exact",
-    summary: "FIFO+ with an exact PIFO of FIFO's buffer: below capacity the mean stays and the \
-              tail is cut",
+    summary: "FIFO+ with an exact PIFO and the buffer of a FIFO: below capacity the mean stays \
+              and the tail shrinks",
     source: "Clark, Shenker and Zhang 1992; after table 4.2 of the PIFO on a P4 software switch",
     run: exact,
 };

@@ -24,7 +24,7 @@ use super::sources::{PIFO_SWITCH, published};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "priority-drop",
-    summary: "an interface that drops instead of blocking takes the effect from strict priorities",
+    summary: "an interface that drops instead of blocking removes the effect of strict priorities",
     source: "PIFO on a P4 software switch by eight strict-priority queues, section 4.4.1.1",
     run,
 };

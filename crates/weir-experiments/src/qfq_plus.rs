@@ -9,7 +9,8 @@ use super::sources::{QFQ_PLUS, published};
 /// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-plus",
-    summary: "what a pair costs under QFQ+ with 1 to 16 classes an aggregate, DRR and QFQ, and what they guarantee",
+    summary: "cost of an enqueue and a dequeue under DRR, QFQ, and QFQ+ with 1 to 16 classes per \
+              aggregate, and the guarantee of each",
     source: "P. Valente, patch that turns QFQ into QFQ+, October 2012",
     measurements: &[
         Measurement {

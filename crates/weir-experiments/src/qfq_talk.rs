@@ -9,7 +9,7 @@ use super::sources::{QFQ_TALK, published};
 /// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-talk",
-    summary: "cost of schedulers against the number of flows, and how fair they are",
+    summary: "cost of schedulers by number of flows, and their fairness",
     source: "L. Rizzo, Google Tech Talk, April 2010",
     measurements: &[
         Measurement {

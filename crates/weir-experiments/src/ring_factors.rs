@@ -22,8 +22,8 @@ use super::sources::{RINGS as DOCUMENT, published};
 /// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "ring-factors",
-    summary: "delay behind a transmission ring against packet size and processor load, and how \
-              much it varies",
+    summary: "delay behind a transmission ring and its variation, depending on packet size and \
+              processor load",
     source: "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018)",
     run,
 };

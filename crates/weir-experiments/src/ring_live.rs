@@ -38,7 +38,7 @@ use super::sources::{RINGS as DOCUMENT, published};
 /// The experiment's name.
 pub const NAME: &str = "ring-live";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "delay behind an emulated ring with real frames, beside the simulator; \
+pub const SUMMARY: &str = "delay behind an emulated ring, with real frames and in the simulator; \
                            real frames need root";
 /// The publication.
 pub const SOURCE: &str =

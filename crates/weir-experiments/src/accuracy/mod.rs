@@ -21,8 +21,8 @@ use case::{LOADS, Load, Row, WAITS};
 /// The experiment's name.
 pub const NAME: &str = "emulation-accuracy";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "how far live delays are from the configured delay, against timer, \
-                           processor load and competing traffic; needs root";
+pub const SUMMARY: &str = "how far live delays are from the configured delay, depending on the \
+                           timer, processor load and competing traffic; needs root";
 /// The publication.
 pub const SOURCE: &str = "L. Rizzo, Google Tech Talk, April 2010";
 

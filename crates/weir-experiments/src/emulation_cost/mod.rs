@@ -20,7 +20,7 @@ use work::{Row, Work};
 pub const NAME: &str = "emulation-cost";
 /// One line that says what the experiment shows.
 pub const SUMMARY: &str =
-    "cost of a packet in the classifier against its rules, and in the engine against its pipes";
+    "cost of a packet in the classifier by number of rules, and in the engine by number of pipes";
 /// The publication.
 pub const SOURCE: &str = "L. Rizzo, Google Tech Talk, April 2010";
 

@@ -25,8 +25,9 @@ use super::sources::{RINGS as DOCUMENT, published};
 /// The experiment's name.
 pub const NAME: &str = "end-host";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "TSQ and TSO: how many packets of TCP wait in their own host's queue and \
-                           in a router's, kernel beside simulator; the kernel needs root";
+pub const SUMMARY: &str = "TSQ and TSO: how many packets of TCP wait in the sending host's queue \
+                           and in a router's, in the kernel and in the simulator; the kernel \
+                           needs root";
 /// The publication.
 pub const SOURCE: &str =
     "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018), section 2";

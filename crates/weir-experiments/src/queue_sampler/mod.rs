@@ -24,7 +24,7 @@ use testbed::Testbed;
 pub const NAME: &str = "queue-sampler";
 /// One line that says what the experiment shows.
 pub const SUMMARY: &str = "how often a router's pfifo_fast is read by tc, over netlink and inside \
-                           the kernel, and what of its changes is seen; needs root";
+                           the kernel, and how many of its changes the readings show; needs root";
 /// The publication.
 pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux packet transmission \
                           queues with Fast Queue Sampler";

@@ -38,7 +38,8 @@ use super::sources::{PIFO_SWITCH, published};
 
 pub(super) const QUEUES: Experiment = Experiment {
     name: "fifo-plus-queues",
-    summary: "strict queues fill up one after the other, and the newest flow sees its own alone",
+    summary: "strict-priority queues fill up one after the other, and packets of the newest flow \
+              wait only for each other",
     source: "PIFO on a P4 software switch by eight strict-priority queues, figure 4.18",
     run,
 };

@@ -91,19 +91,19 @@ pub const SECTIONS: &[Section] = &[
     Section {
         number: "8.2.2",
         name: "mild",
-        summary: "so many transfers that about 0.1 % is lost",
+        summary: "enough transfers to lose about 0.1 % of the packets",
         make: mild,
     },
     Section {
         number: "8.2.3",
         name: "medium",
-        summary: "so many transfers that about 0.5 % is lost",
+        summary: "enough transfers to lose about 0.5 % of the packets",
         make: medium,
     },
     Section {
         number: "8.2.4",
         name: "heavy",
-        summary: "so many transfers that about 1 % is lost",
+        summary: "enough transfers to lose about 1 % of the packets",
         make: heavy,
     },
     Section {
@@ -127,7 +127,7 @@ pub const SECTIONS: &[Section] = &[
     Section {
         number: "10",
         name: "asymmetric",
-        summary: "a path back of a tenth of the rate, with a transfer on it",
+        summary: "a back direction with a tenth of the rate, which carries a transfer",
         make: asymmetric,
     },
     Section { number: "11", name: "ecn", summary: "as 5.2, with ECN", make: ecn },

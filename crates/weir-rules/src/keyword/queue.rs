@@ -60,7 +60,7 @@ pub(crate) static SCHED: Keyword = Keyword {
         "a scheduler that distinguishes flows by itself, with the settings that `weir algorithms` \
          lists",
     ),
-    default: "none: packets leave in the order of their arrival",
+    default: "none: packets depart in the order of their arrival",
     meaning: "The scheduler that shares the link among the flows of its packets: `fq_codel`, \
               `cake`, `fq_pie`, `sfq` or `dualpi2`. A setting is written `target 5ms` or \
               `target=5ms`. Settings follow the name directly; among them, a word means the \

@@ -318,7 +318,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "enable",
         &[],
         "one_pass",
-        "A packet that departs from a pipe passes.",
+        "A packet that departs from a pipe passes; no further rules apply.",
         "enable one_pass",
         |c| switch_one_pass(c, true),
     ),

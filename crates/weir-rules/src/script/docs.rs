@@ -78,7 +78,7 @@ add pipe 1 ip from any to any out
 add pipe 2 ip from any to any in
 ```
 
-`weir check FILE` reads a script, reports its errors and prints it in canonical form. Of a slip in
+`weir check FILE` reads a script, reports its errors and prints it in canonical form. For a slip in
 the last line it says:
 
 ```text

@@ -538,8 +538,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "keep-state",
         &[],
         "[:NAME]",
-        "A match creates a dynamic rule for the flow in both directions; it matches the flow's \
-         next packets.",
+        "A match creates a dynamic rule, which matches later packets of the flow in both \
+         directions.",
         "add allow tcp from me to any setup keep-state",
         |c| c.state_name().map(Test::KeepState),
     ),
