@@ -29,7 +29,8 @@ use crate::web::Page;
 #[command(after_help = ATTACH_EXAMPLES)]
 pub(crate) struct AttachArgs {
     /// What to shape: `docker:NAME`, `podman:NAME`, `pid:N`, `netns:NAME`, `cgroup:PATH`,
-    /// `unit:NAME` or `user:NAME`. The name of a container may be `re:` and a regular expression.
+    /// `unit:NAME` or `user:NAME`. The name of a container may be `re:` followed by a regular
+    /// expression.
     #[arg(value_name = "TARGET", required = true)]
     pub(crate) targets: Vec<Target>,
     #[command(flatten)]

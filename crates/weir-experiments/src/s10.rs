@@ -42,7 +42,8 @@ use super::sources::NS3;
 /// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "s10",
-    summary: "four TCP transfers and one UDP flow on a dumbbell, under each queue management in turn",
+    summary: "four TCP transfers and one UDP flow on a dumbbell, with each queue management in \
+              turn",
     source: "no publication: measured by us with ns-3, traffic-control models, November 2026",
     run,
 };

@@ -22,8 +22,8 @@ use super::sources;
 
 pub(super) const SP_PIFO: Experiment = Experiment {
     name: "sp-pifo",
-    summary: "packets that SP-PIFO and fixed bounds serve out of order, compared with a FIFO, under \
-              uniform ranks",
+    summary: "packets that SP-PIFO and fixed bounds serve out of order, compared with a FIFO, \
+              under uniform ranks",
     source: "Alcoz, Dietmüller and Vanbever, NSDI 2020; calibrated",
     run,
 };

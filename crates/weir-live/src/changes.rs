@@ -79,7 +79,7 @@ pub enum Refusal {
         /// The names of the existing links.
         known: Vec<String>,
     },
-    /// The session cannot do that while it runs.
+    /// The change is impossible while the session runs.
     #[error("{0}")]
     Impossible(String),
     /// The links did not answer. A change is in force as soon as the loop works again.

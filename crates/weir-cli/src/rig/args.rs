@@ -32,8 +32,7 @@ pub(crate) struct RigArgs {
         help_heading = "Schedulers and arrivals"
     )]
     pub(crate) aqm: Option<String>,
-    /// Play a conformance case, print the fate of its packets, and compare it with the
-    /// expectations.
+    /// Play a conformance case, print the fate of its packets, and check the case's expectations.
     #[arg(
         long,
         value_name = "FILE",

@@ -36,8 +36,8 @@ pub(crate) struct RunArgs {
     /// The longest time of a run, such as `10min`.
     #[arg(long, value_name = "TIME", value_parser = crate::args::parse_time)]
     pub(crate) timeout: Option<Duration>,
-    /// How often to repeat a run that failed for a temporary reason, such as a live run whose
-    /// packets departed late.
+    /// How often to repeat a run that failed for a temporary reason, such as late packets of a live
+    /// run.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
     /// Show neither progress nor the result.

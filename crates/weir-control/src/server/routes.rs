@@ -150,11 +150,11 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     path = "/v1/commands",
     request_body = CommandRequest,
     responses(
-        (status = 200, description = "Carried out, or checked", body = CommandReply),
-        (status = 400, description = "Not a request", body = Problem),
+        (status = 200, description = "The commands were executed or checked", body = CommandReply),
+        (status = 400, description = "The body is not a request", body = Problem),
         (status = 408, description = "The request took too long to arrive", body = Problem),
-        (status = 413, description = "Too long", body = Problem),
-        (status = 415, description = "Not JSON", body = Problem),
+        (status = 413, description = "The request is too long", body = Problem),
+        (status = 415, description = "The request is not JSON", body = Problem),
         (
             status = 422,
             description = "Refused: the diagnostics say why, and nothing was changed",
@@ -162,7 +162,7 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         ),
         (
             status = 503,
-            description = "Too much waits already, the loop that forwards packets does not \
+            description = "Too many requests wait, the loop that forwards packets does not \
                            answer, or the daemon is ending",
             body = Problem
         ),
@@ -202,7 +202,7 @@ async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
     params(("number" = u16, Path, description = "The pipe", minimum = 0, maximum = 65_535)),
     responses(
         (status = 200, body = PipeView),
-        (status = 400, description = "Not a number", body = Problem),
+        (status = 400, description = "The path does not end in a number", body = Problem),
         (status = 404, description = "There is no such pipe", body = Problem)
     )
 )]
@@ -225,7 +225,7 @@ async fn pipe(Shared(state): Server, number: Result<Path<u16>, PathRejection>) -
     params(("number" = u16, Path, description = "The pipe", minimum = 0, maximum = 65_535), Cursor),
     responses(
         (status = 200, body = InstancePage),
-        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 400, description = "The number or the page is invalid", body = Problem),
         (status = 404, description = "There is no such pipe", body = Problem)
     )
 )]
@@ -256,7 +256,7 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
     params(("number" = u16, Path, description = "The queue", minimum = 0, maximum = 65_535)),
     responses(
         (status = 200, body = QueueView),
-        (status = 400, description = "Not a number", body = Problem),
+        (status = 400, description = "The path does not end in a number", body = Problem),
         (status = 404, description = "There is no such queue", body = Problem)
     )
 )]
@@ -285,7 +285,7 @@ async fn queue(
     ),
     responses(
         (status = 200, body = InstancePage),
-        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 400, description = "The number or the page is invalid", body = Problem),
         (status = 404, description = "There is no such queue", body = Problem)
     )
 )]
@@ -316,7 +316,7 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
     params(("number" = u16, Path, description = "The scheduler", minimum = 0, maximum = 65_535)),
     responses(
         (status = 200, body = SchedView),
-        (status = 400, description = "Not a number", body = Problem),
+        (status = 400, description = "The path does not end in a number", body = Problem),
         (status = 404, description = "There is no such scheduler", body = Problem)
     )
 )]
@@ -345,7 +345,7 @@ async fn sched(
     ),
     responses(
         (status = 200, body = InstancePage),
-        (status = 400, description = "Not a number, or not a page", body = Problem),
+        (status = 400, description = "The number or the page is invalid", body = Problem),
         (status = 404, description = "There is no such scheduler", body = Problem)
     )
 )]
@@ -382,7 +382,7 @@ async fn tables(Shared(state): Server) -> Answer<Vec<TableView>> {
     params(("name" = String, Path, description = "The table"), Page),
     responses(
         (status = 200, body = TablePage),
-        (status = 400, description = "Not a name, or not a page", body = Problem),
+        (status = 400, description = "The name or the page is invalid", body = Problem),
         (status = 404, description = "There is no such table", body = Problem)
     )
 )]
@@ -432,7 +432,7 @@ async fn lengths(Shared(state): Server) -> Answer<Document<LengthsView>> {
             body = String,
             content_type = "text/event-stream"
         ),
-        (status = 400, description = "Not a period", body = Problem)
+        (status = 400, description = "The query is invalid", body = Problem)
     )
 )]
 async fn events_stream(

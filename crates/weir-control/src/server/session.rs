@@ -200,8 +200,8 @@ async fn view(Shared(state): Server) -> Json<SessionView> {
     path = "/v1/links",
     request_body = ChangeRequest,
     responses(
-        (status = 200, description = "In force", body = ChangeReply),
-        (status = 409, description = "The links cannot do that while they run", body = Problem),
+        (status = 200, description = "The change is in force", body = ChangeReply),
+        (status = 409, description = "Impossible while the links run", body = Problem),
         (status = 422, description = "Refused: nothing was changed", body = ChangeReply),
     )
 )]
@@ -216,9 +216,9 @@ async fn change_all(Shared(state): Server, request: Request) -> Result<Response,
     params(("name" = String, Path, description = "The link")),
     request_body = ChangeRequest,
     responses(
-        (status = 200, description = "In force", body = ChangeReply),
+        (status = 200, description = "The change is in force", body = ChangeReply),
         (status = 404, description = "There is no such link", body = Problem),
-        (status = 409, description = "The link cannot do that while it runs", body = Problem),
+        (status = 409, description = "Impossible while the link runs", body = Problem),
         (status = 422, description = "Refused: nothing was changed", body = ChangeReply),
     )
 )]
@@ -250,7 +250,7 @@ async fn apply(
 #[utoipa::path(
     post,
     path = "/v1/reset",
-    responses((status = 200, description = "In force", body = ChangeReply))
+    responses((status = 200, description = "The change is in force", body = ChangeReply))
 )]
 async fn reset_all(Shared(state): Server) -> Result<Response, Reject> {
     state.ask(|state| state.session.reset(None)).await.map(reply)
@@ -262,7 +262,7 @@ async fn reset_all(Shared(state): Server) -> Result<Response, Reject> {
     path = "/v1/links/{name}/reset",
     params(("name" = String, Path, description = "The link")),
     responses(
-        (status = 200, description = "In force", body = ChangeReply),
+        (status = 200, description = "The change is in force", body = ChangeReply),
         (status = 404, description = "There is no such link", body = Problem),
     )
 )]
