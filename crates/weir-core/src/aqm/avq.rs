@@ -93,7 +93,7 @@ settings! {
         avpkt: u32 = AVPKT.or(1000),
         unit: Lengths = Lengths::setting(
             Lengths::Bytes,
-            "whether packets count by their length or as mean packets",
+            "whether packets count with their length or as mean packets",
         ),
         ecn: bool = ECN,
     }

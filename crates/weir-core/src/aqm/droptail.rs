@@ -17,7 +17,8 @@
 //! No packet is dropped while there is room.
 //!
 //! # Differences from Linux/FreeBSD
-//! None from `pfifo` and `bfifo`. Linux's `pfifo_fast` has one such queue for each of three bands.
+//! There is no difference from Linux's `pfifo` and `bfifo`. Linux's `pfifo_fast` has one such queue
+//! for each of three bands.
 //!
 //! # Validation
 //! A test compares the queue with an emulator without an AQM, packet by packet.

@@ -7,7 +7,8 @@
 //!
 //! The dropped packet leaves the queue when it reaches the head, and its departure takes no
 //! transmission time; until then it does not count towards the limit. While the queue holds more
-//! than 64 such packets, and fewer other packets, it drops arriving packets that do not fit.
+//! than 64 such packets, and they outnumber the other packets, it drops arriving packets that do
+//! not fit.
 //!
 //! # Reference
 //! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions

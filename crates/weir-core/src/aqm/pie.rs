@@ -61,7 +61,7 @@
 //! | | rfc | linux | dummynet |
 //! |---|---|---|---|
 //! | decay | 0.98 | 63/64, when the queue is empty | 63/64 |
-//! | above 250 ms | – | 2 % more at each update | – |
+//! | delay above 250 ms | – | `p` rises by 2 % more at each update | – |
 //! | burst allowance | used up by time | used up by time between departures | used up by time |
 //! | delay that is compared with half the target | at the last update | now | at the last update |
 //! | period | `tupdate` | `tupdate` in whole ticks of 1/`hz`, and one tick more | `tupdate` |
@@ -73,11 +73,11 @@
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Linux's timer wheel adds the one tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is 4
-//! ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks. Here
-//! the first period begins with the first packet, in Linux half a second after the discipline was
-//! created. Linux computes departure rates in whole units, and their mean only follows differences
-//! of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
+//! Linux's timer wheel adds the extra tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is
+//! 4 ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks.
+//! Here the first period begins with the first packet, in Linux half a second after the discipline
+//! was created. Linux computes departure rates in whole units, and their mean only follows
+//! differences of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
 //!
 //! Three details are not implemented: dummynet measures every second departure rate over a single
 //! packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits of

@@ -33,9 +33,9 @@
 //! # Parameters
 //! The defaults are those of ns-3: `min` 5 packets, `max` 15 packets, `w` 0.002, `max_p` 1/50. A
 //! choice of `max_p`, `w` and thresholds suits one rate and one load; `ared` computes them
-//! automatically. `hz`, 100 to 1000, default 250, are Linux's ticks per second, for `adapt linux`.
-//! With `adapt` and `curve`, `red` becomes another algorithm of the family, with thresholds that
-//! the user chooses.
+//! automatically. `hz`, 100 to 1000, default 250: Linux's ticks per second, for `adapt linux`. With
+//! `adapt` and `curve`, `red` becomes another algorithm of the family, with thresholds that the
+//! user chooses.
 //!
 //! # Complexity
 //! O(1), without division where lengths are in packets.

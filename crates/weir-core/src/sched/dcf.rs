@@ -67,11 +67,11 @@
 //! 0: the probability that a data frame is lost. `edca`: `off` (default), `queue` or `dscp`.
 //!
 //! `cwmin` and `cwmax`: the first and the largest window; a `cwmax` below `cwmin` counts as
-//! `cwmin`. `aifsn`: slots between SIFS and the first slot of the backoff. `txop`: the limit in us;
-//! 0 for one packet; the first packet may be longer than the limit. These four take one number, or
-//! one for each of voice, video, best effort and background, such as `aifsn 2,2,3,7`. Without EDCA
-//! `cwmin` and `cwmax` of best effort apply, AIFSN is 2, and each packet contends. The standard's
-//! numbers, from its table 8-105, are:
+//! `cwmin`. `aifsn`: slots between SIFS and the first slot of the backoff. `txop`: the limit in us,
+//! which the first packet may exceed; 0 for one packet. These four take one number, or one for each
+//! of voice, video, best effort and background, such as `aifsn 2,2,3,7`. Without EDCA `cwmin` and
+//! `cwmax` of best effort apply, AIFSN is 2, and each packet contends. The standard's numbers, from
+//! its table 8-105, are:
 //!
 //! | category | AIFSN | `cwmin` (b, others) | `cwmax` (b, others) | TXOP limit (b, others) |
 //! |---|---|---|---|---|
@@ -80,10 +80,11 @@
 //! | best effort | 3 | 31, 15 | 1023 | 0 |
 //! | background | 7 | 31, 15 | 1023 | 0 |
 //!
-//! `seed`, default 1: with the run's seed, the seed of all draws. A station's `rate` is a rate of
-//! the standard; 0 or none means `phy`. The rest is fixed: DIFS is SIFS and two slots; each packet
-//! has 36 bytes of header, LLC/SNAP and FCS, with EDCA 38; an RTS has 20 bytes, a CTS or an
-//! acknowledgement 14, at the highest control rate that is not above the data rate.
+//! `seed`, default 1: all draws follow from it and from the run's seed. A station's `rate` is a
+//! rate of the standard; 0 or none means `phy`. The rest is fixed. DIFS is SIFS and two slots. Each
+//! packet has 36 bytes of header, LLC/SNAP and FCS, or 38 with EDCA. An RTS has 20 bytes; a CTS or
+//! an acknowledgement has 14. These control frames have the highest control rate that is not above
+//! the data rate.
 //!
 //! # Complexity
 //! O(log N) for each frame sent, with N stations that have packets.

@@ -39,7 +39,7 @@ settings! {
             "time for which a category may send after one contention; 0 for one packet"),
         /// Seed of the draws.
         seed: u32 = Count::new(0, u32::MAX, "", 1,
-            "with the run's seed, the seed of the stations' random draws"),
+            "all random draws of stations follow from it and from the run's seed"),
     }
 }
 

@@ -31,17 +31,18 @@
 //! Names and defaults are those of Linux. `limit` 1..10000000 packets in both queues together,
 //! default 10000. `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to 10s, default 16 ms.
 //! `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms.
-//! `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets`
-//! 0..10000000, default 0: if not 0, the step is this number of packets in the low-latency queue,
-//! in place of the time `step_thresh`. `min_qlen_step` 0..10000000 packets, default 0: the step
-//! does not apply while the low-latency queue is shorter. `drop_on_overload` off|on, default on.
-//! `drop_dequeue` off|on, default on: packets are dropped or marked by the probabilities when they
-//! leave; off: when they arrive. `c_protection` 0..100 %, default 10: the classic queue's share
-//! while both have packets. `schedule` wrr|tshift, default wrr: `wrr` serves the queues by that
-//! share; `tshift` serves the queue with the older head, where a low-latency packet counts as older
-//! by the setting `tshift` (0 to 10s, default 50 ms). `decide` random|recur, default random:
-//! packets are selected by random draws, or at regular intervals by the sum of the probabilities.
-//! `ect` l4s|any, default l4s: with any, ECT(0) packets are low-latency packets too.
+//! `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms.
+//! `step_packets` 0..10000000, default 0: if not 0, the step is this number of packets in the
+//! low-latency queue, in place of the time `step_thresh`. `min_qlen_step` 0..10000000 packets,
+//! default 0: the step does not apply while the low-latency queue is shorter. `drop_on_overload`
+//! off|on, default on. `drop_dequeue` off|on, default on: packets are dropped or marked by the
+//! probabilities when they leave; off: when they arrive. `c_protection` 0..100 %, default 10: the
+//! classic queue's share while both queues have packets. `schedule` wrr|tshift, default wrr: `wrr`
+//! serves the queues by that share; `tshift` serves the queue with the older head, where a
+//! low-latency packet counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide`
+//! random|recur, default random: packets are selected by random draws, or at regular intervals by
+//! the sum of the probabilities. `ect` l4s|any, default l4s: with any, ECT(0) packets are
+//! low-latency packets too.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed in one step when a packet arrives or
@@ -117,7 +118,7 @@ settings! {
         drop_dequeue: bool =
             Switch::new(true, "drops or marks packets when they leave; off: when they arrive"),
         c_protection: u32 =
-            Count::new(0, 100, "%", 10, "the classic queue's share while both have packets"),
+            Count::new(0, 100, "%", 10, "the classic queue's share while both queues have packets"),
         schedule: Schedule = Schedule::setting(Schedule::Wrr, "serves the queues by \
                                                                `c_protection`, or the older head \
                                                                first"),

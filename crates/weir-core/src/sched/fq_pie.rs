@@ -15,7 +15,7 @@
 //! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: the number of
 //! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `hz`,
 //! `alpha`, `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the
-//! AQM `pie`. `ecn`, default on. `qdelay` is always ts. For `onoff`, a queue's limit is `limit`
+//! AQM `pie`. `ecn`, default on. `qdelay`, default ts. For `onoff`, a queue's limit is `limit`
 //! divided by `flows`.
 //!
 //! # Complexity

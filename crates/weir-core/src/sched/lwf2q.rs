@@ -41,9 +41,9 @@
 //! Let `L_k` be the flow's largest packet, `L` the largest of all, and `φ` the flow's share. The
 //! flow's bytes since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`,
 //! and the flow is never ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later
-//! than the fluid would have finished it. This is the least possible. It holds while the fluid also
-//! has bytes of the flow; `docs/guarantees.md` shows arrivals for which no bound holds over a whole
-//! backlogged period.
+//! than the fluid would have finished it. These bounds are the least possible. They hold while the
+//! fluid also has bytes of the flow; `docs/guarantees.md` shows arrivals for which no bound holds
+//! over a whole backlogged period.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements L-WF2Q.

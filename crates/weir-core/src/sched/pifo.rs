@@ -37,7 +37,7 @@
 //! subtracts the time that the packet waited at this hop from its label, down to 1. A packet
 //! without a label has the whole `deadline` of its flow at each hop.
 //!
-//! `limit` 0..16777216 packets, default 0, no limit: when `limit` packets are inside, the packet
+//! `limit` 0..16777216 packets, default 0 for no limit: when `limit` packets are inside, the packet
 //! with the worst rank is dropped in favour of an arrival with a better rank. A flow's worst turn
 //! is always that of its newest packet, so that this drop keeps the order within the flow.
 //!
@@ -58,8 +58,8 @@
 //! the departure time.
 //!
 //! # Validation
-//! Tests compare the PIFO with a sorted list, with every rank, with and without a limit; compare
-//! each rank with examples worked by hand; and check that random traffic has no inversions.
+//! Tests compare the PIFO with a sorted list, with every rank, with and without a limit. They
+//! compare each rank with examples worked by hand, and check that random traffic has no inversions.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

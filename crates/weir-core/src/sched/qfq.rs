@@ -4,9 +4,9 @@
 //! A fluid server gives every flow with packets its share at every moment, and each packet has a
 //! start and a finish in the fluid. Like WF2Q+, QFQ considers the packets that have started in the
 //! fluid, and serves the one that the fluid finishes first. QFQ, however, compares rounded times.
-//! Flows with a similar time for their largest packet at their share form a group, and times within
-//! a group are rounded to multiples of about this time. So few different times remain that the bits
-//! of a word give their order, and no search is needed.
+//! Flows form a group if their largest packets take a similar time at the flows' shares. Times
+//! within a group are rounded to multiples of about this time. So few different times remain that
+//! the bits of a word give their order, and no search is needed.
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
