@@ -21,9 +21,9 @@
 //!
 //! # Guarantees
 //! A packet of a strict priority waits for the packet in transmission, for earlier packets of its
-//! own priority and for packets of lower numbers. The bounds of `drr` hold for the other flows over
-//! any time in which no packet of a strict priority waits. Flows of strict priorities that fill the
-//! link starve the others.
+//! own priority and for packets of lower priority numbers. The bounds of `drr` hold for the other
+//! flows over any time in which no packet of a strict priority waits. Flows of strict priorities
+//! that fill the link starve the others.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux for the same bands: a flow gets its quantum when it becomes busy,

@@ -18,9 +18,9 @@
 //!
 //! # Guarantees
 //! A packet waits for the packet in transmission, for earlier packets of its own priority, and for
-//! all packets of lower numbers. There is no protection against starvation: a flow of priority 0
-//! that fills the link starves all higher numbers. Packets of a flow stay in order when its
-//! priority changes: its waiting packets move to the end of the new priority.
+//! all packets of lower priority numbers. There is no protection against starvation: a flow of
+//! priority 0 that fills the link starves all other priorities. Packets of a flow stay in order
+//! when its priority changes: its waiting packets move to the end of the new priority.
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet takes the priority from `weight` and ignores `pri`; here `pri` is the priority. Linux's

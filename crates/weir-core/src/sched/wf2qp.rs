@@ -36,15 +36,14 @@
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! Flows with packets that take the same virtual time, `L / w`, are served in the order in which
-//! they start again. They are therefore kept in queues that need no sorting, and only the first
-//! flow of each queue is inspected: up to eight kinds of flows cost O(1), regardless of the number
-//! of flows. All other flows, such as flows with packets of many lengths, cost O(log N) for each
-//! packet and N flows, by two tournaments: one of eligible flows by `F`, and one of other active
-//! flows by `S` of their head or, without packets, by the earliest `S` of their next packet. This
-//! cost holds for every pattern of arrivals, on average over the packets of a busy period, since
-//! many flows that the fluid finishes at one time are removed together. A single flow needs no
-//! comparison.
+//! Flows with packets that take the same virtual time, `L / w`, are served in the order of their
+//! starts. They are therefore kept in queues that need no sorting, and only the first flow of each
+//! queue is inspected: up to eight kinds of flows cost O(1), regardless of the number of flows. All
+//! other flows, such as flows with packets of many lengths, cost O(log N) for each packet and N
+//! flows, by two tournaments: one of eligible flows by `F`, and one of other active flows by `S` of
+//! their head or, without packets, by the earliest `S` of their next packet. This cost holds for
+//! every pattern of arrivals, on average over the packets of a busy period, since many flows that
+//! the fluid finishes at one time are removed together. A single flow needs no comparison.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
