@@ -16,7 +16,7 @@ use crate::output::{Failure, print};
 /// The body of a `campaign`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Campaign {
-    /// The version of the engine, whose runs are counted.
+    /// The version of the engine. Only runs of this version are counted.
     engine: &'static str,
     /// Number of points.
     points: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Campaign {
     done: u64,
     /// Number of runs that the store does not have.
     missing: u64,
-    /// Number of other runs in the store: of other campaigns, and of other versions.
+    /// Number of other runs in the store, which other campaigns or versions made.
     others: u64,
 }
 

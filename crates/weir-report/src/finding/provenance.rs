@@ -5,7 +5,7 @@ use core::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Where a number, or the statement of a claim, comes from.
+/// The origin of a number or of the statement of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Provenance {
