@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 
 use toml::Value;
 use weir_report::sim::{Column, Table, TableError, TableWriter};
@@ -23,6 +24,17 @@ pub enum ExportError {
     /// A table cannot be read or written.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A run has a column of another type than the other runs, or lacks one that cannot be empty.
+    #[error(
+        "{}: its column `{column}` is not that of the other runs; `weir sweep verify` finds damage",
+        path.display()
+    )]
+    Column {
+        /// The table of the run.
+        path: PathBuf,
+        /// The name of the column.
+        column: String,
+    },
     /// No run is in the store.
     #[error("no run of the campaign is in the store")]
     Nothing,
@@ -41,14 +53,15 @@ pub fn table<W: Write + Send>(
     out: W,
 ) -> Result<u64, ExportError> {
     let file = format!("{name}.parquet");
+    let path_of = |key| store.path(key).join(&file);
     let open = |key| {
-        let path = store.path(key).join(&file);
+        let path = path_of(key);
         File::open(&path).map_err(|source| ExportError::Store(StoreError::Io { path, source }))
     };
     // The first pass collects the columns, the second writes the rows.
     let axes = axes(plan)?;
     let mut columns: Vec<(String, Column)> = Vec::new();
-    each(plan, store, |_, key| {
+    each_stored(plan, store, |_, key| {
         let empty = Table::<String>::read_columns(open(key)?)?;
         merge(&mut columns, empty);
         Ok(())
@@ -62,7 +75,7 @@ pub fn table<W: Write + Send>(
     let mut writer = TableWriter::new(out, &Table { columns: all.clone() })?;
     let mut block = Table { columns: all.clone() };
     let (mut rows, mut runs) = (0, 0);
-    each(plan, store, |settings, key| {
+    each_stored(plan, store, |settings, key| {
         let mut table = Table::<String>::read(open(key)?)?;
         let count = table.columns.first().map_or(0, |(_, column)| column.len());
         for (at, (name, kind)) in axes.iter().enumerate() {
@@ -72,7 +85,9 @@ pub fn table<W: Write + Send>(
         for (name, target) in block.columns.iter_mut().skip(axes.len()) {
             let found = table.columns.iter().position(|(other, _)| other == name);
             let column = found.map(|at| table.columns.swap_remove(at).1);
-            append(target, column, count);
+            if !append(target, column, count) {
+                return Err(ExportError::Column { path: path_of(key), column: name.clone() });
+            }
         }
         rows += count;
         runs += 1;
@@ -90,18 +105,18 @@ pub fn table<W: Write + Send>(
     Ok(runs)
 }
 
-/// Calls `run` for each run that is in the store, in the order of the campaign.
-fn each(
+/// Calls `visit` for each run that is in the store, in the order of the campaign.
+fn each_stored(
     plan: &Plan,
     store: &Store,
-    mut run: impl FnMut(&Settings, crate::key::Key) -> Result<(), ExportError>,
+    mut visit: impl FnMut(&Settings, crate::key::Key) -> Result<(), ExportError>,
 ) -> Result<(), ExportError> {
     for number in 0..plan.points() {
         let point = plan.point(number)?;
         for &seed in &point.task.seeds {
             let key = point.task.key(seed);
             if store.has(key) {
-                run(&point.settings, key)?;
+                visit(&point.settings, key)?;
             }
         }
     }
@@ -171,7 +186,7 @@ impl Kind {
                     Some(Value::String(word)) => word,
                     Some(other) => inline(&other),
                 };
-                name(names, rows, &word, count);
+                append_name(names, rows, &word, count);
             }
             // An axis has one of the three types above.
             _ => {}
@@ -179,7 +194,7 @@ impl Kind {
     }
 }
 
-/// The value of an axis. A text that is not TOML is a word, as in settings.
+/// The value of an axis. A text that is not TOML is taken as a string, as in [`Settings`].
 fn read(text: &str) -> Value {
     let parsed: Result<toml::Table, _> = format!("value = {text}").parse();
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
@@ -187,7 +202,7 @@ fn read(text: &str) -> Value {
 }
 
 /// Appends a name `count` times. Each name is stored once.
-fn name(names: &mut Vec<String>, rows: &mut Vec<u32>, word: &str, count: usize) {
+fn append_name(names: &mut Vec<String>, rows: &mut Vec<u32>, word: &str, count: usize) {
     let at = names.iter().rposition(|known| known == word).unwrap_or_else(|| {
         names.push(word.to_owned());
         names.len() - 1
@@ -195,8 +210,7 @@ fn name(names: &mut Vec<String>, rows: &mut Vec<u32>, word: &str, count: usize) 
     rows.extend(std::iter::repeat_n(at as u32, count));
 }
 
-/// Adds the columns that are not known yet. Some runs may lack a column, but only one that may be
-/// empty.
+/// Adds the columns that are not known yet.
 fn merge(all: &mut Vec<(String, Column)>, more: Table<String>) {
     for (name, column) in more.columns {
         if !all.iter().any(|(known, _)| *known == name) {
@@ -205,25 +219,27 @@ fn merge(all: &mut Vec<(String, Column)>, more: Table<String>) {
     }
 }
 
-/// Appends the rows of a run. If the run lacks the column, appends empty rows.
-fn append(target: &mut Column, more: Option<Column>, count: usize) {
+/// Appends a run's values of one column; empty values if the run lacks the column. Returns whether
+/// this is possible: the types are equal, or the column may be empty.
+#[must_use]
+fn append(target: &mut Column, more: Option<Column>, count: usize) -> bool {
     match (target, more) {
         (Column::Int(all), Some(Column::Int(more))) => all.extend(more),
-        (Column::Int(all), _) => all.extend(std::iter::repeat_n(0, count)),
         (Column::SomeInt(all), Some(Column::SomeInt(more))) => all.extend(more),
-        (Column::SomeInt(all), _) => all.extend(std::iter::repeat_n(None, count)),
+        (Column::SomeInt(all), None) => all.extend(std::iter::repeat_n(None, count)),
         (Column::Float(all), Some(Column::Float(more))) => all.extend(more),
-        (Column::Float(all), _) => all.extend(std::iter::repeat_n(0.0, count)),
         (Column::SomeFloat(all), Some(Column::SomeFloat(more))) => all.extend(more),
-        (Column::SomeFloat(all), _) => all.extend(std::iter::repeat_n(None, count)),
+        (Column::SomeFloat(all), None) => all.extend(std::iter::repeat_n(None, count)),
         (Column::Name(names, rows), Some(Column::Name(more, at))) => {
             for row in at {
                 let word = more.get(row as usize).map_or("", String::as_str);
-                name(names, rows, word, 1);
+                append_name(names, rows, word, 1);
             }
         }
-        (Column::Name(names, rows), _) => name(names, rows, "", count),
+        (Column::Name(names, rows), None) => append_name(names, rows, "", count),
+        _ => return false,
     }
+    true
 }
 
 /// The approximate number of rows in a row group of the file.

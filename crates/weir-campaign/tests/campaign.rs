@@ -365,6 +365,29 @@ fn an_exported_table_has_the_axes_as_columns() {
 }
 
 #[test]
+fn an_export_refuses_a_column_of_another_type() {
+    let scratch = Scratch::new("export-types");
+    let store = scratch.store("s");
+    let plan = plan();
+    run(&plan, &store, 2);
+    let task = plan.point(0).unwrap().task;
+    let flows = store.path(task.key(4)).join("flows.parquet");
+    let mut table = Table::read(fs::File::open(&flows).unwrap()).unwrap();
+    let at = table.columns.iter().position(|(name, _)| name == "sent_bytes").unwrap();
+    let without = table.columns.remove(at);
+    let export = |table: &Table<String>| {
+        fs::write(&flows, table.to_bytes().unwrap()).unwrap();
+        export::table(&plan, &store, "flows", std::io::sink()).map_err(|error| error.to_string())
+    };
+    let refused = export(&table).unwrap_err();
+    assert!(refused.contains("`sent_bytes`") && refused.contains("flows.parquet"), "{refused}");
+    table.columns.insert(at, (without.0.clone(), Column::Float(vec![0.5; without.1.len()])));
+    assert!(export(&table).unwrap_err().contains("`sent_bytes`"));
+    table.columns[at] = without;
+    assert_eq!(export(&table), Ok(12));
+}
+
+#[test]
 fn points_are_numbered_with_the_last_axis_fastest() {
     let text = format!("{TEXT}\n[sweep]\n\"traffic.t.size\" = [\"100B\", \"200B\"]\n");
     let points = [5, 6, 7].map(|n| vec![("link.l.spec.queue".to_owned(), n.to_string())]);

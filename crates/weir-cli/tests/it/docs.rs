@@ -164,6 +164,19 @@ fn commands() -> Vec<(String, Vec<String>)> {
     found
 }
 
+#[test]
+fn every_entry_of_the_gallery_has_a_picture() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let text = std::fs::read_to_string(docs.join("gallery.md")).unwrap();
+    let entries: Vec<&str> = text.split("\n## ").skip(1).collect();
+    assert!(entries.len() > 5);
+    for entry in entries {
+        let (_, link) = entry.split_once("](images/").expect("a picture below the command");
+        let (name, _) = link.split_once(')').unwrap();
+        assert!(docs.join("images").join(name).exists(), "{name}");
+    }
+}
+
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()

@@ -74,7 +74,7 @@ q131073  50 sl. 0 flows (1 buckets) sched 65537 weight 0 lmax 0 pri 0 droptail
  sched 65537 type FIFO flags 0x0 0 buckets 0 active
 $ sched show
 00005:   2.000 Mbit/s    0 ms burst 0
- sched 5 type RR flags 0x0 0 buckets 0 active
+ sched 5 type DRR flags 0x0 0 buckets 0 active
    Children flowsets: 3 
 $ queue show
 q00003  50 sl. 0 flows (1 buckets) sched 5 weight 4 lmax 1500 pri 0 droptail

@@ -144,8 +144,9 @@ pub fn chapters_to_html(entries: &[(&str, String)], chapters: &[Chapter]) -> Str
             h1 { (title) }
             (meta(entries.iter().map(|(name, value)| (*name, value.clone()))))
             p {
-                (holds) " claims hold, " (differs) " differ, " (open) " cannot be judged. "
-                (chapters.len() - skipped) " experiments ran, " (skipped) " were skipped."
+                "Claims: " (holds) " held, " (differs) " differed, " (open)
+                " could not be judged. Experiments: " (chapters.len() - skipped) " run, "
+                (skipped) " skipped."
             }
             p.note {
                 "A claim holds if the 95 % intervals of all its quantities are inside the claimed "
@@ -190,7 +191,7 @@ mod tests {
             Chapter::skipped(["three", "third", "C"], "needs <root>"),
         ];
         let page = chapters_to_html(&[("Version", "1".into())], &chapters);
-        assert!(page.contains("1 claims hold, 1 differ, 0 cannot be judged."), "{page}");
+        assert!(page.contains("Claims: 1 held, 1 differed, 0 could not be judged."), "{page}");
         assert!(page.contains("href=\"#one\"") && page.contains("id=\"one\""));
         assert!(page.contains("skipped: needs &lt;root&gt;") && !page.contains("<is>"));
         assert!(page.contains("it &lt;is&gt; so") && page.contains("T &amp; U"));
