@@ -1,9 +1,9 @@
 //! Changes a link by words of its language. The words replace the values that they name; all other
 //! values stay.
 //!
-//! The words are read over the link in force, so each keyword replaces its own value. Some keywords
-//! share a value, and the last one wins: `bw`, `trace` and a table with rates all set the rate; a
-//! trace that is a table and `schedule` both set the link's only table; a scheduler, an AQM and
+//! The parser starts from the link in force, so each keyword replaces its own value. Some keywords
+//! share a value, and the last one wins. `bw`, `trace` and a table with rates all set the rate. A
+//! trace that is a table and `schedule` both set the link's only table. A scheduler, an AQM and
 //! `droptail` all set the management of the queue.
 
 use weir_core::config::Capacity;
@@ -18,8 +18,8 @@ use crate::parse;
 use crate::spec::Checked;
 
 /// Reads words that change the link `base`, and returns the changed link with all diagnostics.
-/// Keywords that the text does not name keep their values, and the files that `base` names are not
-/// read again.
+/// Keywords that are not in the text keep their values. The files that `base` names are not read
+/// again.
 ///
 /// A text without words changes nothing.
 pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {

@@ -5,9 +5,9 @@
 //! its values are then bare numbers. Under a header without a unit, a value has its own unit (`2s`,
 //! `5 Mbit/s`), in the grammar of specifications; bare times are in seconds, bare delays in
 //! milliseconds and bare rates in bit/s. An empty cell keeps the previous value. A rate of 0 is an
-//! outage and becomes 1 bit/s, because a packet on the wire continues at the next rate. Rows are at
-//! least 1 us apart. If a table repeats, its last row lasts as long as the row before it. A last
-//! row that contains only a time only ends the period.
+//! outage and becomes 1 bit/s: a packet in transmission waits, and continues at the next rate. Rows
+//! are at least 1 us apart. If a table repeats, its last row lasts as long as the row before it,
+//! unless the last row contains only a time: then the period ends at that time.
 
 use weir_core::config::Capacity;
 use weir_core::link::{MIN_STEP, Schedule, ScheduleError, Step, Trace, TraceError};

@@ -43,8 +43,11 @@ struct Rules {
     programs: Vec<(u64, Indexed)>,
     /// The program for all other passes.
     any: Indexed,
+    /// The result of [`Classifier::needs_each_segment`].
     each_segment: bool,
+    /// The result of [`Classifier::needs_key`].
     key: bool,
+    /// The result of [`Classifier::needs_tags`].
     tags: bool,
 }
 

@@ -42,7 +42,8 @@ impl Demand {
         }
     }
 
-    /// Adds the values of an alternative demand on the same field.
+    /// Adds the values of an alternative demand. Returns `false` if the demand is on another field
+    /// or if there are too many prefixes.
     fn or(&mut self, other: Self) -> bool {
         match (self, other) {
             (Self::Address(side, v4, v6), Self::Address(other, more4, more6)) if *side == other => {

@@ -64,7 +64,8 @@ pub(super) struct Parent {
     pub(super) argument: Option<u32>,
 }
 
-/// A flow without its direction: the lower end comes first.
+/// A flow without its direction: its two ends, each an address and a port, with the lower end
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Ends {
     low: (u128, u16),
@@ -89,6 +90,8 @@ struct Flow {
     limit: Option<LimitKey>,
 }
 
+/// The flows that one `limit` counts together: those of rule `id` with the same fields. Fields
+/// outside the mask of the limit are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct LimitKey {
     id: u32,
@@ -192,8 +195,8 @@ impl Dynamic {
         true
     }
 
-    /// Adds an entry of another table. `mask` is the mask of the limit that created the entry, if
-    /// any.
+    /// Adds a copy of an entry of another table, unless this table is full. `mask` is the mask of
+    /// the limit that created the entry, if a limit created it.
     pub(super) fn restore(&mut self, entry: &DynamicEntry, mask: Option<LimitMask>) {
         if self.entries >= MOST {
             return;

@@ -33,43 +33,43 @@ pub(super) struct Index {
     lists: Vec<u32>,
 }
 
-/// A list of steps, and the lists into which it is divided.
+/// A set of steps. The search tries some of them at this node and finds the other steps through
+/// the branches.
 #[derive(Debug, Default)]
 struct Node {
+    /// The steps that are tried at this node are `lists[first..end]` of the index.
     first: u32,
     end: u32,
+    /// One branch for each field by which the other steps are divided.
     branches: Vec<Branch>,
 }
 
-/// The lists for the values of one field.
+/// Steps that are divided by one field: the values of a packet's field select nodes.
 #[derive(Debug)]
 enum Branch {
-    Address {
-        side: Side,
-        v4: Prefixes<u32>,
-        v6: Prefixes<u128>,
-        groups: Vec<Group>,
-    },
-    /// Ports: the starts of the ranges, and the node of each range.
-    Port {
-        side: Side,
-        starts: Vec<(u16, Option<u32>)>,
-    },
+    /// The longest prefix that contains the address selects a group.
+    Address { side: Side, v4: Prefixes<u32>, v6: Prefixes<u128>, groups: Vec<Group> },
+    /// Ranges of ports: the first port of each range, and its node; `None` for a range without
+    /// steps.
+    Port { side: Side, starts: Vec<(u16, Option<u32>)> },
+    /// The node of each protocol number; `None` for a protocol without steps.
     Protocol(Box<[Option<u32>; 256]>),
 }
 
 /// The steps that demand one prefix.
 #[derive(Debug)]
 struct Group {
+    /// The node with these steps.
     node: u32,
     /// The group of the next shorter prefix that contains this one.
     parent: Option<u32>,
 }
 
-/// The lists that apply to a packet.
+/// The lists that apply to a packet, each with the position of the search in it.
 #[derive(Debug, Default)]
 pub(super) struct Cursors(Vec<Cursor>);
 
+/// The list `lists[first..end]` of an index, and the next step of the list to try.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     first: u32,
@@ -93,7 +93,8 @@ impl Index {
         (!index.nodes[0].branches.is_empty()).then_some(index)
     }
 
-    /// Adds a node for some steps and divides them by the given fields.
+    /// Adds a node for some steps, divides the steps by the given fields, and returns the index of
+    /// the node.
     fn node(&mut self, demands: &[Vec<Demand>], steps: &[u32], fields: &[Field]) -> u32 {
         let number = self.nodes.len() as u32;
         self.nodes.push(Node::default());
@@ -194,7 +195,8 @@ impl Index {
         Branch::Address { side, v4, v6, groups }
     }
 
-    /// Creates a group for each prefix.
+    /// Creates a group for each different prefix in `entries`, which are address, prefix length and
+    /// step. Returns the set of prefixes, each with the index of its group as its value.
     fn file<A: super::prefixes::Address>(
         &mut self,
         demands: &[Vec<Demand>],
@@ -263,7 +265,8 @@ impl Index {
         }
     }
 
-    /// The first candidate at or after a position.
+    /// The first step at or after position `from` that the packet can match; `None` if there is
+    /// none.
     #[inline]
     pub(super) fn next(&self, cursors: &mut Cursors, from: usize) -> Option<usize> {
         let mut best = u32::MAX;
@@ -293,7 +296,8 @@ struct Sizes<'a> {
     v4: HashMap<(Side, u32, u8), usize>,
     v6: HashMap<(Side, u128, u8), usize>,
     protocols: [usize; 256],
-    /// The elementary ranges of each port field, and the number of steps of each range.
+    /// For each port field: the starts of its elementary ranges (see [`elementary`]), and the
+    /// number of steps that demand each range.
     ports: Vec<(Field, Vec<u16>, Vec<usize>)>,
 }
 
@@ -398,7 +402,8 @@ fn spans(demands: &[Demand], field: Field) -> impl Iterator<Item = (u16, u16)> {
     list.iter().copied()
 }
 
-/// The starts of the elementary ranges: the demanded ranges of ports divide all ports into them.
+/// The first ports of the elementary ranges. The ends of all demanded ranges divide the ports into
+/// these ranges, so a step demands either all ports of an elementary range or none.
 fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> {
     let edges = steps.iter().flat_map(|&step| spans(&demands[step as usize], field));
     let mut starts: Vec<u16> =

@@ -81,8 +81,8 @@ pub enum Reaction {
     Missed(Missed),
     /// The rule matches.
     Matched {
-        /// The number of the rule that acts, if it is the rule that created the flow's dynamic
-        /// rule.
+        /// If the flow has a dynamic rule, the number of the rule that created it. The action of
+        /// that rule then applies instead of this rule's action.
         by: Option<u16>,
         /// The probability of the rule; `None` if it always matches.
         probability: Option<Probability>,
@@ -96,13 +96,14 @@ pub enum Reaction {
 pub enum Missed {
     /// The rule's set is disabled.
     Disabled,
-    /// The packet leaves a bridge, where only rules with `out` or `xmit` apply.
+    /// The rule applies only to packets that come in, and the packet leaves a bridge, where only
+    /// rules with `out` or `xmit` apply.
     ComesIn,
     /// The frame is not an IP packet.
     NotIp,
     /// This clause does not hold.
     Clause(Clause),
-    /// The rule matches only with this probability, and the question asks for the other case.
+    /// The rule matches only with this probability, and [`Question::lucky`] is off.
     Probability(Probability),
     /// The flow has no dynamic rule.
     NoState,
@@ -119,7 +120,7 @@ pub struct Question<'a> {
     pub passes: &'a [Pass],
     /// The dynamic rules that exist.
     pub dynamic: &'a [DynamicEntry],
-    /// Whether rules with `prob` match.
+    /// Whether rules with `prob` match; if not, none of them does.
     pub lucky: bool,
     /// The current time.
     pub now: Nanos,
@@ -197,16 +198,18 @@ impl Classifier {
 /// Follows searches and lists rules.
 struct Guide {
     lucky: bool,
-    /// Number of listed rules that do not match, and of listed rules that match.
+    /// Number of listed rules that do not match.
     missed: usize,
+    /// Number of listed rules that match and do not end the search.
     passed: usize,
+    /// Number of tried rules.
     tried: usize,
     unlisted: u64,
 }
 
 impl Guide {
-    /// Follows one search from a step on. There is no fate if the rules form a loop, or if the
-    /// search takes too long.
+    /// Follows one search from step `start` on. Returns the listed rules and the packet's fate;
+    /// `None` instead of a fate if the rules form a loop or the search takes too long.
     fn search(&mut self, run: &mut Run<'_>, start: usize) -> (Vec<Visit>, Option<Fate>) {
         let mut visits = Vec::new();
         let (program, default) = (run.program, run.classifier.heads().len() - 1);
@@ -313,7 +316,8 @@ impl Guide {
     }
 }
 
-/// Maximum number of listed rules that do not match, and of listed rules that match.
+/// Maximum number of listed rules that do not match, and of listed rules that match and do not end
+/// a search.
 pub const MOST_LISTED: usize = 200;
 /// Maximum number of tried rules.
 pub const MOST_TRIED: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! Compiled tables, in the form in which packets look them up.
+//! Compiled tables: the form in which the search looks up the fields of a packet.
 //!
 //! Each table is compiled separately, and all classifiers that use it share it. A changed entry
 //! does not rebuild a table of addresses, numbers or flows, because tables of customers change all

@@ -100,9 +100,11 @@ pub enum Fate {
     Allow,
     /// The packet is dropped and counted.
     Deny,
-    /// The packet goes through this pipe. With a [`Resume`], the search then continues there.
+    /// The packet goes through this pipe. With a [`Resume`], the search continues from there when
+    /// the packet departs from the pipe.
     Pipe(u16, Option<Resume>),
-    /// The packet goes into this queue. With a [`Resume`], the search then continues there.
+    /// The packet goes into this queue. With a [`Resume`], the search continues from there when
+    /// the packet departs from the queue's link.
     Queue(u16, Option<Resume>),
 }
 

@@ -98,22 +98,27 @@ enum Node<A> {
     Skip(Arc<Skip<A>>),
 }
 
+/// A region in which all prefixes are within one smaller region.
 #[derive(Debug)]
 struct Skip<A> {
+    /// The first address of the smaller region.
     first: A,
+    /// The last address of the smaller region.
     last: A,
-    /// The number of leading bytes that all addresses of `inside` share.
+    /// The number of leading bytes that all addresses of the smaller region share.
     depth: u8,
+    /// The node of the smaller region.
     inside: Node<A>,
+    /// The value of all addresses outside the smaller region.
     outside: Option<u32>,
 }
 
-/// All addresses that share `depth` bytes with `base`. The other bytes of `base` are 0.
+/// All addresses that share the first `depth` bytes with `base`. The other bytes of `base` are 0.
 #[derive(Clone, Copy)]
 struct Region<A> {
     base: A,
     depth: u8,
-    /// The value of the addresses that no prefix inside contains.
+    /// The value of the addresses that are in none of the region's prefixes.
     cover: Option<u32>,
 }
 

@@ -55,8 +55,9 @@ pub(super) struct Keep {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
-    /// The numbers of the steps, for jumps.
+    /// The rule number of each step, in which a jump finds its target.
     pub(super) numbers: Vec<u16>,
+    /// The terms of all steps.
     pub(super) ops: Vec<Op>,
     pub(super) pool: Pool,
 }
@@ -66,8 +67,9 @@ pub(super) struct Program {
 pub(super) struct Step {
     /// The index of the rule's head.
     pub(super) rule: u32,
-    /// The index of the rule's first test in [`Program::ops`].
+    /// The index of the rule's first term in [`Program::ops`].
     pub(super) first: u32,
+    /// The number of the rule's terms.
     pub(super) count: u32,
     /// Whether the rule matches IP packets only.
     pub(super) ip: bool,
@@ -149,7 +151,9 @@ impl Which {
 /// The parts of tests that do not fit into a [`Check`].
 #[derive(Debug, Default)]
 pub(super) struct Pool {
+    /// Addresses with their masks.
     pub(super) v6: Vec<(u128, u128)>,
+    /// First addresses with their members, as in [`crate::rule::Address::Set`].
     pub(super) sets: Vec<(u32, [u64; 4])>,
     pub(super) prefixes: Vec<(Prefixes<u32>, Prefixes<u128>)>,
     pub(super) groups: Vec<Vec<Check>>,

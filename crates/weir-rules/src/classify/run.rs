@@ -41,9 +41,11 @@ pub(super) struct Run<'a> {
     /// The number of wire packets and of bytes that the verdict applies to.
     weight: (u64, u64),
     pub(super) dscp: Option<u8>,
-    /// Whether the dynamic rule of this packet has been found, or cannot exist.
+    /// Whether dynamic rules need no further check: the packet's dynamic rule was found, or the
+    /// packet cannot have one.
     settled: bool,
-    /// The number of the rule that created the deciding dynamic rule, for a journey.
+    /// The number of the rule that created the packet's dynamic rule, once that rule was found; a
+    /// journey shows it.
     pub(super) by: Option<u16>,
     jumps: u32,
     /// Whether every rule with `prob` matches, as a journey may request.
@@ -159,8 +161,8 @@ impl Run<'_> {
         fate
     }
 
-    /// Tries the steps from `start` on. `next` returns the first step to try at or after a
-    /// position, which may be the target of a jump.
+    /// Tries the steps from `start` on. `next(at, jumped)` returns the first step to try at or
+    /// after position `at`; `jumped` is `true` if `at` is the target of a jump.
     #[inline]
     fn follow(&mut self, start: usize, mut next: impl FnMut(usize, bool) -> usize) -> Fate {
         let program = self.program;

@@ -22,6 +22,7 @@ pub(super) struct View<'a> {
     pub(super) len: u32,
     pub(super) pass: Pass,
     pub(super) ip: IpVersion,
+    /// Whether the packet contains port numbers.
     pub(super) ports: bool,
     /// The DSCP, as the preceding rules have set it.
     pub(super) dscp: u8,

@@ -48,8 +48,8 @@ pub struct Ruleset {
     pub enabled_sets: u32,
     /// Tables, by name.
     pub tables: Arc<BTreeMap<Name, Arc<Table>>>,
-    /// Whether a packet that departs from a pipe passes. Otherwise it continues after the rule that
-    /// sent it to the pipe.
+    /// Whether a packet that departs from a pipe passes without a further search. Otherwise the
+    /// search continues after the rule that sent the packet to the pipe.
     pub one_pass: bool,
     /// The links that `netconfig` created, in the order of their creation.
     pub netconfigs: Vec<NetLink>,
