@@ -21,7 +21,7 @@ fn main() {
     let mut hash = Sha256::new();
     for file in &files {
         let content = fs::read(file).unwrap_or_default();
-        // The lengths separate names and contents.
+        // The lengths say where each name and each content ends.
         let name = file.to_string_lossy();
         hash.update(format!("{} {name} {} ", name.len(), content.len()));
         hash.update(&content);
@@ -43,5 +43,5 @@ fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
 
 /// The crates that determine the content of a run's files.
 const CRATES: [&str; 5] = ["weir-core", "weir-measure", "weir-report", "weir-rules", "weir-sim"];
-/// The files of this crate that also determine that content.
+/// The files of this crate that also determine the content of a run's files.
 const OWN: [&str; 3] = ["canonical.rs", "key.rs", "work.rs"];

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
-/// The text of a scenario in canonical form, without seed, number of runs and sweep. A scenario
-/// without a name gets `name`.
+/// The text of a scenario in canonical form, without the keys `seed`, `runs` and `sweep`. A
+/// scenario without a name gets `name`.
 ///
 /// # Errors
 /// The text is not TOML.
@@ -35,7 +35,7 @@ pub(crate) fn body(text: &str, name: &str) -> Result<String, toml::de::Error> {
     Ok(head + &sections)
 }
 
-/// A scenario in canonical form with a seed and one run.
+/// The canonical text `body` with a seed: the scenario of one run.
 pub(crate) fn with_seed(body: &str, seed: u64) -> String {
     format!("seed = {seed}\n{body}")
 }
@@ -55,7 +55,7 @@ fn section(out: &mut String, title: &str, table: &Table) {
     }
 }
 
-/// The entries in the order of their keys, which the type of the table does not guarantee.
+/// The entries in the order of their keys. The type [`Table`] does not guarantee this order.
 fn sorted(table: &Table) -> Vec<(&String, &Value)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| *key);

@@ -25,7 +25,8 @@ pub enum Damage {
     /// The run has a file that `meta.json` does not name.
     #[error("{0} does not belong to the run")]
     Stray(String),
-    /// The key that follows from the scenario, the inputs and the version is not the run's name.
+    /// The key that follows from the scenario, the inputs and the version is not the key under
+    /// which the store has the run.
     #[error("its scenario, inputs and version have another key")]
     Key,
     /// An input is missing or damaged.
@@ -46,7 +47,8 @@ pub struct Verified {
     pub runs: u64,
     /// Number of runs that were carried out again.
     pub again: u64,
-    /// Number of runs of the sample that this version cannot carry out again.
+    /// Number of selected runs that were not carried out again, because another version of Weir or
+    /// `weir live` made them.
     pub others: u64,
     /// The damaged runs, by key.
     pub damaged: Vec<(Key, Damage)>,
@@ -67,7 +69,7 @@ pub fn verify(store: &Store, sample: u64, seed: u64) -> Result<Verified, StoreEr
             Err(damage) => found.damaged.push((key, damage)),
         }
     }
-    // A hash of key and seed gives each sample the same chance.
+    // The order by a hash of key and seed gives each run the same chance to be selected.
     sound.sort_by_cached_key(|key| Key::of(format!("{key} {seed}").as_bytes()));
     for key in sound {
         if found.again == sample {
@@ -120,8 +122,8 @@ pub fn files(store: &Store, key: Key) -> Result<Meta, Damage> {
     Err(Damage::Key)
 }
 
-/// Carries out a run again and compares its bytes. Returns false, and does nothing, if another
-/// version of Weir or a live link made the run.
+/// Carries out a run again and compares its bytes. Returns false without carrying it out if another
+/// version of Weir or `weir live` made the run.
 ///
 /// # Errors
 /// The first damage.

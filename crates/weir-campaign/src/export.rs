@@ -42,7 +42,7 @@ pub enum ExportError {
 
 /// Writes the table `name` of all runs that are in the store: first a column for each axis, then
 /// the columns of the runs' own tables. A column that some runs lack is empty in their rows.
-/// Returns the number of runs. The memory does not grow with that number.
+/// Returns the number of runs. The memory use does not grow with the number of runs.
 ///
 /// # Errors
 /// The campaign is refused, or a file cannot be read or written.

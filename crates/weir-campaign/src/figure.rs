@@ -1,4 +1,4 @@
-//! One number of each run: a column of a table, in the row of a flow or link.
+//! Reads one value of a run: that of a column of a table, in the row of a flow or link.
 
 use std::fs::File;
 
@@ -8,7 +8,8 @@ use crate::export::ExportError;
 use crate::key::Key;
 use crate::store::{Store, StoreError};
 
-/// The value of `column` in the row with `name` of a run's table; `None` where the run has none.
+/// The value of `column` in the row `name` of a run's table; `None` if there is no such row or
+/// column, or no number in it.
 ///
 /// # Errors
 /// The store does not have the run, or its table cannot be read.

@@ -1,8 +1,8 @@
-//! Campaign files: which scenarios, which values, which seeds.
+//! Campaign files: the scenarios, axes and seeds of a campaign.
 //!
 //! ```toml
 //! scenario = "two-hosts.toml"      # or scenarios = ["a.toml", "b.toml"]
-//! seeds = 20                       # a number of runs, or the seeds: [1, 2, 3]
+//! seeds = 20                       # the number of runs of each point, or a list of seeds: [1, 2]
 //! set = { duration = "5s" }        # keys that all runs change
 //! live = false                     # whether the runs are live, on real frames
 //!
@@ -10,7 +10,7 @@
 //! "link.bottleneck.spec.bw" = ["5M", "10M", "20M"]
 //! "link.bottleneck.scheduler" = ["fifo", "fq_codel"]
 //!
-//! [[point]]                        # or points one by one; with axes, each with every combination
+//! [[point]]                        # or single points, each combined with all values of the axes
 //! "traffic.video.rate" = "2Mbit/s"
 //! ```
 
@@ -24,7 +24,7 @@ use crate::canonical::quoted;
 use crate::key::Runner;
 use crate::plan::{Axis, Plan, PlanError, Seeds, Settings, Source};
 
-/// A campaign file, with paths relative to the file.
+/// The content of a campaign file. Its paths include the directory of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The paths of the scenarios.
@@ -44,7 +44,8 @@ pub struct File {
 }
 
 impl File {
-    /// The campaign of the file, which is at `path`, and warnings about its scenarios.
+    /// The campaign that the file describes, and warnings about its scenarios. `path` names the
+    /// file in an error.
     ///
     /// # Errors
     /// A scenario cannot be read, or it or a value is refused.
@@ -96,7 +97,7 @@ pub enum Problem {
     Unknown {
         /// The key.
         name: String,
-        /// A suggestion.
+        /// The end of the message: a question that suggests a similar key, or nothing.
         meant: String,
     },
     /// A value has another type.
@@ -168,7 +169,7 @@ pub fn parse(text: &str, path: &Path) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// The entries of a table in the order of the file, with the place of each.
+/// The entries of a table in the order of the file: key, byte offset of the key, and value.
 fn entries<'a>(table: &'a DeTable<'_>) -> Vec<(String, usize, &'a DeValue<'a>)> {
     let mut entries: Vec<_> = table
         .iter()
@@ -190,6 +191,7 @@ fn seeds(value: &DeValue<'_>) -> Option<Seeds> {
     whole(value).filter(|n| *n > 0).map(Seeds::Count)
 }
 
+/// Takes settings and axes from the text of a file.
 struct Reader<'a> {
     text: &'a str,
     directory: &'a Path,

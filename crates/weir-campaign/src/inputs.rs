@@ -19,6 +19,7 @@ pub(crate) struct Inputs {
     read: Mutex<BTreeMap<PathBuf, Content>>,
 }
 
+/// The content of a file, and its hash.
 #[derive(Clone, Debug)]
 struct Content {
     key: Key,
@@ -27,7 +28,7 @@ struct Content {
     quotable: bool,
 }
 
-/// The files beside a scenario. Records which of them are used.
+/// Reads files relative to the directory of a scenario, and records which files are used.
 pub(crate) struct Recorded<'a> {
     inputs: &'a Inputs,
     directory: &'a Path,
@@ -35,6 +36,7 @@ pub(crate) struct Recorded<'a> {
 }
 
 impl Inputs {
+    /// A reader for the files of one scenario in `directory`.
     pub(crate) fn beside<'a>(&'a self, directory: &'a Path) -> Recorded<'a> {
         Recorded { inputs: self, directory, used: RefCell::default() }
     }
@@ -93,7 +95,7 @@ impl Files for Recorded<'_> {
     }
 }
 
-/// The inputs of a run, from a store.
+/// Reads the inputs of a run from a store.
 pub(crate) struct Stored<'a> {
     pub(crate) store: &'a Store,
     pub(crate) inputs: &'a [(String, Key)],

@@ -1,21 +1,22 @@
-//! The name of a run: a hash of everything that decides its result.
+//! The key of a run: a hash of everything that decides its result.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 hash: the key of a run, or the name of an input.
+/// A SHA-256 hash: the key of a run, or the hash of an input's content, under which the store keeps
+/// the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
 
 /// The program that carries out a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Runner {
-    /// The simulator. Equal runs have equal bytes.
+    /// The simulator. Two runs with the same key give results that are equal byte for byte.
     #[default]
     Sim,
-    /// `weir live`, on real frames. Two such runs never have equal bytes.
+    /// `weir live`, on real frames. Two runs with the same key in general give different bytes.
     Live,
 }
 
@@ -48,11 +49,11 @@ pub struct NoRunner;
 pub struct Made<'a> {
     /// The version of the engine.
     pub engine: &'a str,
-    /// The program that carries out the run: `sim` or `live`.
+    /// The name of the [`Runner`]: `sim` or `live`.
     pub source: &'a str,
-    /// The scenario in canonical form, with its seed.
+    /// The scenario in canonical form, after a line with the run's seed.
     pub text: &'a str,
-    /// The names of the files that the scenario names, and the hashes of their contents.
+    /// The files that the scenario refers to: the name of each, and the hash of its content.
     pub inputs: &'a [(String, Key)],
 }
 
@@ -67,7 +68,8 @@ impl Key {
     #[must_use]
     pub fn of_run(made: &Made<'_>) -> Self {
         let mut hash = Sha256::new();
-        // Each part follows its length, so that two lists of parts never have the same bytes.
+        // The length of each part precedes it, so that different lists of parts never give the
+        // same bytes.
         let mut part = |bytes: &[u8]| {
             hash.update((bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
@@ -89,7 +91,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// The text is not the hexadecimal form of a hash.
+/// The text is not a hash: 64 hexadecimal digits in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key has 64 hexadecimal digits")]
 pub struct NoKey;
@@ -111,7 +113,7 @@ impl FromStr for Key {
     }
 }
 
-/// The format of the hashed parts. Changing it changes all keys.
+/// The first hashed part, which names the format of the others. Changing it changes all keys.
 const FORMAT: &str = "weir run 1";
 
 #[cfg(test)]

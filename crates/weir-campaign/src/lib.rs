@@ -9,9 +9,9 @@
 //! key, or not at all. A [`plan::Plan`] lists the runs of a campaign without holding them in
 //! memory. To resume a campaign is to carry out the runs that the store does not have.
 //!
-//! The command `weir sweep` and the Python package use this one implementation. Equal runs give
-//! equal bytes, whichever program carries them out: no file contains a time, a host or a
-//! processor's speed.
+//! The command `weir sweep` and the Python package use this one implementation. Simulated runs with
+//! the same key give the same bytes in both: no file contains a clock time, the name of a host or
+//! the speed of a processor.
 
 mod canonical;
 pub mod check;
@@ -26,7 +26,8 @@ pub mod pool;
 pub mod store;
 pub mod work;
 
-/// The version of the engine: that of Weir, and a fingerprint of the sources that decide results.
+/// The version of the engine: the version of Weir, and a fingerprint of the sources that decide
+/// results.
 #[must_use]
 pub fn engine() -> &'static str {
     concat!(env!("CARGO_PKG_VERSION"), "+", env!("WEIR_ENGINE"))

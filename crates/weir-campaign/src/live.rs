@@ -18,7 +18,7 @@ use crate::store::{Store, StoreError};
 /// A run to carry out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LiveRun<'a> {
-    /// The command `weir`.
+    /// The path of the command `weir`.
     pub(crate) weir: &'a Path,
     /// The scenario, with its seed.
     pub(crate) text: &'a str,
@@ -68,7 +68,8 @@ pub enum LiveError {
 pub(crate) type LiveFiles = (Vec<(String, Vec<u8>)>, u64);
 
 impl LiveRun<'_> {
-    /// Carries out the run in a directory of the store that is removed afterwards.
+    /// Carries out the run in a temporary directory of the store until `stop` is set. The directory
+    /// is removed afterwards.
     pub(crate) fn carry_out(
         self,
         store: &Store,
@@ -158,7 +159,7 @@ fn said(path: &Path) -> Option<String> {
 
 /// Refuses a run in which too many packets departed late.
 fn check(links: &Table<String>) -> Result<(), LiveError> {
-    // All rows have the numbers of the whole run.
+    // Each row repeats the two counts of the whole run.
     let first = |wanted: &str| {
         let column = links.columns.iter().find(|(name, _)| name == wanted);
         match column.map(|(_, column)| column) {
@@ -170,7 +171,7 @@ fn check(links: &Table<String>) -> Result<(), LiveError> {
     if late.is_too_much() { Err(LiveError::Late(late.in_words())) } else { Ok(()) }
 }
 
-/// The number of events, as the summary states it.
+/// The number of events in `summary.json`.
 fn events(files: &[(String, Vec<u8>)]) -> u64 {
     let summary = files.iter().find(|(name, _)| name == "summary.json");
     let read = summary.and_then(|(_, text)| serde_json::from_slice::<serde_json::Value>(text).ok());
@@ -187,7 +188,7 @@ impl Drop for Folder {
     }
 }
 
-/// The file of the scenario, which also names the session.
+/// The name of the scenario's file. The name of the session is derived from it.
 const SCENARIO: &str = "campaign.toml";
 /// The exit code of `weir` for a refused scenario.
 const REFUSED: i32 = 2;
@@ -195,5 +196,5 @@ const REFUSED: i32 = 2;
 const MOST_WORDS: u64 = 2000;
 /// Time between two checks of the command and of the request to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time in which a stopped command removes its hosts.
+/// The time that a stopped command is given to remove its hosts before it is killed.
 const GRACE: Duration = Duration::from_secs(10);

@@ -25,7 +25,7 @@ pub enum Seeds {
     /// The seeds of the scenario.
     #[default]
     OfScenario,
-    /// This number of seeds, from the scenario's seed on.
+    /// This number of consecutive seeds, beginning with the scenario's seed.
     Count(u64),
     /// These seeds.
     List(Vec<u64>),
@@ -40,12 +40,12 @@ pub struct Source {
     pub name: String,
     /// The directory of the files that the text names.
     pub directory: PathBuf,
-    /// The name of a scenario without a name of its own.
+    /// The name of the scenario if its text gives none.
     pub default_name: String,
     /// Keys to change in all runs.
     pub settings: Settings,
-    /// The names that distinguish this scenario from the others of the campaign: columns of the
-    /// results.
+    /// Columns of the results, and their values, that distinguish this scenario from the campaign's
+    /// other scenarios.
     pub labels: Settings,
     /// The program that carries out the runs.
     pub by: Runner,
@@ -61,7 +61,7 @@ pub struct Plan {
     inputs: Inputs,
 }
 
-/// A scenario with the changes of all runs.
+/// A scenario with the changes that apply to all its runs.
 #[derive(Debug)]
 struct Base {
     name: String,
@@ -73,10 +73,11 @@ struct Base {
     axes: Vec<Axis>,
     by: Runner,
     seed: u64,
+    /// Number of runs that the scenario itself asks for.
     runs: u64,
-    /// The number of the first point.
+    /// The number of the scenario's first point.
     first: u64,
-    /// Number of points.
+    /// Number of points of the scenario.
     count: u64,
 }
 
@@ -135,7 +136,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// A campaign. Each value of each axis is checked.
+    /// Makes a campaign and checks each value of each axis.
     ///
     /// # Errors
     /// A scenario or a value is refused.
@@ -194,7 +195,8 @@ impl Plan {
         self.bases.iter().any(|base| base.by == Runner::Live)
     }
 
-    /// The names of all axes, in the order in which a point first has them.
+    /// The keys that the settings of points have, each once: first the labels, then the axes of the
+    /// scenarios, the keys of listed points, and the axes of the campaign.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -261,6 +263,7 @@ impl Plan {
         own.into_iter().chain(listed).chain(shared).collect()
     }
 
+    /// The point of a scenario with these settings. The caller sets its number.
     fn resolve(&self, base: &Base, keys: &[(String, String)]) -> Result<Point, PlanError> {
         let mut edited = base.edited.clone();
         for (key, value) in keys {
@@ -273,7 +276,7 @@ impl Plan {
         if let (Runner::Sim, Some(name)) = (base.by, scenario.live_only()) {
             return Err(PlanError::Live(name.to_owned()));
         }
-        // The text has been parsed before.
+        // The text has just been parsed, so this cannot fail.
         let body =
             canonical::body(&edited.text, &base.default_name).map_err(|_| PlanError::Range)?;
         let seeds = match &self.seeds {
@@ -286,7 +289,7 @@ impl Plan {
         Ok(Point { settings, task })
     }
 
-    /// Checks each value of each axis, and points of the list.
+    /// Checks each value of each axis, and the first points of the list.
     fn check(&self) -> Result<(), PlanError> {
         for base in &self.bases {
             let first = self.keys(base, base.first);
@@ -300,8 +303,8 @@ impl Plan {
                     self.resolve(base, &keys)?;
                 }
             }
-            // Of a long list, only the first points are checked here. The rest are checked when
-            // they are carried out.
+            // Only the first points of a long list are checked here. The other points are checked
+            // when their runs are carried out.
             for point in self.points.iter().take(CHECKED) {
                 let mut keys = first.clone();
                 for (key, value) in point {
@@ -315,6 +318,7 @@ impl Plan {
         Ok(())
     }
 
+    /// Number of seeds of each point of a scenario.
     fn seeds_of(&self, base: &Base) -> u64 {
         match &self.seeds {
             Seeds::OfScenario => base.runs,
@@ -345,7 +349,7 @@ impl Plan {
 /// The runs of a point that a store does not have.
 #[derive(Clone, Debug)]
 pub struct Missing {
-    /// The missing runs.
+    /// The missing runs; `None` if the store has all runs of the point.
     pub task: Option<Task>,
     /// Number of runs of the point that the store has.
     pub there: u64,
@@ -389,8 +393,8 @@ impl Base {
     }
 }
 
-/// Takes one value of each axis, selected by the digits of `rest`. The lowest digit is that of the
-/// last axis.
+/// Takes one value of each axis. `rest` is a number with one digit for each axis, which selects the
+/// value. The lowest digit belongs to the last axis. The digits are taken off `rest`.
 fn pick(axes: &[Axis], rest: &mut u64) -> Settings {
     let last_first = axes.iter().rev().map(|axis| {
         let at = digit(rest, axis.values.len() as u64);
@@ -410,7 +414,7 @@ fn digit(number: &mut u64, count: u64) -> u64 {
 
 fn set(edited: &mut Edited, key: &str, value: &str) -> Result<(), PlanError> {
     match edited.set(key, &unquoted(value)) {
-        // The parser reports errors in the text.
+        // Errors in the scenario's text are reported by the parser, which reads it next.
         Ok(()) | Err(EditError::Text) => Ok(()),
         Err(source) => Err(PlanError::Key { key: key.to_owned(), value: value.to_owned(), source }),
     }

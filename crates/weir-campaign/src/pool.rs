@@ -16,18 +16,18 @@ pub struct Tally {
     pub runs: u64,
     /// Number of runs that the store had already.
     pub there: u64,
-    /// Number of runs that were carried out.
+    /// Number of runs that were carried out and stored.
     pub made: u64,
     /// Number of runs that failed.
     pub failed: u64,
-    /// The time of the runs that were carried out, over all threads.
+    /// The sum of the times that the runs in `made` took.
     pub took: Duration,
 }
 
 /// The outcome of [`run`].
 #[derive(Clone, Debug, Default)]
 pub struct Finished {
-    /// The final count.
+    /// The counts at the end.
     pub tally: Tally,
     /// The runs that failed.
     pub failures: Vec<Report>,
@@ -42,11 +42,11 @@ pub struct Options {
     pub jobs: usize,
     /// Limits of each run.
     pub limits: Limits,
-    /// How often a failed run is tried again, if it may succeed.
+    /// How often a failed run is repeated if another attempt may succeed.
     pub retries: u32,
 }
 
-/// Carries out the missing runs. `progress` is called after each step, by several threads.
+/// Carries out the missing runs until `stop` is set. Each thread calls `progress` after each run.
 ///
 /// # Errors
 /// A point is refused, or the store cannot be used.
@@ -98,19 +98,21 @@ pub fn run(
     error.map_or(Ok(finished), Err)
 }
 
+/// The state that the threads share.
 #[derive(Default)]
 struct State {
     finished: Finished,
     /// The next point to look up.
     next: u64,
-    /// The runs that wait, each as a task of its own.
+    /// The runs that wait, each as a task with one seed.
     queue: Vec<Task>,
-    /// How often a run has failed.
+    /// How often each run has failed, by its point and seed.
     attempts: BTreeMap<(u64, u64), u32>,
     error: Option<PlanOrStore>,
 }
 
 impl State {
+    /// Counts a report. Puts a failed run into the queue again if another attempt may succeed.
     fn add(&mut self, report: Report, task: &Task, retries: u32, ended: &AtomicBool) {
         let tally = &mut self.finished.tally;
         match &report.end {
@@ -136,9 +138,10 @@ impl State {
     }
 }
 
-/// Takes a missing run. Runs are taken one by one, because one point may have most of them. The
-/// lock is held while a point is looked up, so a thread that finds no run may end: none will
-/// follow.
+/// Takes one missing run, and not all runs of a point, because one point may have most of the
+/// campaign's runs. The lock is held while a point is looked up. A thread that gets `None` may
+/// therefore end: only a failed run can still enter the queue, and the thread that carried it out
+/// continues.
 fn take(plan: &Plan, store: &Store, state: &mut State) -> Result<Option<Task>, PlanOrStore> {
     while state.queue.is_empty() && state.next < plan.points() {
         let found = plan.missing_at(store, state.next)?;

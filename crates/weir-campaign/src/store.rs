@@ -31,8 +31,8 @@ pub struct Store {
     root: PathBuf,
 }
 
-/// The content of a run's `meta.json`. It has no times and no names of hosts, so equal runs have
-/// equal files.
+/// The content of a run's `meta.json`. It has no times and no names of hosts, so that simulated
+/// runs with the same key have the same file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// The format of this file.
@@ -51,7 +51,7 @@ pub struct Meta {
     pub events: u64,
     /// The files that the scenario names, and the hashes of their contents.
     pub inputs: BTreeMap<String, String>,
-    /// The other files of the run.
+    /// The run's files except `meta.json`, by name.
     pub files: BTreeMap<String, FileMeta>,
 }
 
@@ -337,13 +337,15 @@ impl Store {
 /// A run that is being written. Dropping it removes the files that were written.
 #[derive(Debug)]
 pub struct Draft {
+    /// The directory below `tmp` in which the run is written.
     path: PathBuf,
     key: Key,
     files: BTreeMap<String, FileMeta>,
+    /// The directory of the complete run.
     target: PathBuf,
 }
 
-/// The values that [`Draft::commit`] adds to the files of a run.
+/// The values that [`Draft::commit`] writes into `meta.json`.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The version of the engine.
@@ -373,7 +375,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds `meta.json` and gives the run its name.
+    /// Adds `meta.json` and moves the run to the directory that its key names.
     ///
     /// # Errors
     /// A file cannot be written. Nothing remains of the run.

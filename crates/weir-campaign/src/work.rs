@@ -21,7 +21,7 @@ use crate::store::{Committed, Facts, Store, StoreError};
 /// The runs of one point of a campaign that a worker carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The number of the point, which the reports of its runs repeat.
+    /// The number of the point. The reports of its runs have the same number.
     pub point: u64,
     /// The scenario in canonical form, without a seed.
     pub body: String,
@@ -107,9 +107,9 @@ pub enum WorkError {
 /// Limits of each run.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The longest time of a run.
+    /// The longest time that a run may take; `None` for no limit.
     pub time: Option<Duration>,
-    /// The command `weir`, for live runs.
+    /// The path of the command `weir`; `None` if live runs cannot be carried out.
     pub weir: Option<PathBuf>,
 }
 
@@ -155,11 +155,13 @@ pub fn carry_out(
     reports
 }
 
+/// What the thread that carries out the runs reports.
 enum Event {
     Started(Arc<Progress>),
     Ended(Report),
 }
 
+/// Carries out the runs of all tasks, on a thread of its own.
 fn all(
     store: &Store,
     tasks: &[Task],
@@ -197,6 +199,7 @@ fn all(
     }
 }
 
+/// The outcome of a failed run. If there is a time limit, a stopped run has exceeded it.
 fn failed(error: WorkError, limits: &Limits) -> End {
     let error = match (error, limits.time) {
         (WorkError::Stopped, Some(most)) => WorkError::Late(most),
@@ -205,8 +208,7 @@ fn failed(error: WorkError, limits: &Limits) -> End {
     let (again, lasting) = match &error {
         WorkError::Store(error) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Late(_) => (true, false),
-        // Another attempt may succeed if the machine was too busy, or if the failure depended on
-        // the machine.
+        // A live run may fail because the machine is too busy. Another attempt may then succeed.
         WorkError::Live(LiveError::Store(error)) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Live(LiveError::Failed { refused, .. }) => (!refused, false),
         WorkError::Live(LiveError::Outside(_)) => (false, false),
@@ -252,6 +254,7 @@ impl Task {
         Ok(results(with_seed(&self.body, seed), outcome))
     }
 
+    /// Refuses a live run, because a second execution gives other results.
     fn once(&self) -> Result<(), WorkError> {
         match self.by {
             Runner::Sim => Ok(()),
@@ -266,6 +269,7 @@ enum Work<'a> {
     Live(&'a Path),
     /// The scenario is refused, so the runs fail.
     Refused(String),
+    /// The runs are live, and there is no command for them, so they fail.
     NoCommand,
 }
 
@@ -319,7 +323,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// A task with its parsed scenario.
+/// The parsed scenario of a task.
 struct Prepared {
     scenario: Scenario,
 }
@@ -369,12 +373,13 @@ fn results(scenario: String, outcome: Outcome) -> Results {
 /// The trace of a run as a Parquet file in memory.
 #[derive(Default)]
 struct Trace {
+    /// The writer; `None` after an error.
     table: Arc<Mutex<Option<TraceTable<Shared>>>>,
     bytes: Shared,
 }
 
-/// An output in memory. The writer of a table owns a clone of it; the bytes are read after the
-/// writer has ended.
+/// An output in memory. The writer of the table has a clone, which writes to the same bytes. They
+/// are read after the writer has finished.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -253,7 +253,7 @@ fn damage_is_found_and_named() {
     fs::remove_file(path(1, "delays.parquet")).unwrap();
     fs::write(path(2, "meta.json"), "").unwrap();
     fs::write(path(3, "more"), "x").unwrap();
-    // The files agree with the hashes, and the results are wrong.
+    // The files agree with the hashes, but the results are wrong.
     let mut meta = store.meta(keys[4]).unwrap();
     let other = fs::read(path(5, "flows.parquet")).unwrap();
     fs::write(path(4, "flows.parquet"), other).unwrap();

@@ -36,7 +36,7 @@ impl Place {
         Store::create(&self.0.join("s")).unwrap()
     }
 
-    /// Makes the stand-in. It counts its calls, and then does `more`.
+    /// Makes the stand-in. It counts its calls, and then executes the shell commands `more`.
     fn command(&self, more: &str) -> PathBuf {
         let path = self.0.join("weir");
         let count =
@@ -131,7 +131,8 @@ fn a_late_run_is_repeated_and_the_next_one_kept() {
     let file = fs::File::open(store.path(task.key(1)).join("links.parquet")).unwrap();
     let links = Table::<String>::read(file).unwrap();
     assert_eq!(links.columns[2].1, Column::SomeInt(vec![Some(9)]));
-    // The run is in the store, and a simulation could not give the same bytes.
+    // The run is in the store. `verify` does not carry it out again, because a live run is not
+    // repeatable.
     assert_eq!(run(&plan, &store, limits(weir)).tally.there, 1);
     let verified = check::verify(&store, 5, 1).unwrap();
     assert_eq!((verified.runs, verified.others, verified.damaged.len()), (1, 1, 0));
@@ -156,7 +157,7 @@ fn a_refused_scenario_is_not_repeated() {
     let finished = run(&plan, &store, limits(weir));
     assert_eq!(place.calls(), "1");
     assert_eq!(reason(&finished), "weir live: no such kind");
-    // A failure that depends on the machine is repeated.
+    // A run that fails for another reason is repeated.
     let weir = place.command("echo 'weir: no memory' >&2; exit 125");
     assert_eq!(reason(&run(&plan, &store, limits(weir))), "weir live: no memory");
     assert_eq!(place.calls(), "4");

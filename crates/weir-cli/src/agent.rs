@@ -116,7 +116,8 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<ExitCode, Failure> {
     unwritten.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// The engines that the options name; Docker and Podman if they name none.
+/// The configuration that the options describe. If they name no engine, the agent follows Docker
+/// and Podman, and neither is required.
 fn config(args: &AgentArgs) -> AgentConfig {
     let named = [(Engine::Docker, &args.docker), (Engine::Podman, &args.podman)];
     let mut engines: Vec<(Engine, Option<PathBuf>)> =

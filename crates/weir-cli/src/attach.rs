@@ -153,7 +153,7 @@ pub(crate) fn check_wanted(access: &AccessArgs, args: &CommonArgs) -> Result<(),
     check_destinations(args)
 }
 
-/// A time, also in minutes or hours.
+/// Parses a time, which may also be in minutes or hours.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
@@ -176,7 +176,8 @@ fn refused(error: AttachError) -> Failure {
     }
 }
 
-/// Prints the shaped interfaces, and the time at which the session ends.
+/// Prints the shaped interfaces, and when the session ends. `undivided` says that packets on `lo`
+/// are not divided into two directions.
 fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     for what in attached.descriptions() {
         say(format_args!("weir: shaping {what}\n"));
@@ -200,13 +201,16 @@ pub(crate) struct Scene<'a> {
     /// The targets, or the command, in words.
     pub(crate) words: Vec<String>,
     pub(crate) specs: &'a Directions,
+    /// The longest duration of the session.
     pub(crate) limit: Option<Duration>,
     pub(crate) args: &'a CommonArgs,
 }
 
 /// How a session ended.
 pub(crate) struct End {
+    /// The exit code.
     pub(crate) code: u8,
+    /// A note for the results.
     pub(crate) note: Option<String>,
 }
 

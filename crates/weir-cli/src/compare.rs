@@ -100,7 +100,8 @@ pub(crate) fn heads(comparison: &Comparison) -> [String; 2] {
     })
 }
 
-/// The flows and links that both sides have, each with a row for each main metric, or for `all`.
+/// The flows and links that both sides have. Each has a row for each main or judged metric or, with
+/// `all`, for every metric.
 pub(crate) fn blocks(comparison: &Comparison, all: bool) -> Vec<(String, Vec<Vec<String>>)> {
     let is_shown =
         |d: &&Difference| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use weir_rules::Files;
 
-/// The files of a source. Keeps the content of every file that is read.
+/// Reads files from `source`, and keeps the content of every file that is read.
 #[derive(Debug)]
 pub(crate) struct Recorded<F> {
     source: F,

@@ -90,7 +90,7 @@ pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
     drive(setup, emulation, &scene, &args.common)
 }
 
-/// The programs of a session, and their texts for `weir ps`.
+/// The programs of a session, and its description for `weir ps`.
 struct Scene {
     kind: SessionKind,
     /// The name of the session if --name gives none.
@@ -290,8 +290,8 @@ fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
     }
 }
 
-/// A shell command as a program. The shell must remain, because `exec` would break lists of
-/// commands.
+/// A shell command as a program. `exec` is not put before the command to replace the shell, because
+/// only the first command of a list would then run.
 fn shell(command: OsString) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), command]
 }
@@ -304,7 +304,7 @@ fn backend(arg: BackendArg) -> Backend {
     }
 }
 
-/// How the ends learn addresses, by the value of an option.
+/// How the ends learn each other's Ethernet addresses, from the value of `--arp`.
 pub(crate) fn neighbours(arg: ArpArg) -> Neighbours {
     match arg {
         ArpArg::Static => Neighbours::Static,

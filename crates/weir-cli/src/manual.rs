@@ -165,7 +165,7 @@ fn listed(title: &str, rows: &[(&str, &str)]) -> String {
     text
 }
 
-/// Escapes a text, so that it has no meaning for roff.
+/// Escapes the characters of a text that have a meaning in roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }

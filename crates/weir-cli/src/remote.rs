@@ -14,8 +14,8 @@ use crate::web::Page;
 /// similar name that is free. Without `wanted`, the links also run where no socket can be bound,
 /// and a note reports this.
 ///
-/// The call comes before the namespaces of the links exist, so that this user reaches the socket
-/// from outside.
+/// Call this before the namespaces of the links exist, so that the user reaches the socket from
+/// outside them.
 pub(crate) fn reserve(
     wanted: Option<&Name>,
     derived: &Name,

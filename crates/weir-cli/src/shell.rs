@@ -23,7 +23,8 @@ fn with_names(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => format!("{script}{}", include_str!("shell/names.bash")),
         Shell::Fish => format!("{script}{}", include_str!("shell/names.fish")),
-        // The function that zsh calls has a fixed name, so the generated one gets another.
+        // zsh calls `_weir`, which names.zsh defines. The generated function with this name is
+        // renamed, and names.zsh calls it.
         Shell::Zsh => script.replacen("\n_weir() {", "\n_weir_options() {", 1).replacen(
             ZSH_CALL,
             &format!("{}{ZSH_CALL}", include_str!("shell/names.zsh")),

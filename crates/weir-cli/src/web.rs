@@ -46,6 +46,8 @@ impl Page {
         Self::with_tokens(args, confined.then_some(user), tokens)
     }
 
+    /// Binds the address, and starts the process for studies, with all rights if `confine` is
+    /// `None`. Otherwise this process gives up its rights, and becomes the given user.
     fn with_tokens(
         args: &WebArgs,
         confine: Option<Option<User>>,
@@ -151,6 +153,7 @@ pub(crate) fn reload(tls: &Tls, certificate: &Path) {
     }
 }
 
+/// Warns if the certificate is not valid now, or ends soon.
 fn warn(tls: &Tls, certificate: &Path) {
     let date = |time: SystemTime| {
         let time = jiff::Timestamp::try_from(time).ok();

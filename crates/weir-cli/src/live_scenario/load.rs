@@ -15,7 +15,9 @@ use crate::output::{Failure, USAGE, colour, say};
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) scenario: Scenario,
+    /// The text with the changes of the command line.
     pub(super) text: String,
+    /// The name of the file, for messages.
     pub(super) file: String,
 }
 

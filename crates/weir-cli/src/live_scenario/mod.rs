@@ -82,7 +82,7 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Makes one run. The first run takes the signals after its setup, before any thread starts.
+/// Makes one run. The signals are taken after its setup; in the first run, no thread exists yet.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,
@@ -130,7 +130,7 @@ fn once(
     Ok(ran)
 }
 
-/// Changes of a run from outside: its control socket, and its plan.
+/// Serves the control socket and the page of a run, and carries out its plan.
 struct Remote<'a> {
     scenario: String,
     seed: u64,
@@ -140,6 +140,7 @@ struct Remote<'a> {
     plan: Option<Plan>,
     /// Why the page is not served.
     failed: Option<Failure>,
+    /// The changes, the socket and the plan, once the links run.
     running: Option<(Changes, Option<Served>, Option<Running>)>,
 }
 

@@ -1,4 +1,5 @@
-//! The page of all experiments of a command, and the chapters that a later command may keep.
+//! The page of all experiments of a command. It has a chapter for each experiment, which a later
+//! command may keep.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;

@@ -30,8 +30,9 @@ pub(super) struct Settings {
     /// Whether runs are as long as the published ones.
     pub(super) full: bool,
     pub(super) show_progress: bool,
-    /// The duration of an experiment in real time, if given.
+    /// How long each method of `queue-sampler` reads, if given.
     pub(super) seconds: Option<f64>,
+    /// The numbers of clients in `queue-sampler`, if given.
     pub(super) clients: Option<Vec<u16>>,
 }
 

@@ -26,12 +26,18 @@ use crate::table::Table;
 struct Config {
     managers: Vec<Manager>,
     plans: Vec<AqmPlan>,
+    /// The order of arrivals, as given.
     order: String,
+    /// The rate of the link, as given.
     link: String,
+    /// The offered load relative to the rate of the link.
     offered: f64,
+    /// Whether packets are ECN-capable.
     ecn: bool,
     seed: u64,
+    /// Whether processor time is measured.
     time: bool,
+    /// Whether instructions are counted.
     instructions: bool,
     runs: u32,
     cache: Cache,
@@ -42,9 +48,12 @@ struct Config {
 struct Measured {
     manager: Manager,
     set: FlowSet,
+    /// The results that JSON shows.
     run: Run,
+    /// The spread of the times of a pair over the runs.
     spread: Option<Spread>,
     counts: PacketCounts,
+    /// Instructions and cache misses.
     events: Option<PerPair>,
 }
 

@@ -94,8 +94,8 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow; `None` for a few flows, because they fit into memory that the process has
-    /// allocated already.
+    /// Bytes per flow; `None` for fewer than 4096 flows, which may fit into memory that the process
+    /// has allocated already.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))

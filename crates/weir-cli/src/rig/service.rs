@@ -8,8 +8,8 @@ use weir_rig::service::{Service, Workload, measure};
 use super::args::Load;
 use super::config::Config;
 
-/// The service of each flow class under each scheduler. `none` has no row, because it guarantees
-/// nothing.
+/// The service of each flow class under a scheduler; `None` for the algorithm `none`, which
+/// guarantees nothing.
 pub(crate) fn service(
     config: &Config,
     algorithm: &weir_rig::Algorithm,

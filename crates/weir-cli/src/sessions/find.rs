@@ -35,7 +35,8 @@ pub(super) fn daemon() -> Option<Result<Asked, Failure>> {
         Ok(Asked { client, view })
     });
     match asked {
-        // Only root and the daemon's user may see the daemon, and earlier versions have no session.
+        // Only root and the daemon's user may see the daemon, and daemons of earlier versions have
+        // no session.
         Err(
             ClientError::NotAllowed { .. }
             | ClientError::NoDaemon { .. }
@@ -109,7 +110,7 @@ pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     found.chunks(ASKED_AT_ONCE).flat_map(ask_some).collect()
 }
 
-/// Does the same as [`ask`], and returns the client's error.
+/// Does the same as [`ask`], but returns the client's error as it is.
 fn try_ask(found: &Found) -> Result<Asked, ClientError> {
     let mut client = SessionClient::new(&found.path, WITHIN)?;
     let view = client.view()?;

@@ -56,7 +56,7 @@ fn watch(client: &mut SessionClient, name: &str, json: bool) -> Result<ExitCode,
             }
         }
         before = Some(now);
-        // If this command was stopped meanwhile, the next interval begins now.
+        // If this command was suspended (^Z) for longer than a second, the next interval begins now.
         due = (due + SECOND).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }
@@ -110,6 +110,7 @@ struct Reading {
     links: Vec<LinkReading>,
 }
 
+/// The values of a link.
 #[derive(Clone, Debug, Deserialize)]
 struct LinkReading {
     name: String,
