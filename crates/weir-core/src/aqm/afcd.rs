@@ -74,15 +74,17 @@ pub struct Afcd {
     law: Law,
     /// The target at the fair rate, in the law's ticks.
     target: u64,
+    /// The target of the packet that left last, in the law's ticks.
     last_target: u64,
+    /// The length of a period in ns.
     period: u64,
-    /// The number of the current period, and the time in ns at which it ends.
+    /// The number of the current period, and the time in ns at which this period ends.
     now: u64,
     ends: u64,
     places: Box<[Place]>,
     /// `R`, and the bytes that have arrived in this period.
     all: Rate,
-    /// The number of places that have sent in this period, and in the last one (`N`).
+    /// The number of places that have sent in this period, and in the last period (`N`).
     senders: u32,
     last_senders: u32,
 }
@@ -106,6 +108,7 @@ struct Rate {
     before: u64,
     /// `b` of that period.
     bytes: u64,
+    /// The number of the period to which `before` and `bytes` refer.
     period: u64,
 }
 

@@ -94,13 +94,17 @@ settings! {
 }
 
 choice! {
-    /// The rules by which `max_p` may change.
+    /// The rule by which `max_p` changes.
     enum Rule {
+        /// When a packet arrives, at most once per `interval`.
         Floyd = "floyd",
+        /// By a timer of about 500 ms, as in Linux.
         Linux = "linux",
     }
 }
 
+/// The parameters of RED for these settings; a setting of 0 is computed from the rate and the
+/// target delay.
 fn plan(settings: &Settings, setup: &Setup) -> Plan {
     let pace = PacketRate::of(setup, settings.avpkt);
     let PacketRate { rate, mean } = pace;
@@ -137,6 +141,7 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
     }
 }
 
+/// The steps by which `max_p` changes, for the rule `Floyd`.
 fn steps(settings: &Settings, pace: PacketRate) -> Steps {
     Steps {
         interval: settings.interval.0,

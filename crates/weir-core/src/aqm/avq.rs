@@ -169,7 +169,7 @@ impl Aqm for Avq {
     }
 }
 
-/// Fraction bits of a rate. A rate of 400 Gbit/s takes 60 bits.
+/// The number of fraction bits of a rate in bytes per second. A rate of 400 Gbit/s takes 60 bits.
 const FRACTION: u32 = 24;
 
 pub(super) const ROW: Row = Row {

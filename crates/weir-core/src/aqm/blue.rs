@@ -31,8 +31,8 @@
 //! `p` rises by at most `d1` within `freeze`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux uses BLUE in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not implement it. The
-//! link counts as idle from the moment at which the last packet leaves the queue.
+//! Linux uses BLUE in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not implement BLUE.
+//! The link counts as idle from the moment at which the last packet leaves the queue.
 //!
 //! # Validation
 //! Tests compare the implementation with the equations, event by event. They compare one step over
@@ -74,13 +74,18 @@ settings! {
 /// BLUE.
 #[derive(Debug)]
 pub struct Blue {
+    /// The probability, and the steps by which it rises and falls, in parts of 2^32.
     p: u64,
     d1: u64,
     d2: u64,
+    /// The least time between changes of `p`, in ns.
     freeze: u64,
     /// The time at which `p` last changed; `None` before the first packet.
     last: Option<Nanos>,
+    /// The length of the queue above which `p` rises, in packets or bytes; [`u64::MAX`]: `p` rises
+    /// only when the queue is full.
     limit: u64,
+    /// Whether lengths are in bytes rather than packets.
     bytes: bool,
     ecn: bool,
     stream: Stream,
@@ -128,6 +133,8 @@ impl Blue {
         }
     }
 
+    /// Notes that a packet found the queue full or longer than `limit`, which causes at most one
+    /// rise.
     fn overflows(&mut self, now: Nanos) {
         if self.thawed(now) {
             self.p = (self.p + self.d1).min(ONE);
@@ -135,6 +142,7 @@ impl Blue {
         }
     }
 
+    /// Whether more than `freeze` has passed since the last change.
     fn thawed(&self, now: Nanos) -> bool {
         self.last.is_none_or(|last| now.since(last).0 > self.freeze)
     }

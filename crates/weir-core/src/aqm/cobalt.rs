@@ -45,13 +45,13 @@
 //! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux implements it only within `cake`. In Linux, a queue that was never congested begins with
-//! `1/√n` = 0, so that its second late packet gets a signal at once; `variant linux` does so too.
-//! With `variant published`, as in ns-3, the queue begins with `1/√n` = 1, and the first signal
-//! comes after an interval. `variant linux-6.1` is `linux` with the roots of kernels before 6.12.
-//! These kernels compute `1/√n` for `n` below 16 by four steps of Newton's method. Four steps are
-//! too few for `n` = 2: the result is low by 0.06 %, and with the default interval the next signal
-//! comes 40 us early.
+//! Linux implements COBALT only within `cake`. In Linux, a queue that was never congested begins
+//! with `1/√n` = 0, so that its second late packet gets a signal at once; `variant linux` does so
+//! too. With `variant published`, as in ns-3, the queue begins with `1/√n` = 1, and the first
+//! signal comes after an interval. `variant linux-6.1` is `linux` with the roots of kernels before
+//! 6.12. These kernels compute `1/√n` for `n` below 16 by four steps of Newton's method. Four steps
+//! are too few for `n` = 2: the result is low by 0.06 %, and with the default interval the next
+//! signal comes 40 us early.
 //!
 //! Linux polls an empty queue together with the other queues of CAKE. This implementation does not
 //! poll: when the next packet arrives, it applies the changes that a poll about every `target`
@@ -96,7 +96,8 @@ settings! {
 }
 
 choice! {
-    /// The time of a queue's first signal, and the accuracy of the distances between later signals.
+    /// The implementation that determines the time of a queue's first signal and the accuracy of
+    /// the distances between later signals.
     pub(crate) enum Variant {
         Published = "published",
         Linux = "linux",
@@ -123,7 +124,7 @@ impl Variant {
     }
 }
 
-/// The description of `variant`.
+/// The description of the setting `variant`.
 pub(crate) const FIRST_SIGNAL: &str = "first signal: an interval after the first late packet, \
      or with the second late packet as in Linux; linux-6.1: with the square roots of kernels \
      before 6.12";
@@ -189,8 +190,9 @@ impl Aqm for Cobalt {
 pub(crate) struct Law {
     target: u64,
     interval: u64,
-    /// The transmission time of four packets, in ns.
+    /// The transmission time of four packets of size `mtu`, in ns.
     few: u64,
+    /// The steps of BLUE's probability, in parts of 2^32.
     increment: u32,
     decrement: u32,
     ecn: bool,
@@ -243,6 +245,7 @@ pub(crate) struct Control {
     below_one: u32,
     /// The probability of BLUE, in parts of 2^32.
     probability: u32,
+    /// Whether the queue is congested.
     dropping: bool,
     /// Whether the queue was found empty and no packet has arrived since.
     empty: bool,
@@ -383,8 +386,8 @@ impl Control {
         }
     }
 
-    /// Sets the count and its root. Above small counts, the new count may differ by at most 1 from
-    /// the old one, so that one step of Newton's method finds the root.
+    /// Sets the count and its root. For counts from 16 on, the new count may differ by at most 1
+    /// from the old count, so that one step of Newton's method finds the root.
     fn set_count(&mut self, law: &Law, count: u32) {
         debug_assert!(
             (count as usize) < law.roots.len() || count.abs_diff(self.count) <= 1,
@@ -396,6 +399,7 @@ impl Control {
         self.below_one = !small.unwrap_or_else(|| improved(!self.below_one, count));
     }
 
+    /// The time of the signal that follows a signal at `time`.
     fn after(&self, law: &Law, time: u64) -> u64 {
         // On a link of a few bits per second the interval is minutes long, so that the product
         // exceeds 64 bits.

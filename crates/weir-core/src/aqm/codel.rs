@@ -94,7 +94,7 @@ choice! {
 }
 
 choice! {
-    /// The arithmetic.
+    /// The arithmetic of times and roots.
     pub(crate) enum Arith {
         Linux = "linux",
         Rfc = "rfc",
@@ -152,7 +152,9 @@ pub(crate) struct Law {
     /// Whether `mtu` grows to the length of the largest packet.
     grows: bool,
     ecn: bool,
+    /// Whether `ce_threshold` applies only to ECT(1).
     ce_ect1_only: bool,
+    /// Whether the root is exact (`arith rfc`).
     exact: bool,
     /// Whether the gap to the next mark begins when the last packet was marked, rather than when
     /// the mark was due.
@@ -355,7 +357,7 @@ impl Control {
 
 /// Linux's tick is 2^10 ns.
 const TICK: u32 = 10;
-/// The number of intervals after which the queue forgets its drop rate.
+/// The queue forgets its drop rate this many intervals after its next drop would have been due.
 const LATELY: u64 = 16;
 
 pub(crate) const TARGET: Time =

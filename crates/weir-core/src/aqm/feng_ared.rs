@@ -69,6 +69,7 @@ of_family! {
     }
 }
 
+/// A setting from 1 to 1000 by which `max_p` is multiplied or divided.
 const fn factor(default: u64, summary: &'static str) -> Part {
     Part::new(UNIT, 1000 * UNIT, default * UNIT, summary)
 }

@@ -58,12 +58,14 @@ impl Pace {
         took
     }
 
+    /// Begins a measurement if there is none and enough bytes wait.
     fn begin(&mut self, now: Nanos, remaining: u64) {
         if !self.measuring && remaining >= THRESHOLD {
             (self.measuring, self.since, self.bytes) = (true, now, 0);
         }
     }
 
+    /// Ends the measurement, which took `took` ns, and adds it to the mean.
     fn end(&mut self, method: Method, took: u64) {
         let (value, bits) = match method {
             Method::Rfc => (took, 2),

@@ -66,6 +66,7 @@ pub struct Pi {
     a: i128,
     b: i128,
     q_ref: i128,
+    /// The time between samples in ns.
     period: u64,
     periods: Periods,
     ecn: bool,

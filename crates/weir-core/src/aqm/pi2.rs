@@ -80,6 +80,7 @@ pub struct Pi2 {
     controller: Controller,
     periods: Periods,
     tupdate: u64,
+    /// The delay of the packet that left last; 0 if the queue was empty after its departure.
     delay: Nanos,
     coupling: u64,
     ecn: bool,
@@ -103,6 +104,7 @@ impl Pi2 {
         }
     }
 
+    /// Computes the updates that are due.
     #[inline]
     fn catch_up(&mut self, now: Nanos) {
         let ended = self.periods.ended(now, self.tupdate);

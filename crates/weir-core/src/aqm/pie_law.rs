@@ -294,12 +294,12 @@ impl Law {
         if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc }
     }
 
-    /// The largest probability. Linux's is almost 256.
+    /// The largest probability: 1, or almost 256 in Linux.
     fn most(&self) -> u64 {
         if self.variant == Variant::Linux { u64::MAX } else { ONE }
     }
 
-    /// `p` changed by `change`. Beyond its largest probability Linux falls back to 1.
+    /// `p` changed by `change`. In Linux, a probability beyond the largest one falls back to 1.
     fn moved(&self, p: u64, change: i128) -> u64 {
         match self.variant {
             Variant::Linux => {
@@ -309,6 +309,7 @@ impl Law {
         }
     }
 
+    /// Computes the updates that are due; the queue has held `bytes` bytes since the last packet.
     #[inline]
     fn catch_up(&self, state: &mut State, now: Nanos, bytes: u64) {
         let ended = state.periods.ended(now, self.tupdate);

@@ -13,7 +13,7 @@
 use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
 
-/// Certainty.
+/// The probability 1.
 pub(crate) const ONE: u64 = 1 << 56;
 
 /// Converts a fraction to a probability.
@@ -48,13 +48,13 @@ impl Gain {
         Self(((u128::from(gain.0) << 80) / 1_000_000_000_000_000_000) as i128)
     }
 
-    /// The change for an error in ns.
+    /// The change of the probability for an error in ns.
     #[inline]
     pub(crate) fn times(self, error: i128) -> i128 {
         narrow(self.raw(error))
     }
 
-    /// The change for an error in ns, in parts of 2^80.
+    /// The change of the probability for an error in ns, in parts of 2^80.
     #[inline]
     fn raw(self, error: i128) -> i128 {
         self.0.saturating_mul(error)
@@ -70,6 +70,7 @@ fn narrow(change: i128) -> i128 {
 /// Periods since the first packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Periods {
+    /// The time at which the current period ends, in ns.
     next: u64,
     begun: bool,
 }
@@ -110,7 +111,9 @@ pub(crate) struct Controller {
     alpha: Gain,
     beta: Gain,
     target: i128,
+    /// The largest value of `p'`.
     most: u64,
+    /// `d_old`, in ns.
     old: i128,
 }
 

@@ -59,7 +59,9 @@ pub struct Rem {
     /// The price in parts of 2^32. The fields below are also in parts of 2^32 unless their comments
     /// say otherwise.
     price: i128,
+    /// The largest value of the price.
     most: i128,
+    /// The probability of a selection.
     p: u64,
     gamma: i128,
     alpha: i128,
@@ -72,9 +74,9 @@ pub struct Rem {
     /// The logarithm of phi to the base 2.
     logarithm: Factor,
     interval: u64,
-    /// The time at which the last interval ended.
+    /// The time at which the last interval ended; `None` before the first packet.
     ended: Option<Nanos>,
-    /// The packets or bytes that have arrived since then.
+    /// The packets or bytes that have arrived since the last interval ended.
     arrivals: u64,
     mean: u32,
     bytes: bool,

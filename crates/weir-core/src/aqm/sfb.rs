@@ -47,7 +47,7 @@
 //! with `variant linux` at `penalty_rate` or less.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. In Linux,
+//! FreeBSD does not implement SFB. Linux always marks; here `ecn` can be switched off. In Linux,
 //! tokens accrue from the last check that found no token, in whole ticks, and at first from the
 //! creation of the queue. A queue that exists for some time thus gives a second burst after the
 //! first, and then no tokens to flows faster than `penalty_rate`. `variant linux` does the same, as
@@ -55,8 +55,8 @@
 //! contains a queue or a scheduler; here SFB works in front of any scheduler.
 //!
 //! # Validation
-//! Tests compare the implementation with a model with lists, packet by packet, and check one flow
-//! that does not respond among several that do.
+//! Tests compare the implementation with a model that uses lists, packet by packet, and check one
+//! flow that does not respond among several that do.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -81,7 +81,10 @@ pub struct Sfb {
     rules: Rules,
     /// The time at which the hash last changed; `None` before the first packet.
     rehashed: Option<Nanos>,
+    /// The number of packets from flows that do not respond that may still pass before new tokens
+    /// are needed.
     tokens: u64,
+    /// The time from which new tokens count; `None` is a time long ago.
     filled: Option<Nanos>,
     /// For each packet that waits, its hash in each set; 0 if the packet is in no bin of that set.
     waiting: VecDeque<[u32; 2]>,
@@ -91,7 +94,9 @@ pub struct Sfb {
 /// The settings of SFB in the units of the algorithm.
 #[derive(Debug)]
 struct Rules {
+    /// The time between changes of the hash in ns; 0: the hash does not change.
     rehash: u64,
+    /// The setting `db` in ns.
     warmup: u64,
     max: u32,
     target: u32,
@@ -111,6 +116,7 @@ struct Set {
     bins: [[Bin; BINS]; LEVELS],
 }
 
+/// The waiting packets of the flows of a bin, and the bin's probability.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     packets: u32,
@@ -120,9 +126,9 @@ struct Bin {
 choice! {
     /// How flows that do not respond get tokens.
     enum Variant {
-        /// At `penalty_rate`.
+        /// Tokens accrue at `penalty_rate`.
         Steady = "steady",
-        /// For whole ticks since the last check.
+        /// Tokens accrue in whole ticks from the last check that found no token.
         Linux = "linux",
     }
 }

@@ -80,8 +80,12 @@ struct Virtual {
 choice! {
     /// The average that a virtual queue uses.
     enum Mode {
+        /// The average of the virtual queue's own packets.
         Own = "own",
+        /// The same average plus those of the virtual queues of higher precedence that have
+        /// packets.
         Rio = "rio",
+        /// The average of the whole queue.
         Wred = "wred",
     }
 }
@@ -89,7 +93,9 @@ choice! {
 choice! {
     /// The part of the DSCP that selects the virtual queue of a packet.
     enum By {
+        /// The drop precedence of assured forwarding.
         Precedence = "precedence",
+        /// The whole code point.
         Dscp = "dscp",
     }
 }

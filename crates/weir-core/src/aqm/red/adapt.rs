@@ -8,7 +8,7 @@ use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
 
 choice! {
-    /// The rules by which `max_p` may change.
+    /// The rule by which `max_p` changes; [`Adapt`] describes the rules.
     pub(in super::super) enum Rule {
         Off = "off",
         Floyd = "floyd",
@@ -231,7 +231,9 @@ fn scaled(p: u64, above: u64, below: u64) -> u64 {
 
 /// The probability 1, in parts of 2^32.
 pub(in super::super) const ONE: u64 = 1 << 32;
+/// The probability above which Linux does not raise `max_p`.
 const LINUX_MAX: u64 = ONE / 2;
+/// The probability below which Linux does not lower `max_p`.
 const LINUX_MIN: u64 = ONE / 100;
 
 #[cfg(test)]

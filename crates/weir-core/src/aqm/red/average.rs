@@ -4,11 +4,11 @@
 //! ```text
 //! value   u128   63 . 40 bits: whole packets or bytes, and the fraction in parts of 2^40
 //! ```
-//! While the queue is empty, no arrival moves the average; instead it decays by the number of
-//! packets that the link could have sent in that time. The three published methods are variants of
-//! [`Decay`]. In Linux, an average of bytes with a weight of `2^-n` has only `n` bits of fraction,
-//! and a step subtracts only the whole bytes of the average from the length. The result is up to a
-//! byte above that of the equation, enough to reach a threshold one packet earlier.
+//! While the queue is empty, the average decays by the number of packets that the link could have
+//! sent in that time. The three published methods are variants of [`Decay`]. In Linux, an average
+//! of bytes with a weight of `2^-n` has only `n` bits of fraction, and a step subtracts only the
+//! whole bytes of the average from the length. The result is up to a byte above that of the
+//! equation, enough to reach a threshold one packet earlier.
 
 use alloc::boxed::Box;
 
@@ -28,20 +28,24 @@ pub(in super::super) struct Average {
 /// The decay of the average while the queue is empty.
 #[derive(Debug)]
 enum Decay {
-    /// `(1-w)^(m+1)` after `m` packets.
+    /// `(1-w)^(m+1)` after the time of `m` packets. `per_ns` is in packets, `logarithm` in halvings
+    /// per packet.
     Packets { per_ns: Factor, logarithm: Factor },
-    /// The same decay in 256 steps, after which the average is 0.
+    /// The same decay in 256 steps, after which the average is 0. `per_ns` is in steps, `each` in
+    /// halvings per step; `first` is the number of halvings by the arrival itself.
     Steps { per_ns: Factor, first: u64, each: Factor },
-    /// Halvings that a table gives.
+    /// Linux's decay: a table gives the number of halvings for an idle time.
     Cells(Box<Cells>),
 }
 
+/// Linux's table of halvings by idle time.
 #[derive(Debug)]
 struct Cells {
     /// The average's fraction has this many bits; [`FRACTION`] if it is exact.
     fraction: u32,
     /// A cell of the table spans `2^bits` us.
     bits: u32,
+    /// The number of halvings in each cell.
     shifts: [u8; CELLS],
 }
 
@@ -137,6 +141,7 @@ impl Cells {
         Self { fraction: FRACTION, bits, shifts }
     }
 
+    /// The average `value` after an idle time.
     fn after(&self, value: u128, idle_ns: u64) -> u128 {
         let last = ((CELLS - 1) as u64) << self.bits;
         let idle_us = (idle_ns / 1000).min(last);
@@ -162,7 +167,9 @@ fn logarithm(weight: f64) -> f64 {
 pub(in super::super) const FRACTION: u32 = 40;
 /// Exponents of powers are in parts of 2^32.
 const PARTS: f64 = 4_294_967_296.0;
+/// The number of steps of dummynet's decay.
 const STEPS: u64 = 256;
+/// The number of cells of Linux's table.
 const CELLS: usize = 256;
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub(in super::super) struct Core {
     per_max: Slope,
     max_p: u64,
     spacing: Spacing,
-    /// The packets, and their bytes, since the last selection or the start.
+    /// The number of packets since the last selection or the start, and the number of their bytes.
     count: u32,
     count_bytes: u32,
     mean: u32,
@@ -102,9 +102,11 @@ enum Spacing {
         /// Whether the previous packet could have been selected.
         begun: bool,
     },
-    /// One draw after each selection, the goal: the packet at which `count · p_b` exceeds the goal
-    /// is selected.
+    /// One draw after each selection gives a goal. The packet at which `count · p_b` exceeds the
+    /// goal is selected.
     Drawn {
+        /// The goal in parts of 2^32; `None` while the average is outside the range in which
+        /// packets are selected at random.
         goal: Option<u32>,
         /// The packet length in bytes to which `p_b` applies; 0: `p_b` applies to packets of any
         /// length.
@@ -156,7 +158,7 @@ impl Core {
         if self.bytes { queue.bytes } else { u64::from(queue.packets) }
     }
 
-    /// Decides about an arriving packet by the average of its own queue.
+    /// Decides about an arriving packet by the average of this queue.
     #[inline]
     pub(in super::super) fn arrive(
         &mut self,
