@@ -174,7 +174,7 @@ impl AqmPlan {
     }
 }
 
-/// A time: nanoseconds and units of 2^-16 ns.
+/// A time: whole nanoseconds, and the rest in units of 2^-16 ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     ns: u64,
@@ -199,7 +199,8 @@ struct Driver<S, A> {
     /// The time of the last arrival, and the time at which the link is free.
     arrival: Moment,
     free: Moment,
-    /// The time of a byte between arrivals, and on the link, in units of 2^-16 ns.
+    /// The time from one arrival to the next for each byte of the packet, and the time of a byte on
+    /// the link; both in units of 2^-16 ns.
     gap: u64,
     byte_time: u64,
     counts: PacketCounts,

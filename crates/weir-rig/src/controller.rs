@@ -1,4 +1,5 @@
-//! The controller: drives packets through a scheduler from one operating point to the next.
+//! The controller: drives packets through a scheduler, so that its backlog moves between two
+//! thresholds.
 //!
 //! The loop contains only the generator's ring, the packets' memory and the scheduler. It has no
 //! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
@@ -45,6 +46,7 @@ impl Sink for Unseen {
 struct Machine<S> {
     scheduler: S,
     store: Descriptors,
+    /// The scheduler's clock, ns.
     now: u64,
     counts: Counts,
     incoming: Vec<(FlowSlot, PacketId)>,
@@ -247,7 +249,7 @@ impl<S: Scheduler> Machine<S> {
         }
     }
 
-    /// Returns false when there was no packet.
+    /// Dequeues a packet. Returns false when there is none.
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn dequeue<K: Sink>(&mut self, sink: &mut K) -> bool {
         let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else {
@@ -279,7 +281,7 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Returns the number of packets.
+    /// Dequeues at most `packets` packets in one batch. Returns their number.
     #[inline]
     fn dequeue_batch<K: Sink>(&mut self, packets: usize, sink: &mut K) -> u64 {
         let mut outgoing = std::mem::take(&mut self.outgoing);

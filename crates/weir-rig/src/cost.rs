@@ -1,5 +1,5 @@
-//! The cost of a scheduler: the processor time of one enqueue and one dequeue. Also the order in
-//! which packets depart.
+//! The cost of a scheduler: the processor time of one enqueue and one dequeue. The module also
+//! hashes the order in which packets depart.
 //!
 //! The caller's clock should return the processor time of the thread. Each run creates a new
 //! scheduler, fills it and warms it up before it reads the clock. Runs of several schedulers can

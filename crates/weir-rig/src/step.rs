@@ -221,6 +221,7 @@ struct Record {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// The number of events so far. It orders events of equal time.
     number: u64,
+    /// The number of each sender by the hash of its packets.
     senders: BTreeMap<u32, u32>,
     seen: Seen,
 }

@@ -38,6 +38,7 @@ pub(crate) struct Agenda {
     top: u64,
     /// Number of bits of a key that hold the waiter's number.
     bits: u32,
+    /// The time that is 0 in the keys.
     base: Nanos,
     /// The exact time of each waiter.
     times: Vec<Nanos>,

@@ -203,6 +203,7 @@ fn mean_loss(loss: Loss) -> Option<f64> {
 #[derive(Debug, Default)]
 struct Groups {
     names: Vec<FlowName>,
+    /// The number of each group that the file names.
     shared: BTreeMap<String, u32>,
 }
 

@@ -4,7 +4,7 @@
 //! scenario may be from another author, and may name any file of the user who reads it. Therefore a
 //! message quotes only a file that the user named on the command line, or a file below the
 //! directory of the text that names it. A file of the second kind is not quoted if it belongs to
-//! root and others must not read it.
+//! root and other users cannot read it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};

@@ -72,7 +72,7 @@ impl Context<'_> {
         self.network.send(packet, NONE);
     }
 
-    /// Sends a packet with an extra, which only some packets carry.
+    /// Sends a packet with an [`Extra`]: contents that only some packets carry.
     #[inline]
     pub fn send_with(&mut self, packet: Packet, extra: Extra) {
         let extra = self.network.insert_extra(extra);

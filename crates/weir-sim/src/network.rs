@@ -470,7 +470,7 @@ impl Network {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
-        // The port number distinguishes this flow from the others.
+        // The port number distinguishes this flow from earlier flows like it.
         let port = 1024 + (self.opened % 64_000) as u16;
         self.opened += 1;
         keys[0].src_port = port;

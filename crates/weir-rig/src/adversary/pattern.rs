@@ -194,5 +194,6 @@ impl Space {
 
 /// The latest start of an act, in bytes of the link: the time of some 45,000 packets of 1500 bytes.
 const LATEST: u64 = 1 << 26;
+/// The largest time between the starts of consecutive flows, in bytes of the link.
 const LARGEST_GAP: u32 = 1 << 20;
 const MAX_PACKETS_OF_FLOW: u32 = 4096;

@@ -55,7 +55,7 @@ pub enum Subject {
     Missing(String),
 }
 
-/// A recording with kernels.
+/// The kernels that gave the expected values, and how they were measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The releases that did what the case expects.

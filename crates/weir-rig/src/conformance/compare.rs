@@ -285,5 +285,5 @@ pub(crate) fn milliseconds(ns: u64) -> String {
 
 /// The difference of two means that is allowed, in standard errors of the difference.
 const STANDARD_ERRORS: f64 = 3.0;
-/// Half of the last digit of a mean in a file.
+/// The rounding error of a mean in a file: half of its last decimal place.
 const ROUNDING: f64 = 0.0005;

@@ -18,7 +18,8 @@ pub struct Expectation {
 /// The expected values.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// A count after each dequeue. A list shorter than the dequeues covers the first ones.
+    /// A count after each dequeue. A list that is shorter than the number of dequeues applies to
+    /// the first of them.
     After(Column, Vec<u64>),
     /// A state variable of the algorithm after each dequeue; `None` expects no particular value.
     Variable {

@@ -135,7 +135,7 @@ pub(super) fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
     bps.and_then(Rate::new).map(Rate::bps).ok_or_else(wrong)
 }
 
-/// The names that classes and flows share.
+/// The keys that classes and flows share.
 const NAMES: &[&str] =
     &["class", "weight", "priority", "max_packet", "rate", "ceil", "burst", "deadline"];
 /// The maximum number of classes.

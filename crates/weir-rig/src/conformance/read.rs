@@ -153,7 +153,7 @@ fn seeds(queue: &Table<'_>) -> Result<RangeInclusive<u64>, CaseError> {
     }
 }
 
-/// The times of an entry: for each time of `at`, `count` times with a distance of `every`.
+/// The times of an entry: from each time in `at`, `count` times at intervals of `every`.
 fn moments(entry: &Table<'_>) -> Result<Vec<u64>, CaseError> {
     let count = entry.get("count").map_or(Ok(1), |value| value.number(1, MAX_PACKETS as u64))?;
     let every = entry.get("every").map_or(Ok(0), |value| value.time())?;

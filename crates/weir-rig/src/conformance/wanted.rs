@@ -85,7 +85,7 @@ pub(super) fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>)
 }
 
 /// The values of a state variable. A number is the value itself, a text is a time, and `""` expects
-/// nothing.
+/// no particular value.
 fn wanted_variable(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
     let times = members.iter().any(Value::is_text);

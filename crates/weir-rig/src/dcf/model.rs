@@ -53,10 +53,12 @@ struct Class {
     offset: usize,
     /// The contention window of each attempt.
     windows: Vec<f64>,
-    /// The bits that an access delivers, and its length in us.
+    /// The mean number of bits that an access delivers.
     bits: f64,
+    /// The length of a successful access, and of a collision of the class's first packet, in us.
     success: f64,
     collision: f64,
+    /// The probability that an error destroys an access.
     errors: f64,
 }
 

@@ -173,6 +173,7 @@ pub(super) struct Account {
     marked: u64,
     delays: Histogram,
     lengths: Exact,
+    /// The present length of the queue, and the time of its last change.
     queued: u64,
     since: u64,
     first: Option<u64>,

@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
-        // Slots have a packet. The bound is 3, plus 7/8 of two packets, minus 1/8, plus 1/8 of 9
+        // `w σ` is one packet. The bound is 3, plus 7/8 of two packets, minus 1/8, plus 1/8 of 9
         // packets of the other flows.
         assert_eq!(packets("qfq+", "8:w1024:l1024"), Some(3.0 + 1.75 - 0.125 + 9.0 / 8.0));
         // A heavy flow waits for the budget of eight light ones.

@@ -345,7 +345,7 @@ fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
 #[test]
 fn round_robin_owes_nothing_to_equal_flows_and_a_round_to_unequal_weights() {
     assert_eq!(packets(Kind::RoundRobin, "1000:w1", 20_000), [0.0]);
-    // The heaviest flows send four packets and wait for 1996 packets of the others.
+    // The heaviest flows send four packets and wait for 1996 packets of the other flows.
     let weighted = packets(Kind::RoundRobin, "500:w1,250:w2,250:w4", 20_000);
     assert!((weighted[2] - (1996.0 / 500.0 - (1.0 - 1.0 / 500.0))).abs() < 1e-9, "{weighted:?}");
 }
@@ -453,8 +453,8 @@ fn qfqp_exceeds_its_published_bound_but_not_the_derived_one() {
     assert!(plus > bound_of_qfq + 3.0, "{plus} {bound_of_qfq}");
 }
 
-/// The published properties of KPS and L-WF2Q: a deviation that does not grow with the number of
-/// flows, and the least deviation, one packet.
+/// The published properties: with KPS, a deviation that does not grow with the number of flows, and
+/// with L-WF2Q, the least deviation, one packet.
 #[test]
 fn kps_and_l_wf2q_are_as_fair_with_many_flows_as_with_few() {
     for flows in ["4:w1,2:w2,1:w4", "64:w1,32:w2,16:w4", "1024:w1,512:w2,256:w4"] {
@@ -488,8 +488,8 @@ fn a_flow_that_arrives_during_a_transmission_waits_for_its_end() {
     for kind in [Kind::Fifo, Kind::RoundRobin, Kind::Wf2qPlus] {
         let class =
             measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
-        // 1000 bytes of the other flow and 100 of its own; three quarters of them are the flow's
-        // share.
+        // The link sends 1000 bytes of the other flow and 100 of this flow, which is owed three
+        // quarters of them.
         assert_eq!(
             (class.bwfi, class.worst_interval),
             (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)),

@@ -57,7 +57,9 @@ pub(crate) struct Meter {
     /// Counters of the present interval.
     open_links: Vec<LinkPeriod>,
     open_flows: Vec<FlowPeriod>,
+    /// The closed intervals of each port.
     links: Vec<Vec<LinkPeriod>>,
+    /// The closed intervals of each group of flows.
     flows: Vec<Vec<FlowPeriod>>,
     /// The longest queue of each port since the last reset.
     peaks: Vec<u64>,

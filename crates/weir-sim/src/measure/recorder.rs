@@ -132,7 +132,7 @@ impl Recorder {
         orders.get_mut(n)
     }
 
-    /// Removes a packet that left; returns its arrival and its rank.
+    /// Removes a packet that has left the port. Returns its arrival time and its rank.
     fn forget(&mut self, port: PortId, packet: &Packet) -> Option<(Nanos, u64)> {
         let name = (port, identity(packet));
         let copies = self.inside.get_mut(&name)?;

@@ -46,6 +46,7 @@ pub struct Sender {
     life: Life,
     stream: Option<StreamId>,
     finished: bool,
+    /// Number of lost packets that the stack has reported.
     lost: u64,
 }
 
@@ -255,7 +256,7 @@ struct Host {
     flow: FlowId,
     /// Whether packets go from the flow's sink to its source.
     back: bool,
-    /// The `Instant` that stands for time zero of the simulation.
+    /// The `Instant` at time zero of the simulation.
     origin: Instant,
     quinn: Quinn,
     connection: Option<(ConnectionHandle, Connection)>,

@@ -32,6 +32,7 @@ pub(super) struct Rack {
     rtt: Nanos,
     reordered: bool,
     multiplier: u64,
+    /// The largest value of the multiplier.
     most: u64,
     /// Number of repairs until the multiplier returns to 1.
     persist: u32,

@@ -28,6 +28,7 @@ pub struct Receiver {
     config: Config,
     /// The next byte in sequence order.
     next: u64,
+    /// The ranges that arrived out of order.
     ahead: Intervals,
     /// Number of full segments since the last acknowledgement.
     pending: u32,
@@ -55,6 +56,8 @@ struct Marks {
     echo: bool,
     /// Whether the last data packet was marked.
     last: bool,
+    /// The counters of accurate ECN: marked packets, marked bytes, and bytes with ECT(0) and
+    /// ECT(1).
     packets: u64,
     bytes: u64,
     ect0: u64,
@@ -231,7 +234,7 @@ impl Receiver {
                 false
             }
             Feedback::Exact => {
-                // The acknowledgement of the earlier packets reports the mark of these packets.
+                // The acknowledgement of the earlier packets reports their mark.
                 if changed && self.pending > 0 {
                     self.acknowledge(Flags::default(), context);
                 }

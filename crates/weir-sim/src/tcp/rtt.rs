@@ -27,7 +27,8 @@ impl Rtt {
         Self { srtt8: 0, var4: 0, min: Nanos::MAX, backoff: 0, min_rto, max_rto }
     }
 
-    /// Takes a sample for the timeout, and a sample without the receiver's delay for the minimum.
+    /// Takes two samples: `rtt` for the timeout, and `prompt`, without the receiver's delay, for
+    /// the minimum.
     #[inline]
     pub(super) fn sample(&mut self, rtt: Nanos, prompt: Nanos) {
         let r = rtt.0.max(1);

@@ -104,6 +104,7 @@ pub struct Cubic {
     curve: Curve,
     /// The growth of Linux, with `variant linux`.
     linux: Option<Growth>,
+    /// The window, the threshold and `w_max` before the last reduction.
     before: (u64, u64, u64),
 }
 

@@ -48,6 +48,7 @@ use weir_core::settings::{Fraction, Part, UNIT};
 /// `DCTCP` for one connection.
 #[derive(Debug)]
 pub struct Dctcp {
+    /// The window and its threshold.
     saw: Additive,
     alpha: Alpha,
     /// The present window of data ends when this byte is acknowledged.

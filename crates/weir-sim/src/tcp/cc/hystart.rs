@@ -34,12 +34,15 @@ pub(super) struct Hystart {
     mode: Mode,
     /// The round ends when this byte is acknowledged; `None` before the first round.
     end: Option<u64>,
+    /// When this round began.
     began: Nanos,
     /// Time of the last acknowledgement of the train.
     last: Nanos,
     /// Smallest round-trip time of this round.
     least: Nanos,
+    /// Smallest round-trip time of the previous round.
     before: Nanos,
+    /// Number of round-trip times measured in this round.
     samples: u32,
     /// Number of conservative rounds, and the smallest round-trip time when they began.
     conservative: Option<(u32, Nanos)>,

@@ -57,6 +57,7 @@ pub struct Ledbat {
     /// The smallest delay of each of the last minutes, the latest minute last.
     base: VecDeque<u64>,
     history: usize,
+    /// The number of the latest minute in `base`.
     minute: u64,
     /// The latest delays.
     current: VecDeque<u64>,

@@ -22,6 +22,7 @@ pub(super) fn setup(mss: u64) -> Setup {
 struct Segment {
     end: u64,
     sent: Nanos,
+    /// When the acknowledgement of the segment arrives.
     back: Nanos,
     marked: bool,
     /// Time in the queue and on the link, plus half of the propagation time.
@@ -41,6 +42,7 @@ pub(super) struct Model {
     pub(super) mark_above: u64,
     now: Nanos,
     segments: VecDeque<Segment>,
+    /// When the link and the pacing permit the next transmission.
     busy_until: Nanos,
     pace_until: Nanos,
     next: u64,
@@ -51,6 +53,7 @@ pub(super) struct Model {
     srtt: Nanos,
     min_rtt: Nanos,
     reducing_until: Option<u64>,
+    /// The time and the delivered bytes when the measurement was last restarted.
     since: (Nanos, u64),
     longest: u64,
 }

@@ -58,6 +58,7 @@ use weir_core::settings::{Fraction, Number, Time};
 /// `Prague` for one connection.
 #[derive(Debug)]
 pub struct Prague {
+    /// The window and its threshold.
     saw: Additive,
     alpha: Alpha,
     target: Nanos,
@@ -68,12 +69,14 @@ pub struct Prague {
     end: u64,
     /// Number of rounds since slow start.
     rounds: u64,
+    /// When the average was last updated.
     averaged: Nanos,
     /// Time of the last reduction for marks, and the byte that was sent next.
     reduced: Option<(Nanos, u64)>,
     /// The repair of a loss ends when this byte is acknowledged; `None` if no loss is being
     /// repaired.
     repaired: Option<u64>,
+    /// The pacing rate in bits/s; `None` before the first round-trip time.
     rate: Option<u64>,
     initial: u64,
     /// The window before the last loss.

@@ -35,8 +35,11 @@ pub(super) struct Wire<F> {
     network: Network,
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
+    /// Packets on the wire by arrival time and serial number, each with whether it is the last
+    /// copy.
     travelling: BTreeMap<(Nanos, u64), (Packet, bool)>,
     serial: u64,
+    /// Decides the fate of each packet.
     script: F,
     /// One-way delay, in ms.
     pub(super) delay: u64,
