@@ -128,9 +128,9 @@ impl LinkResult {
 /// The packets that random loss on a link dropped, among those that reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredLoss {
-    /// Packets that it dropped.
+    /// Packets that random loss dropped.
     pub lost: u64,
-    /// All packets that reached it; at least 1.
+    /// All packets that reached the random loss, lost or not; at least 1.
     pub drawn: u64,
 }
 
@@ -247,7 +247,7 @@ impl RunResult {
         Self { late_causes, ..self }
     }
 
-    /// Why packets departed late; empty if none did, or if it was not measured.
+    /// Why packets departed late; empty if no packet was late, or if causes were not measured.
     pub fn late_causes(&self) -> &LateCauses {
         &self.late_causes
     }

@@ -61,14 +61,20 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     RunResult::new(info, vec![down, up])
 }
 
-/// A rate, a delay, a drop-tail queue, and random loss in parts per hundred thousand.
+/// One direction of the invented link. Times are in ns.
 struct Link {
+    /// The rate in bit/s.
     rate: u64,
     delay: u64,
+    /// The limit of the queue, in packets.
     limit: usize,
+    /// Random loss in parts per hundred thousand.
     loss: u64,
+    /// Arrival and length of each packet in the queue.
     queue: VecDeque<(u64, u64)>,
+    /// Arrival, due time and length of each packet on the wire.
     wire: VecDeque<(u64, u64, u64)>,
+    /// The time at which the last transmission ends.
     free_at: u64,
     stats: LinkStats,
     lateness: weir_core::histogram::Histogram,

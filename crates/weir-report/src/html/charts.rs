@@ -28,7 +28,9 @@ pub(super) struct Variant {
 pub(super) struct Data {
     /// The kind of the plot. All `time` plots of a page zoom together.
     kind: &'static str,
+    /// The unit of the horizontal axis.
     x: &'static str,
+    /// The unit of the vertical axis.
     y: &'static str,
     curves: Vec<Values>,
     /// The detailed data for zooming, which replaces the picture.
@@ -36,7 +38,7 @@ pub(super) struct Data {
     pub(super) detail: Option<Detail>,
 }
 
-/// A range over time in periods of equal length, finer than the picture.
+/// A quantity over time in periods of equal length, which are shorter than those of the picture.
 #[derive(Serialize)]
 pub(super) struct Detail {
     /// Start of the first period, s.
@@ -49,6 +51,7 @@ pub(super) struct Detail {
     pub(super) items: String,
 }
 
+/// The values of one curve.
 #[derive(Serialize)]
 struct Values {
     name: String,
@@ -300,8 +303,8 @@ fn steps(s: &LinkSeries, value: impl Fn(u64, &LinkPeriod) -> f64) -> Shape {
     Shape::Steps(points)
 }
 
-/// An axis for a latency that shows at least `least` to `most`. The axis is logarithmic if the
-/// largest value on it is more than 20 times the 0.005 quantile.
+/// An axis for the latencies in `h`, and for the times `least` and `most`, in ns. The axis is
+/// logarithmic if the largest value on it is more than 20 times the 0.005 quantile of `h`.
 fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     let bulk = h.quantile(0.005).max(1).min(most.max(1)) as f64;
     let low = h.min().min(least) as f64;

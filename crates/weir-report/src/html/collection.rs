@@ -100,7 +100,7 @@ impl Chapter {
         row(link, cells)
     }
 
-    /// The chapter. The values of its plots begin at `first`.
+    /// The chapter. `first` is the index of its first plot among all plots of the page.
     fn section(&self, first: usize) -> Markup {
         html! {
             section.chapter id=(self.name) data-first=(first) {

@@ -247,7 +247,10 @@ fn section(object: &SpanObject, place: usize, report: &SpanReport, data: &mut Ve
     }
 }
 
+/// Selects the drops or the marks of a reading, by reason.
 type Reasons = fn(&SpanPoint) -> &Vec<(String, u64)>;
+/// Selects three values of a quantity in ascending order, such as the least, the mean and the
+/// greatest; `None` if they are unknown.
 type Three = fn(&SpanPoint) -> Option<[f64; 3]>;
 
 /// The reasons that occur, with their numbers, in the order of their first occurrence.
@@ -355,7 +358,7 @@ fn steps(object: &SpanObject, of: fn(&SpanPoint) -> Option<f64>) -> Shape {
     Shape::Steps(points)
 }
 
-/// As [`steps`], for one of three values.
+/// As [`steps`], for the one that `pick` chooses of three values.
 fn filled(
     object: &SpanObject,
     of: Three,
@@ -395,8 +398,8 @@ fn end(points: &mut Vec<[f64; 2]>, to: Option<f64>) {
     }
 }
 
-/// Calls `each` for each reading, with its start, its end if it is the last one, the reading, and
-/// the start of the gap before it if there is one.
+/// Calls `each(start, end, reading, gap)` for each reading. `end` is `None` unless the reading is
+/// the last one. `gap` is the start of the gap before the reading; `None` without a gap.
 fn walk(object: &SpanObject, mut each: impl FnMut(f64, Option<f64>, &SpanPoint, Option<f64>)) {
     let mut before: Option<f64> = None;
     for (number, point) in object.points.iter().enumerate() {

@@ -254,13 +254,17 @@ fn palette(colour: u8) -> Colour {
     LIGHT[usize::from(colour) % LIGHT.len()]
 }
 
+/// The colour of the legend's text.
 const INK: Colour = [0x1c, 0x24, 0x30];
+/// The colour of the axes and their text.
 const MUTED: Colour = [0x5c, 0x66, 0x73];
+/// The colour of the grid.
 const RULE: Colour = [0xe3, 0xe7, 0xec];
-/// The width of a curve and the opacity of a band, as in the style sheet.
+/// The width of a curve, as in the style sheet.
 const LINE: f64 = 1.6;
 /// The width of a curve that another one covers.
 const UNDER: f64 = 5.0;
+/// The opacity of a band, as in the style sheet.
 const BAND: f64 = 0.3;
 /// The pixels of the PNG per pixel of the SVG, and the glyph size that matches.
 const SCALE: usize = 2;

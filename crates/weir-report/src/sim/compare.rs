@@ -75,6 +75,7 @@ struct Object {
     /// The values of each metric, one for each run that has the metric, in the order of the
     /// summary.
     runs: Vec<(String, Vec<f64>)>,
+    /// The means of each metric over twentieths of the run; empty unless there is a single run.
     batches: BTreeMap<String, Vec<f64>>,
 }
 
@@ -204,7 +205,7 @@ pub enum Significance {
 }
 
 impl Significance {
-    /// Whether the difference is significant at one in twenty; `None` without a test.
+    /// Whether the difference is significant at the level of 1/20; `None` without a test.
     pub fn significant(&self) -> Option<bool> {
         match *self {
             Self::Equal => Some(false),

@@ -388,8 +388,8 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
-/// Consecutive rows of one name that are written with the same copies of it. Making a copy takes
-/// longer than writing it.
+/// Number of rows with the same name that are written at once. Each row needs a copy of the name,
+/// and making a copy takes longer than writing it, so longer sequences use the same copies again.
 const COPIES: usize = 128;
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ pub fn links(results: &Results) -> Table {
     Table { columns }
 }
 
-/// How late the packets of each row's run departed.
+/// Columns that say how late the packets of each row's run departed, over all links.
 fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
     let of = |read: fn(&Lateness) -> u64| {
         Column::SomeInt(rows.iter().map(|(run, _)| run.lateness.as_ref().map(read)).collect())
@@ -173,7 +173,9 @@ pub fn delays(results: &Results) -> Table {
 
 /// The columns of [`series`] during construction.
 struct SeriesRows {
+    /// The names of the flows and links so far. New rows belong to the last one.
     names: Vec<String>,
+    /// The seed and the kind of object ([`FLOW`] or [`LINK`]) of new rows.
     current: (u64, u32),
     seed: Vec<u64>,
     object: Vec<u32>,
@@ -210,11 +212,13 @@ impl SeriesRows {
         }
     }
 
+    /// Begins the rows of a flow or link.
     fn object(&mut self, seed: u64, object: u32, name: &str) {
         self.names.push(name.to_owned());
         self.current = (seed, object);
     }
 
+    /// Adds the columns of a row that flows and links have in common.
     fn sample(&mut self, time: u64, span: u64, counts: [u64; 6]) {
         self.seed.push(self.current.0);
         self.object.push(self.current.1);
@@ -224,6 +228,8 @@ impl SeriesRows {
         self.counts.iter_mut().zip(counts).for_each(|(column, value)| column.push(value));
     }
 
+    /// Adds the columns of a row that only links have: the least, mean and greatest number of
+    /// packets in the queue, and the greatest number of bytes.
     fn queue(&mut self, queue: Option<(u64, f64, u64, u64)>) {
         self.queue_min.push(queue.map(|q| q.0));
         self.queue_mean.push(queue.map(|q| q.1));

@@ -129,7 +129,8 @@ fn event_number(event: &Event) -> u32 {
     }
 }
 
-/// The time in the port for a departure, the end-to-end delay for an arrival at the endpoint.
+/// For a departure, the time in the port; for an arrival at the endpoint, the end-to-end delay;
+/// `None` for other events.
 fn total(record: &Record) -> Option<u64> {
     match record.event {
         Event::Left { total_ns, .. } => Some(total_ns),

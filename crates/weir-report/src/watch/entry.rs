@@ -68,8 +68,11 @@ pub(super) struct Change {
     pub(super) qlen: u32,
     /// The bytes in the queue after the event.
     pub(super) backlog_bytes: u32,
+    /// The discipline's drop counter after the event.
     pub(super) drops: u32,
+    /// The number of the processor on which the event happened.
     pub(super) cpu: u32,
+    /// Whether a change before this event was not recorded.
     pub(super) after_gap: bool,
 }
 
@@ -99,6 +102,7 @@ impl Entry<'static> {
 /// readings, even if a queue has not changed.
 #[derive(Debug)]
 pub(super) struct Merger {
+    /// The entries to which further equal readings may be added.
     open: std::collections::BTreeMap<QueueId, Readings>,
     /// The maximum duration of an entry. It makes an unchanged queue appear in the growing file.
     longest_ns: u64,

@@ -15,6 +15,7 @@ pub struct PacketFile {
     path: PathBuf,
     file: TemporaryFile,
     encoder: Encoder,
+    /// Encoded bytes that are not written yet.
     waiting: Vec<u8>,
 }
 
@@ -37,7 +38,7 @@ impl PacketFile {
     /// Adds an entry.
     ///
     /// # Errors
-    /// The file cannot be written; it is removed.
+    /// The file cannot be written. Dropping this value removes it.
     pub fn put(&mut self, entry: &Entry) -> Result<(), RecordError> {
         self.encoder.put(entry, &mut self.waiting);
         if self.waiting.len() >= BUFFER { self.write() } else { Ok(()) }

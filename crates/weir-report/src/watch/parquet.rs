@@ -22,13 +22,17 @@ pub(super) struct ParquetRecord {
     /// The end offset of each group of rows, and the number of rows up to it. The first entry is
     /// the end of the magic number at the start of the file.
     ends: Vec<(u64, u64)>,
+    /// The queues that the buffered rows may refer to.
     queues: BTreeMap<QueueId, Queue>,
+    /// The queues that vanished since the last group was written.
     gone: Vec<QueueId>,
+    /// The buffered rows.
     rows: Vec<Row>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
+    /// The kind of row: 0 for readings, 1 for an enqueue, 2 for a dequeue.
     what: u32,
     readings: Readings,
     change: Option<Change>,

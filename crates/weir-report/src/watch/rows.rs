@@ -15,8 +15,9 @@ use crate::sim::{Column, Table};
 pub struct CsvRows {
     /// The beginning of a line that is not yet complete.
     partial: Vec<u8>,
+    /// Whether the header line has been read.
     headed: bool,
-    /// The names of the columns with names, in the order of [`NAMED`].
+    /// The different names in each column with names of a queue.
     names: [Names; NAMED],
     /// The cells with the names of each queue, as text, and the index of each name in `names`.
     queues: HashMap<QueueId, (Vec<u8>, [u32; NAMED])>,
@@ -34,6 +35,7 @@ pub struct RowError {
 #[derive(Debug, Default)]
 struct Names {
     all: Vec<String>,
+    /// The index of each name in `all`.
     numbers: HashMap<String, u32>,
 }
 
@@ -43,6 +45,7 @@ struct Rows {
     what: Vec<u32>,
     /// `time_ns`, `until_ns`, `queue`.
     first: [Vec<u64>; 3],
+    /// For each column with names, the indices of the rows' names in [`CsvRows::names`].
     named: [Vec<u32>; NAMED],
     /// `samples`, `qlen`, `backlog_bytes`.
     lengths: [Vec<u64>; 3],

@@ -15,9 +15,11 @@ use super::entry::{Change, Entry, Readings};
 pub(super) struct Lines {
     /// None after the file has its name.
     file: Option<TemporaryFile>,
+    /// Lines that are not written yet.
     waiting: Vec<u8>,
+    /// The number of bytes in the file.
     written: u64,
-    /// The bytes and the number of the complete lines.
+    /// The complete lines in the file: their bytes, and their number.
     whole: (u64, u64),
 }
 

@@ -44,15 +44,22 @@ struct Node {
     branches: Vec<Branch>,
 }
 
-/// Steps that are divided by one field: the values of a packet's field select nodes.
+/// Steps that are divided by one field: the values of a packet's field select nodes. `None` in
+/// place of a node means that there are no steps.
 #[derive(Debug)]
 enum Branch {
     /// The longest prefix that contains the address selects a group.
-    Address { side: Side, v4: Prefixes<u32>, v6: Prefixes<u128>, groups: Vec<Group> },
-    /// Ranges of ports: the first port of each range, and its node; `None` for a range without
-    /// steps.
-    Port { side: Side, starts: Vec<(u16, Option<u32>)> },
-    /// The node of each protocol number; `None` for a protocol without steps.
+    Address {
+        side: Side,
+        v4: Prefixes<u32>,
+        v6: Prefixes<u128>,
+        groups: Vec<Group>,
+    },
+    /// Ranges of ports: the first port of each range, and the range's node.
+    Port {
+        side: Side,
+        starts: Vec<(u16, Option<u32>)>,
+    },
     Protocol(Box<[Option<u32>; 256]>),
 }
 

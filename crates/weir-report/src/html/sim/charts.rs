@@ -10,8 +10,8 @@ use crate::format;
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 use crate::sim::{Results, merged_delay, merged_queue};
 
-/// The links with plots, in the order of the scenario: those with the most queueing, drops and
-/// traffic.
+/// Selects the links that have plots: those with the most queueing, drops and traffic. Returns
+/// their indices in the order of the scenario.
 pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| -> u128 {
@@ -31,7 +31,8 @@ pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     all
 }
 
-/// The plots with all flows.
+/// The plots that show several flows together. If there are too many flows for one plot, they show
+/// the flows with the most traffic.
 pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| {
@@ -348,6 +349,7 @@ fn shares(d: &Distribution) -> Shape {
 /// The time of a series, divided into periods of several intervals.
 struct Periods<'a> {
     series: &'a RunSeries,
+    /// The number of intervals in a period.
     each: usize,
     /// Whether to leave out a last period that the end of the run cuts short; its rates would jump.
     whole: bool,
@@ -380,12 +382,13 @@ impl<'a> Periods<'a> {
         micro(&format::exact_duration(self.each as u64 * self.series.interval_ns))
     }
 
-    /// A value for each period of a flow, from its samples and their length in ns.
+    /// A value for each period of flow `n`. `value` receives the samples in the period and the
+    /// length of the period in ns.
     fn flow(&self, run: &Outcome, n: usize, value: impl Fn(&[FlowPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.flows.get(n).map_or(&[][..], Vec::as_slice), value)
     }
 
-    /// A value for each period of a link, from its samples and their length in ns.
+    /// A value for each period of link `n`, as with [`Self::flow`].
     fn link(&self, run: &Outcome, n: usize, value: impl Fn(&[LinkPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.links.get(n).map_or(&[][..], Vec::as_slice), value)
     }
@@ -404,7 +407,8 @@ impl<'a> Periods<'a> {
             .collect()
     }
 
-    /// The mean over runs as steps; with several runs, also a band from the least to the greatest.
+    /// Adds the mean over runs to `curves`, as steps. With `band` and several runs, also adds a
+    /// band from the least to the greatest value.
     fn curves(
         &self,
         results: &Results,

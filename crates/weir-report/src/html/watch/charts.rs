@@ -13,7 +13,8 @@ use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 /// Start and end of the watch, ns.
 pub(super) type Span = (u64, u64);
 
-/// Length over time; `most` limits the number of items for zooming.
+/// The plot of the queue's length over time, in packets and in bytes. `most` is the maximum number
+/// of items that the page stores for zooming.
 pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart {
     let mut variants = Vec::new();
     for (name, unit, part, most) in

@@ -20,7 +20,7 @@ use crate::plot::Size;
 use crate::summary::shell_words;
 use charts::Span;
 
-/// The description of the command in a report.
+/// The properties of a watch that do not follow from its readings.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Weir's version.
