@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Sends the selected packets of a device through Weir.
+ * Sends the selected packets of a network interface ("the device") through Weir.
  *
- * `egress` and `ingress` run on the device. Packets that the target sends go to one TAP device, and
- * packets that arrive for the target to another. Weir reads both, and writes a packet back to the
- * opposite TAP device, where `deliver` or `transmit` sends it to the device with a mark. The device's
- * programs let marked packets pass. `guard` runs on the TAP devices and drops everything that the
- * programs of the device did not redirect, such as multicast that the kernel or a daemon sends on
- * every interface.
+ * `egress` and `ingress` run on the device. They redirect packets that the target sends to one TAP
+ * device, and packets that arrive for the target to another. Weir reads both, and writes each
+ * packet back to the opposite TAP device, where `deliver` or `transmit` marks the packet and sends
+ * it to the device. The device's programs let marked packets pass. `guard` runs on the TAP devices
+ * and drops everything that the programs of the device did not redirect, such as multicast that the
+ * kernel or a daemon sends on every interface.
  *
  * Weir renews `alive_until` ten times a second. If it does not, packets pass unshaped, so a stopped or
  * stuck process does not cut off the target. The kernel detaches all programs when Weir ends.
@@ -128,9 +128,9 @@ static __always_inline bool has_port(__be16 port)
 }
 
 /*
- * Whether the sending socket is of the selected group. In a control group namespace, Weir does
- * not see the groups above its own root, so it does not know the depth of a group. The program
- * finds the depth with the first packet of the group.
+ * Whether the sending socket belongs to the selected group. In a control group namespace, Weir does
+ * not see the groups above its own root, so it does not know the depth of a group (`level` is 0).
+ * The program finds the depth with the first packet of the group.
  */
 static __always_inline bool is_senders_group(struct settings *s, struct __sk_buff *skb)
 {
@@ -159,7 +159,7 @@ static __always_inline bool is_senders(struct settings *s, struct __sk_buff *skb
 	return true;
 }
 
-/* The number of a group's ancestor at a depth, or 0. The group itself is its last ancestor. */
+/* The ID of a group's ancestor at depth `level`, or 0. The group is its own last ancestor. */
 static __always_inline u64 ancestor(struct cgroup *group, u64 level)
 {
 	struct cgroup *ancestor;
@@ -234,7 +234,10 @@ static __always_inline bool is_receivers(struct settings *s, struct __sk_buff *s
 	return found;
 }
 
-/* Whether addresses and ports are selected. `remote` and `port` are those of the other side. */
+/*
+ * Whether the packet's addresses and ports are selected. `remote` and `port` belong to the far end,
+ * and `other` is the port of the near end.
+ */
 static __always_inline bool fits(struct settings *s, struct packet *p, const struct address *remote,
 				 __be16 port, __be16 other)
 {
@@ -244,7 +247,7 @@ static __always_inline bool fits(struct settings *s, struct packet *p, const str
 		return true;
 	if (!p->has_ports)
 		return false;
-	/* On lo both ends are on this machine, so only the port of the far end counts. */
+	/* On lo, both ends are on this machine, so only the port of the far end counts. */
 	return has_port(port) || (!(s->flags & LOOPBACK) && has_port(other));
 }
 
@@ -260,7 +263,7 @@ static __always_inline bool is_down(struct settings *s, struct __sk_buff *skb, s
 	       is_receivers(s, skb, p);
 }
 
-/* Whether this program leaves the packet alone. Removes the mark of packets that come from Weir. */
+/* Whether the packet passes unshaped. Removes the mark of packets that come from this Weir. */
 static __always_inline bool passes(struct settings *s, struct __sk_buff *skb)
 {
 	if (skb->mark == s->mark) {
@@ -300,7 +303,7 @@ int egress(struct __sk_buff *skb)
 		return TCX_NEXT;
 	if (is_up(s, skb, &p))
 		return to_weir(s, skb, s->target_tap);
-	/* Every packet on lo passes through this program once, so the program also sees answers. */
+	/* On lo, this program sees every packet, so it also redirects packets for the target. */
 	if (s->flags & LOOPBACK && is_down(s, skb, &p))
 		return to_weir(s, skb, s->network_tap);
 	return TCX_NEXT;

@@ -138,7 +138,7 @@ enum {
 	SELECTIVE = SELECT_ADDRESS | SELECT_PORT | SELECT_CGROUP | SELECT_USER | LOOPBACK,
 };
 
-/* Marks of Weir. The lower bits are the number of the target's TAP device, unique in its namespace. */
+/* The first byte of Weir's marks. The other bits are the interface index of the target's TAP. */
 #define MARK_FAMILY 0x57000000
 #define MARK_FAMILY_MASK 0xff000000
 
@@ -146,7 +146,7 @@ struct settings {
 	u64 alive_until; /* monotonic time in ns; 0 until Weir shapes for the first time */
 	u64 flags;
 	u64 mark;
-	u64 device;
+	u64 device; /* interface index of the shaped interface */
 	u64 target_tap;  /* receives what the target sends; Weir writes here what the target receives */
 	u64 network_tap; /* receives what the network sends; Weir writes here what the target sends */
 	u64 cgroup;

@@ -26,7 +26,8 @@ pub struct Attachment {
     is_unsure: bool,
     /// Whether the interfaces may have changed since the last [`Attachment::has_news`].
     is_news: bool,
-    /// The interface and the two TAP devices, by number.
+    /// The interface indexes of the interface, the target's TAP device and the network's TAP
+    /// device.
     devices: [u32; 3],
 }
 
@@ -36,7 +37,7 @@ impl Attachment {
     /// The second is the network's side.
     ///
     /// # Errors
-    /// The reason; the traffic is then as before.
+    /// The reason. The traffic then flows as before.
     pub fn open(
         site: &Site,
         interface: &str,
@@ -125,7 +126,7 @@ impl std::fmt::Debug for Attachment {
     }
 }
 
-/// Keeps a redirection in force. Without it, packets pass unshaped.
+/// Keeps a redirection in force. Without a recent heartbeat, packets pass unshaped.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     settings: Arc<SharedWords>,
@@ -217,7 +218,7 @@ fn inside<T: Send>(
 }
 
 /// Creates a TAP device without addresses, with the MTU of `link`, and switches it on. Also returns
-/// the device's number.
+/// the device's interface index.
 fn tap(netlink: &mut Netlink, link: &Link, alias: &str) -> Result<(TapPort, u32), AttachError> {
     let mut port = TapPort::create("weir%d")?;
     port.set_unlimited();
@@ -229,9 +230,10 @@ fn tap(netlink: &mut Netlink, link: &Link, alias: &str) -> Result<(TapPort, u32)
     Ok((port, index))
 }
 
-/// The process of another Weir that already shapes packets of the interface, unless both scopes
-/// select packets. Of two attachments that begin at the same time, the attachment with the older
-/// TAP device stays.
+/// The process of another Weir that already shapes packets of the interface; `None` if that Weir
+/// and this one both shape only a part of the packets. `own` is the interface index of this
+/// attachment's TAP device. Of two attachments that begin at the same time, the one with the lower
+/// index stays.
 fn other_owner(links: &[Link], interface: &str, scope: &str, own: u32) -> Option<u32> {
     links.iter().filter(|link| link.index < own).find_map(|link| {
         let words = link.alias.as_deref()?.strip_prefix(ALIAS)?;
@@ -252,9 +254,9 @@ fn names(links: &[Link]) -> String {
     names.join(", ")
 }
 
-/// The start of the description of a TAP device. The interface, the scope and the process follow.
+/// The start of a TAP device's alias. The interface, the scope and the process number follow.
 const ALIAS: &str = "weir attach: ";
-/// The scope of an attachment that shapes all packets, and of one that selects packets.
+/// The scope of an attachment that shapes all packets, and of one that shapes selected packets.
 const WHOLE: &str = "whole";
 const PART: &str = "part";
 /// The range of MTUs of a TAP device.

@@ -1,4 +1,4 @@
-//! Control groups of version 2: their paths, numbers and depths.
+//! Control groups of version 2: their paths, IDs and depths.
 
 use std::fs;
 use std::io;
@@ -67,7 +67,7 @@ fn sees_all_groups() -> bool {
     fs::metadata("/proc/self/ns/cgroup").is_ok_and(|file| file.ino() == FIRST_NAMESPACE)
 }
 
-/// The control group of a process, if it is not the root.
+/// The control group of a process; `None` if the group is the root.
 pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).map_err(|source| {
         AttachError::of(format!("reading the groups of process {pid}"), source)
@@ -76,8 +76,9 @@ pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     if path == "/" { Ok(None) } else { at(Path::new(path)).map(Some) }
 }
 
-/// The control group of a container, found by its first process; `None` if the group is the root. A
-/// first process that is an init system has moved itself into a group below the container's.
+/// The control group of a container with this first process; `None` if the group is the root. If
+/// the first process is an init system, it has moved itself into the group `init.scope` below the
+/// container's group.
 pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     let Some(group) = of_process(pid)? else { return Ok(None) };
     match group.directory.parent() {
@@ -119,6 +120,7 @@ pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
 }
 
 struct Mount {
+    /// The mount point.
     point: PathBuf,
     /// Depth of the mounted group below the root of all groups.
     depth: u64,
@@ -159,7 +161,7 @@ fn missing(path: &Path) -> AttachError {
     }
 }
 
-/// The number of the initial control group namespace, which is fixed in the kernel.
+/// The inode number of the initial control group namespace, which is fixed in the kernel.
 const FIRST_NAMESPACE: u64 = 0xefff_fffb;
 /// Maximum number of directories that a search reads.
 const MOST_DIRECTORIES: usize = 100_000;

@@ -40,7 +40,7 @@ pub enum AttachError {
     Missing {
         /// The target in words.
         what: String,
-        /// What exists instead, with its own punctuation; may be empty.
+        /// What exists instead, beginning with a semicolon; may be empty.
         known: String,
     },
     /// The target has no network of its own.
@@ -59,7 +59,7 @@ pub enum AttachError {
     NoInterfaces {
         /// The target.
         target: String,
-        /// The existing interfaces, with their own punctuation.
+        /// The existing interfaces, beginning with a semicolon; may be empty.
         known: String,
     },
     /// There is no interface with this name.

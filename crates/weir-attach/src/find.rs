@@ -28,8 +28,9 @@ pub struct Site {
 /// Evidence that a site still exists.
 #[derive(Debug)]
 enum Anchor {
-    /// The file of a namespace, in an open directory, and the identity of that namespace. A
-    /// directory in `/proc` stays that of its process, even if another process gets the number.
+    /// The file of a namespace, in an open directory, and the identity of that namespace. An open
+    /// directory in `/proc` stays that of its process, even if another process gets the same
+    /// number.
     Namespace { directory: File, name: PathBuf, id: (u64, u64) },
     /// A control group.
     Cgroup(Cgroup),
@@ -52,7 +53,7 @@ impl Site {
     }
 
     /// The network of a container, as a site with the container's name. Unlike [`Target::find`],
-    /// this refuses a container in the machine's network: otherwise the user who starts the
+    /// this refuses a container in the machine's network, because otherwise the user who starts the
     /// container would decide about the machine's traffic.
     ///
     /// # Errors
@@ -112,7 +113,7 @@ impl Site {
         }
     }
 
-    /// The site's name in results: that of the container, or the target itself.
+    /// The site's name in results: the name of the container, or the target as text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -137,7 +138,8 @@ impl Site {
     }
 
     /// The control group that selects the packets of a process or a container without a network of
-    /// its own, and the number of processes in it. Packets of all of them are shaped.
+    /// its own, and the number of processes in the group. The packets of all these processes are
+    /// shaped. `None` for every other site.
     #[must_use]
     pub fn group(&self) -> Option<(&Path, usize)> {
         self.group.as_ref().map(|group| (&*group.directory, group.processes()))
@@ -290,7 +292,7 @@ fn open_in(directory: &File, name: &Path) -> io::Result<File> {
     }
 }
 
-/// Device and number of a namespace's file.
+/// The device and inode numbers of a namespace's file, which identify the namespace.
 fn id_of(file: &File) -> io::Result<(u64, u64)> {
     let metadata = file.metadata()?;
     Ok((metadata.dev(), metadata.ino()))

@@ -3,9 +3,9 @@
 //!
 //! A [`Target`] is found as one or more [`Site`]s. An [`Attachment`] redirects the packets of
 //! one interface of a site to two TAP devices, which are the ports. BPF programs redirect only
-//! the packets that a [`Selection`] selects; the others never reach Weir. The kernel detaches the
-//! programs when their descriptors close, so the traffic flows directly again when Weir ends, in
-//! whatever manner ([ADR 0012](../../docs/adr/0012-attach.md)).
+//! the packets that a [`Selection`] selects; all other packets never reach Weir. The kernel
+//! detaches the programs when their descriptors close, so the traffic flows directly again when
+//! Weir ends, in whatever manner ([ADR 0012](../../docs/adr/0012-attach.md)).
 
 mod attachment;
 mod cgroup;

@@ -1,11 +1,11 @@
-//! Stands in for the BPF programs in a build without them.
+//! Replaces the module `programs` in a build without BPF programs.
 
 use weir_linux::sys::shared::SharedWords;
 
 use crate::error::AttachError;
 use crate::selection::Selection;
 
-/// The interface and its two TAP devices, by number.
+/// The interface and its two TAP devices, by the kernel's interface indexes.
 #[derive(Clone, Copy, Debug)]
 #[expect(dead_code, reason = "only the programs use the numbers")]
 pub(crate) struct Devices {
@@ -15,7 +15,7 @@ pub(crate) struct Devices {
     pub(crate) network: u32,
 }
 
-/// No programs.
+/// A placeholder: a build without BPF programs attaches none.
 #[derive(Debug)]
 pub(crate) struct Programs;
 

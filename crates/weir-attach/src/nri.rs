@@ -35,7 +35,7 @@ pub struct Pod {
     pub name: String,
     /// The annotations that begin with `weir/`, bounded like the labels of a container.
     pub annotations: Labels,
-    /// The pod's network namespace; `None` if the pod uses the machine's.
+    /// The pod's network namespace; `None` if the pod uses the machine's network.
     pub network: Option<PathBuf>,
 }
 
@@ -44,7 +44,7 @@ pub struct Pod {
 pub enum PodSeen {
     /// The runtime with this name and version answers, and every pod was reported.
     Answers(String),
-    /// The runtime does not answer, for this reason. It is asked again and again; the earlier
+    /// The runtime does not answer, for this reason. The plugin keeps connecting. The earlier
     /// reports remain valid.
     Silent(String),
     /// A pod runs. If the pod is new, the runtime starts its containers only after the report
@@ -52,14 +52,14 @@ pub enum PodSeen {
     Started {
         /// The pod.
         pod: Pod,
-        /// Whether it has just been set up.
+        /// Whether the pod has just been set up. A pod in the runtime's list is not new.
         is_new: bool,
     },
     /// The pod with this identifier, which was reported, has ended.
     Ended(String),
 }
 
-/// A plugin that reports pods from a thread of its own, until it is dropped.
+/// A plugin: a thread that reports pods. Dropping it ends the thread.
 pub struct Nri {
     stop: Arc<AtomicBool>,
 }
@@ -68,9 +68,9 @@ impl Nri {
     /// The runtimes' usual socket.
     pub const SOCKET: &'static str = "/var/run/nri/nri.sock";
 
-    /// Follows the pods of the runtime that listens on this socket. Each report is made on the
-    /// thread that follows. A `report` of a new pod that takes longer than two seconds makes the
-    /// runtime end the connection.
+    /// Follows the pods of the runtime that listens on this socket. The plugin's thread calls
+    /// `report`. If that takes longer than two seconds for a new pod, the runtime ends the
+    /// connection.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -215,7 +215,8 @@ impl Plugin {
         Ok(Some(reply))
     }
 
-    /// Compares the runtime's pods, which may arrive in several parts, with the reported ones.
+    /// Compares the runtime's list of pods with the reported pods. The list may arrive in several
+    /// parts.
     fn synchronize(&mut self, body: &[u8], reply: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut more = false;
         for field in Fields::new(body) {
@@ -242,7 +243,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// Handles an event about the pod in the field `number`.
+    /// Handles an event. Field `number` of the message holds the pod.
     fn changed(&mut self, event: u64, body: &[u8], number: u32) -> Result<(), Malformed> {
         for field in Fields::new(body) {
             let (field, Value::Bytes(bytes)) = field? else { continue };
@@ -308,7 +309,7 @@ fn pod(body: &[u8]) -> Result<Pod, Malformed> {
     Ok(pod)
 }
 
-/// The network namespace among the details of a pod on Linux.
+/// The network namespace in the part of a pod's description that is specific to Linux.
 fn network(body: &[u8]) -> Result<Option<PathBuf>, Malformed> {
     for field in Fields::new(body) {
         let (5, Value::Bytes(bytes)) = field? else { continue };
@@ -320,7 +321,7 @@ fn network(body: &[u8]) -> Result<Option<PathBuf>, Malformed> {
     Ok(None)
 }
 
-/// The plugin's name and its place in the order of plugins.
+/// The plugin's name, and the index that decides when the runtime calls it: lower indexes first.
 const NAME: &str = "weir";
 const INDEX: &str = "90";
 const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
@@ -329,7 +330,7 @@ const RUN: u64 = 1;
 const STOP: u64 = 2;
 const REMOVE: u64 = 3;
 const EVENTS: u64 = 0b111;
-/// Codes of refusals.
+/// The status codes with which the plugin refuses requests.
 const INVALID: u64 = 3;
 const UNIMPLEMENTED: u64 = 12;
 /// The start of the names of Weir's annotations.

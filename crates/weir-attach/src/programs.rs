@@ -12,12 +12,16 @@ use weir_linux::sys::shared::SharedWords;
 use crate::error::AttachError;
 use crate::selection::{Owner, Selection};
 
-/// The interface and its two TAP devices, by number.
+/// The interface and its two TAP devices, by the kernel's interface indexes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Devices {
+    /// The shaped interface.
     pub(crate) interface: u32,
+    /// Whether the interface is `lo`.
     pub(crate) is_loopback: bool,
+    /// The TAP device that receives what the target sends.
     pub(crate) target: u32,
+    /// The TAP device that receives what the network sends.
     pub(crate) network: u32,
 }
 
@@ -50,6 +54,7 @@ pub(crate) fn attach(
         Ok::<(), AttachError>(())
     };
     for tap in [devices.target, devices.network] {
+        // This program drops all packets on the TAP devices that Weir's programs did not redirect.
         on("guard", tap, Direction::Egress)?;
     }
     on("deliver", devices.target, Direction::Ingress)?;
@@ -154,7 +159,7 @@ fn refused(error: &libbpf_rs::Error) -> AttachError {
 }
 
 fn refused_link(errno: Errno, name: &str) -> AttachError {
-    // The kernel runs at most 64 programs in a row.
+    // The kernel runs at most 64 programs on one interface and direction.
     if errno == Errno::RANGE {
         return AttachError::Crowded;
     }
@@ -169,7 +174,7 @@ fn refused_link(errno: Errno, name: &str) -> AttachError {
 const LEAST_KERNEL: (u32, u32) = (6, 6);
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/attach.bpf.o"));
 
-// The words of `struct settings` in bpf/kernel.h, and the flags there.
+// The positions of the fields of `struct settings` in bpf/kernel.h, and the flags.
 /// The time until which packets are redirected, in monotonic ns.
 pub(crate) const ALIVE_UNTIL: usize = 0;
 const FLAGS: usize = 1;

@@ -33,13 +33,13 @@ pub enum Networks {
     Without(&'static str),
 }
 
-/// The containers of a project of Docker, in the order of their services and numbers.
+/// The containers of a Compose project in Docker, ordered by service and number.
 ///
 /// # Errors
 /// The engine does not answer, or has more than a thousand such containers.
 pub fn members(project: &str) -> Result<Vec<Member>, AttachError> {
     let api = Api::of(Engine::Docker)?;
-    // The name of a project has no character with a meaning in JSON or in an address.
+    // The name of a project has no character that has a meaning in JSON or in a URL.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !project.chars().all(plain) {
         return Err(AttachError::Engine(format!("'{project}' is no name of a project")));
@@ -130,7 +130,7 @@ impl Inspected {
     }
 }
 
-/// The labels of Compose.
+/// The names of the labels that Compose gives to containers.
 const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
 const NUMBER: &str = "com.docker.compose.container-number";

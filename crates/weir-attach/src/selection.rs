@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub struct Selection {
     /// Remote addresses; empty for all.
     pub to: Vec<Prefix>,
-    /// Local or remote ports; on the loopback interface, only the server's. Empty for all.
+    /// Local or remote ports; on the loopback interface, only remote ports. Empty for all.
     pub ports: Vec<PortRange>,
     /// The owner of the sockets; `None` for any.
     pub owner: Option<Owner>,
@@ -28,12 +28,13 @@ impl Selection {
 pub enum Owner {
     /// A control group and those below it.
     Cgroup {
-        /// The group's number.
+        /// The group's ID: the inode number of its directory.
         id: u64,
-        /// The group's depth below the root of all groups; `None` if it is not visible here.
+        /// The group's depth below the root of all groups; `None` if Weir is in a control group
+        /// namespace that hides the depth.
         level: Option<u64>,
     },
-    /// A user, by number.
+    /// A user, by user ID.
     User(u32),
 }
 

@@ -1,4 +1,5 @@
-//! Finds a container that an engine is starting, between the setup of its network and its program.
+//! Finds a container that an engine is starting: after the setup of its network, and before its
+//! program begins.
 //!
 //! While a container starts, the engine's API does not answer requests about it. By then, the
 //! runtime has put a process into the container's control group. The path of the group contains the
@@ -25,7 +26,7 @@ pub struct Starting {
 pub struct Started {
     /// The container.
     pub site: Site,
-    /// Tells whether its program has begun.
+    /// Tells whether the container's program has begun.
     pub begun: Begun,
 }
 
@@ -37,15 +38,15 @@ pub struct Begun {
 }
 
 impl Starting {
-    /// The container with this identifier, and this parent of its control group (empty for the
-    /// engine's default).
+    /// The container with the identifier `id`. `parent` is the parent of its control group; empty
+    /// for the engine's default.
     pub(crate) fn new(id: &str, parent: &str) -> Starting {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Starting { lists: lists(&mounts, id, parent) }
     }
 
     /// The container as a site with the name `name`; `None` while the container does not run, has
-    /// no interface with this name, or has no known control group.
+    /// no interface `interface`, or has no known control group.
     ///
     /// # Errors
     /// The container's namespace cannot be opened.
@@ -76,7 +77,8 @@ impl Begun {
     }
 }
 
-/// The first process of a control group that is in another network namespace than this process.
+/// The process with the lowest number in a control group, among those that are in another network
+/// namespace than this process.
 fn first_inside(list: &Path) -> Option<u32> {
     let text = fs::read_to_string(list).ok()?;
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
@@ -101,7 +103,8 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
     for line in mounts.lines() {
         let Some((fields, kind)) = line.split_once(" - ") else { continue };
         let is_second = kind.starts_with("cgroup2 ");
-        // The hierarchies of version 1 have the same groups, except that of systemd.
+        // The hierarchies of version 1 have the same groups, except systemd's hierarchy. One is
+        // enough.
         let is_first = !has_first && kind.starts_with("cgroup ") && !kind.contains("name=");
         let Some(point) = fields.split(' ').nth(4).filter(|_| is_second || is_first) else {
             continue;

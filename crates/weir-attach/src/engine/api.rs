@@ -50,7 +50,7 @@ impl From<Fault> for AttachError {
 }
 
 impl Api {
-    /// The API at the socket that the environment names, or at the usual one.
+    /// The API at the socket that the environment names, or at the engine's usual socket.
     pub(crate) fn of(engine: Engine) -> Result<Api, AttachError> {
         let variable = match engine {
             Engine::Docker => "DOCKER_HOST",
@@ -150,13 +150,13 @@ impl Api {
     }
 }
 
-/// A runtime for requests of one thread.
+/// A Tokio runtime that runs requests on the calling thread.
 pub(crate) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()
 }
 
 impl Engine {
-    /// The engine's socket: the one that the environment names, or the usual one.
+    /// The socket that the environment names, or the engine's usual socket.
     ///
     /// # Errors
     /// The environment names an address that is no Unix socket.
@@ -164,8 +164,8 @@ impl Engine {
         Api::of(self).map(|api| api.socket)
     }
 
-    /// The engine's socket where the environment names no other socket. Podman has one for each
-    /// user and one for root.
+    /// The engine's socket if the environment names none. Podman has a socket for each user and one
+    /// for root; the user's socket is used if root's does not exist.
     #[must_use]
     pub fn usual_socket(self) -> PathBuf {
         let usual = match self {

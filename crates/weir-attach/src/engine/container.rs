@@ -22,7 +22,7 @@ pub struct Container {
     pub on_host: bool,
     /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A value longer than
     /// [`LONGEST_LABEL`] bytes is cut, but stays longer than the limit, so that a reader recognises
-    /// it.
+    /// that it was too long.
     pub labels: Labels,
     /// The time of its start, as the engine writes it. Together with `pid`, it distinguishes two
     /// runs of a container.
@@ -124,7 +124,7 @@ fn kept(labels: Labels) -> Labels {
     ours.take(MOST_LABELS).map(cut).collect()
 }
 
-/// Cuts a text that is longer than a label may be. The result is still too long for a label.
+/// Cuts a text that is longer than [`LONGEST_LABEL`]. The result is still longer than this limit.
 pub(crate) fn shorten(text: &mut String) {
     if text.len() > LONGEST_LABEL {
         let end = (LONGEST_LABEL + 1..).find(|end| text.is_char_boundary(*end));

@@ -44,7 +44,8 @@ impl Fake {
                 let (Ok(mut stream), answer) = (stream, Arc::clone(&answer)) else { return };
                 std::thread::spawn(move || {
                     let path = path_of(&mut stream);
-                    // A stream of events is written later, so the lock is held only briefly.
+                    // `answer` does not wait for events: the test writes them later, so the lock is
+                    // held only briefly.
                     let mut answer = answer.lock().expect("no answer panics");
                     (*answer)(&path, &mut stream);
                 });
@@ -114,8 +115,9 @@ pub(super) fn next(seen: &Receiver<Seen>) -> Seen {
     }
 }
 
-/// An engine with containers that the test changes; each event names one of them.
+/// The containers of a [`Fake`], which the test changes. Each change writes an event.
 pub(super) struct World {
+    /// The identifier, the first process and the labels of each container.
     pub(super) containers: Arc<Mutex<Vec<(String, u32, String)>>>,
     events: Receiver<UnixStream>,
 }

@@ -29,8 +29,8 @@ use crate::error::AttachError;
 pub enum Seen {
     /// The engine answers, and every running container was reported.
     Answers,
-    /// The engine does not answer, for this reason. It is asked again and again; the earlier
-    /// reports remain valid.
+    /// The engine does not answer, for this reason. The watch keeps asking it. The earlier reports
+    /// remain valid.
     Silent(String),
     /// A container runs.
     Started(Container),
@@ -47,15 +47,15 @@ pub enum Seen {
     },
 }
 
-/// Reports the containers of an engine from a thread of its own, until it is dropped.
+/// A thread that reports the containers of an engine. Dropping the watch ends the thread.
 pub struct Watch {
     stop: Arc<AtomicBool>,
 }
 
 impl Watch {
     /// Follows the containers with a name and labels that `select` accepts. `socket` replaces the
-    /// engine's usual socket. Each report is made on the thread that follows, so that a slow
-    /// `report` delays the next one.
+    /// engine's usual socket. The watch's thread calls `report`, so a slow `report` delays the next
+    /// report.
     ///
     /// # Errors
     /// The address of the engine is no Unix socket, or the system has no thread left.
@@ -107,7 +107,8 @@ struct Follower {
     api: Api,
     select: Select,
     report: Box<dyn FnMut(Seen) + Send>,
-    /// The reported containers that run, by identifier: the process and the time of its start.
+    /// The reported containers that run, by identifier: the first process and the time of its
+    /// start.
     known: BTreeMap<String, (u32, String)>,
     /// The containers that were reported as [`Seen::Unclear`].
     unclear: BTreeSet<String>,
@@ -202,8 +203,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Reports what has changed about a container. A container without a usable description is
-    /// reported, and the watch still follows all other containers.
+    /// Asks for the description of a container, and reports whether the container has started or
+    /// ended. A container without a usable description is reported as [`Seen::Unclear`], and the
+    /// watch still follows all other containers.
     async fn look(&mut self, id: &str, name: Option<&str>) -> Result<(), Fault> {
         let inspected: Inspected = match self.api.ask(&inspect(id)).await {
             Ok(inspected) => inspected,

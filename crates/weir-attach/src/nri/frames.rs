@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A connection within the socket.
+/// One of the two connections that share the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     /// The runtime calls the plugin.
@@ -22,7 +22,7 @@ pub(super) enum Connection {
 pub(super) enum Kind {
     Request,
     Response,
-    /// Part of a stream; the plugin uses none.
+    /// Part of a ttrpc stream. The plugin uses no streams.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The socket with its two connections.
+/// The socket to the runtime, with its two connections.
 #[derive(Debug)]
 pub(super) struct Trunk {
     stream: UnixStream,

@@ -146,7 +146,7 @@ pub(super) fn status(code: u64, words: &str) -> Vec<u8> {
     message
 }
 
-/// The error of a response, if it has one.
+/// The text of the error in a response; `None` for a response without an error.
 pub(super) fn refusal(response: &[u8]) -> Option<String> {
     let status = Fields::new(response).find_map(|field| match field {
         Ok((1, Value::Bytes(status))) => Some(status),
