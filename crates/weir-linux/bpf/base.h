@@ -46,7 +46,7 @@ enum {
  */
 #define FROM_KERNEL __attribute__((preserve_access_index))
 
-/* A kernel object of the given type. Every read through it is checked: an invalid address reads as zero. */
+/* `object` as a kernel object of this type. Reads are checked: an invalid address reads as zero. */
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
 #endif

@@ -1,5 +1,5 @@
-//! Joins two interfaces by an emulated link, to measure with ordinary tools what the loop costs and
-//! how exact it is.
+//! Joins two interfaces by an emulated link, to measure with ordinary tools what the live loop
+//! costs and how exact it is.
 //!
 //! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS]
 //! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE]

@@ -1,5 +1,5 @@
-//! Runs programs behind a plain link: the smallest program that uses `topology`, for the tests of
-//! `topology` and for trying out a machine.
+//! Runs programs behind a simple link: the smallest program that uses `topology`. It serves the
+//! tests of `topology`, and shows whether a machine can run it.
 //!
 //! `surround run [tap|packet] [closed] [slow] [count] -- COMMAND…`,
 //! `surround pair [tap|packet] [slow] [count] -- LEFT… -- RIGHT…`,

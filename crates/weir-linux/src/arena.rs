@@ -1,10 +1,10 @@
 //! Frame storage: the bytes behind the `u32` handles that the engine carries.
 //!
-//! A handle consists of 20 bits for a slot and 12 bits for a segment. The slot names a frame. If
-//! the frame is an offload train that was cut into wire packets, the segment names one of these
-//! packets. The segments of a train and the copies of a duplicate share one frame, which lives
-//! until its last reference is released. Buffers come in three sizes and are recycled, most
-//! recently used first, so that a busy loop stays in the cache.
+//! A handle consists of 20 bits for a slot and 12 bits for a segment. The slot identifies a frame.
+//! If the frame is an offload train that was cut into wire packets, the segment identifies one of
+//! these packets. The segments of a train and the copies of a duplicated packet share one frame,
+//! which lives until its last reference is released. Buffers come in three sizes and are recycled,
+//! most recently used first, so that a busy loop stays in the cache.
 //!
 //! **Invariant:** the stored frames, the records of frames and packets, and the free buffers
 //! together never hold more bytes than the budget. A frame that would exceed the budget is refused.
@@ -227,7 +227,7 @@ impl Arena {
     }
 
     /// Sets the number of bytes of the budget that stored frames take. The free buffers may take
-    /// the rest.
+    /// the remaining bytes.
     #[inline]
     fn hold(&mut self, bytes: usize) {
         self.held = bytes;
@@ -297,8 +297,9 @@ const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
 /// Sizes of the buffers: small for ordinary frames, medium for jumbo frames and short trains, large
-/// for the longest train of the kernel. The train takes 64 KiB of payload and its headers, plus the
-/// first 2 KiB, which a receive call writes to a small buffer.
+/// for the longest train of the kernel, with 64 KiB of payload and its headers. A receive call
+/// writes the first 2 KiB of a train to a small buffer, and the remaining bytes to a large buffer
+/// behind 2 KiB of free room.
 const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use weir_rules::classify::{Resume, Tags};
 pub struct Journey {
     /// Index of the lane's pass that is next, or that continues at `resume`.
     pub pass: u8,
-    /// How often the packet has entered the engine.
+    /// How many times the packet has entered the engine.
     pub hops: u8,
-    /// The mark reason of the first pipe that set congestion experienced. The frame of a segment
-    /// does not carry the mark yet.
+    /// The mark reason of the first pipe that set congestion experienced. A train's frame does not
+    /// carry the mark of its segment yet.
     pub mark: Option<MarkReason>,
     /// Whether the packet is an additional copy that the link made.
     pub duplicate: bool,

@@ -1,6 +1,6 @@
-//! Rules in the machine's kernel, for root. They connect a namespace to the machine's networks by
-//! address translation and forwarding, and keep the machine's own IP stack off the ports of a
-//! bridge.
+//! Rules in the machine's kernel, which only root may set. They connect a namespace to the
+//! machine's networks by address translation and forwarding, and keep packets on the ports of a
+//! bridge away from the machine's own IP stack.
 //!
 //! The nftables tables are owned by a socket of this process, so the kernel removes them when the
 //! process ends. Forwarding is switched on for single interfaces, never for the whole machine.
@@ -52,8 +52,8 @@ impl OwnedTable {
         Self::create(table)
     }
 
-    /// Keeps ARP and IP packets that arrive on these interfaces (names and numbers) from the
-    /// machine's own IP stack. Packet sockets still receive them.
+    /// Drops ARP and IP packets that arrive on these interfaces (name and index) before the
+    /// machine's own IP stack sees them. Packet sockets still receive the packets.
     ///
     /// # Errors
     /// The reason. No rule remains in force after an error.

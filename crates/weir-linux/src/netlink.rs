@@ -58,7 +58,8 @@ pub struct Link {
     pub loopback: bool,
     /// Index of the bridge, bond or team to which the interface belongs.
     pub master: Option<u32>,
-    /// Index of the interface on which this one is based, as a VLAN is. A veth pair has none.
+    /// Index of the interface on which this interface is based, such as a VLAN's parent. `None` for
+    /// the ends of a veth pair.
     pub base: Option<u32>,
     /// The interface's description, which `ip link` shows.
     pub alias: Option<String>,
@@ -206,9 +207,9 @@ impl Netlink {
             .collect())
     }
 
-    /// Creates a veth pair: `near` in this namespace with the number `index`, and `far` in the
-    /// namespace of the descriptor, with the Ethernet address `mac`. If the two ends have different
-    /// numbers, they are ready at once; with equal numbers this takes up to a second.
+    /// Creates a veth pair: `near` in this namespace with the interface index `index`, and `far` in
+    /// the namespace of the descriptor, with the Ethernet address `mac`. If the two ends have
+    /// different indexes, they are ready at once. With equal indexes, this takes up to a second.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both
@@ -368,7 +369,7 @@ impl Netlink {
     /// neighbour without an entry before the first packet.
     ///
     /// # Errors
-    /// The kernel's error; `NotFound` for IPv6 where the interface has none.
+    /// The kernel's error; `NotFound` if `ipv6` and the interface has no IPv6.
     pub fn trust_neighbours(&mut self, index: u32, ipv6: bool) -> Result<(), NetlinkError> {
         let mut message = NeighbourTableMessage::default();
         message.header.family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };

@@ -351,9 +351,10 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// `pidfd_open` is the newest system call without which programs cannot be started.
+/// The first kernel with `pidfd_open`, the newest system call that Weir needs to start programs.
 const LEAST_KERNEL: (u32, u32) = (5, 3);
-/// The BPF programs that read queues use the kernel's counted loops (`bpf_iter_num_new`).
+/// The first kernel with counted loops in BPF (`bpf_iter_num_new`), which the programs that read
+/// queues use.
 const LEAST_KERNEL_FOR_BPF: (u32, u32) = (6, 4);
 const TESTED_ARCHITECTURE: &str = "x86_64";
 /// The number of sleeps, which take a tenth of a second together.

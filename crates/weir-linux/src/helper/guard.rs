@@ -24,8 +24,8 @@ pub struct Duty {
     /// The words of another command with the same effect, which runs if the first command fails;
     /// empty if there is none.
     pub otherwise: Vec<OsString>,
-    /// How often the commands run after a kill, one second apart: a request of the killed process
-    /// may take effect only after the first attempt.
+    /// How often the commands run, one second apart, after the main process was killed. One attempt
+    /// may not suffice, because a request of the killed process may take effect only after it.
     pub attempts: u32,
     /// The longest time that a command may take.
     pub within: Duration,
@@ -34,11 +34,11 @@ pub struct Duty {
 /// A message to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// The guard performs this duty, too, at the end.
+    /// The guard also performs this duty when the main process has ended.
     Entrust(Duty),
     /// The main process stops the process with this number until [`Message::Release`].
     Hold(i32),
-    /// The stopped process continues.
+    /// The main process lets the stopped process continue.
     Release,
     /// The main process ends in an orderly manner: none of its commands is still running.
     Finish,
@@ -54,8 +54,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts a guard without duties, which is ready when this returns. If `shown`, messages of
-    /// [`Duty::undo`] appear on standard error after an orderly end.
+    /// Starts a guard without duties. The guard is ready when this function returns. If `shown`,
+    /// messages of [`Duty::undo`] appear on standard error after an orderly end.
     ///
     /// # Errors
     /// The system has no process or descriptor left.
@@ -94,7 +94,8 @@ impl Guard {
         Ok(Held { lifeline, pid })
     }
 
-    /// Makes the guard perform its duties now, and waits for its end. Returns whether it succeeded.
+    /// Makes the guard perform its duties now, and waits until it has ended. Returns whether all
+    /// duties succeeded.
     pub fn finish(mut self) -> bool {
         if let Some(lifeline) = &self.lifeline {
             // If the guard has been killed, its exit status shows that.
@@ -123,7 +124,7 @@ pub struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         signal_process(self.pid, libc::SIGCONT);
-        // This fails if the guard has been killed, and then the guard needs no message.
+        // Sending fails only if the guard has been killed, and then the guard needs no message.
         let _ = send(self.lifeline, &Message::Release);
     }
 }
@@ -166,7 +167,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Performs the duties as often as each demands. Returns whether the last attempts succeeded.
+/// Performs each duty as often as its [`Duty::attempts`] says. Returns whether the last attempt of
+/// each duty succeeded.
 fn undo_repeatedly(duties: &[Duty]) -> bool {
     let mut done = vec![false; duties.len()];
     for attempt in 0..duties.iter().map(|duty| duty.attempts).max().unwrap_or(0) {
@@ -182,7 +184,7 @@ fn undo_repeatedly(duties: &[Duty]) -> bool {
     done.iter().all(|done| *done)
 }
 
-/// Performs a duty without messages: there may be no reader.
+/// Performs a duty without messages, because they may have no reader.
 fn undo(duty: &Duty) -> bool {
     execute(&duty.undo, duty.within, false)
         || (!duty.otherwise.is_empty() && execute(&duty.otherwise, duty.within, false))

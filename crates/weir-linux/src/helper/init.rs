@@ -3,8 +3,8 @@
 //!
 //! The kernel kills every process of a PID namespace when process 1 ends. Process 1 ends when the
 //! program has ended, or when the socket to the main process closes, so no process survives.
-//! Process 1 stays in the process group of the main process, and so does the program: a terminal's
-//! signals and job control work as they do without Weir. Process 1 itself ignores those signals.
+//! Process 1 and the program stay in the process group of the main process, so a terminal's signals
+//! and job control work as they do without Weir. Process 1 itself ignores those signals.
 
 use std::ffi::OsString;
 use std::io;
@@ -42,9 +42,11 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 
 struct Init {
     socket: UnixStream,
+    /// Becomes readable when a child process has ended.
     children: OwnedFd,
     /// The process number of the program; 0 without a program.
     program: i32,
+    /// The time between SIGTERM and SIGKILL for background processes.
     grace: Duration,
 }
 
@@ -134,8 +136,8 @@ impl Init {
         }
     }
 
-    /// Reaps ended processes. Returns the status of the program, if it is one of them, and the
-    /// number of other processes.
+    /// Reaps ended processes. Returns the status of the program, if the program is one of them, and
+    /// the number of other processes.
     fn reap(&self) -> (Option<ExitStatus>, u32) {
         while let Ok(Some(_)) = read_signal(self.children.as_fd()) {}
         let (mut status, mut others) = (None, 0);

@@ -4,10 +4,10 @@
 //! The janitor of a session is a process in a separate terminal session that ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
 //! and keeps it in memory, so it needs no file. Each session with such changes also has a state
-//! file in `/run/weir-sessions`, which shows the changes to other sessions: if the main process and
-//! the janitor are both killed, the next session that starts does the janitor's work. A setting
-//! that several sessions need is restored after the last of them: each state holds the value from
-//! before the first session.
+//! file in `/run/weir-sessions`, which shows the changes to other sessions. If the main process
+//! and the janitor are both killed, the next session that starts does the janitor's work. A
+//! setting that several sessions need is restored after the last of them. Each state file holds
+//! the value that the setting had before the first session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -27,8 +27,11 @@ use crate::process::{receive, send};
 /// A setting under `/proc/sys/net` that a session changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Undo {
+    /// The setting, as a path below `/proc/sys/net`.
     pub(crate) setting: String,
+    /// The value before the first session changed it.
     pub(crate) before: String,
+    /// The value during the session.
     pub(crate) during: String,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct State {
     /// When the process with the number `pid` started, in clock ticks since boot. The time
     /// distinguishes processes with the same number, because the kernel reuses numbers.
     pub(crate) started: u64,
-    /// The network namespace that the settings belong to.
+    /// The network namespace that the settings belong to, by its inode number.
     pub(crate) namespace: u64,
     pub(crate) interface: String,
     pub(crate) undo: Vec<Undo>,
@@ -177,7 +180,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done.is_ok() {
         return ExitCode::SUCCESS;
     }
-    // Without the directory other sessions are unknown, but this session's changes are known.
+    // Without the directory, the janitor does not know other sessions. It still knows the changes
+    // of its own session and undoes them.
     entrusted[released..].iter().for_each(|state| restore(state, &[]));
     ExitCode::FAILURE
 }
@@ -199,7 +203,8 @@ fn restore(state: &State, others: &[State]) {
             other.namespace == state.namespace
                 && other.undo.iter().any(|theirs| theirs.setting == undo.setting)
         });
-        // If the value is not the session's, another program or user set it deliberately.
+        // If the setting no longer has the session's value, another program or user changed it
+        // deliberately.
         if !needed && read_setting(&undo.setting).is_ok_and(|now| now == undo.during) {
             // The write fails if the interface was deleted together with its settings.
             let _ = write_setting(&undo.setting, &undo.before);
@@ -245,8 +250,8 @@ fn read_state(path: &Path) -> io::Result<State> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-/// The directory of the state files. It belongs to the machine, because only root changes settings.
-/// No other part of Weir uses it: a service manager deletes `/run/weir` when the daemon stops.
+/// The directory of the state files. It is one for the whole machine, because only root changes
+/// settings. It is not `/run/weir`, which a service manager deletes when the daemon stops.
 pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir-sessions")
 }

@@ -40,8 +40,8 @@ pub fn main_if_helper() -> Option<ExitCode> {
     let word = arguments.next()?;
     let role = Role::ALL.into_iter().find(|role| word == role.word())?;
     if role == Role::Init && !rustix::process::getpid().is_init() {
-        // Init ends every process that it can signal. In its own PID namespace these are the
-        // program's background processes, elsewhere all processes of the user.
+        // Init ends every process that it can signal. In its own PID namespace, these are the
+        // program's background processes. Elsewhere, they would be all processes of the user.
         eprintln!(
             "weir: {} runs only as process 1 of a PID namespace; 'weir run' starts it there",
             role.word()

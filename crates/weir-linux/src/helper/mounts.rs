@@ -19,7 +19,7 @@ use crate::process::{NETNS_FILE, Order};
 /// Sets up the mounts. Returns one sentence for each step that failed and is not essential.
 pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
-    // Mounts made here do not appear outside; later mounts outside appear here.
+    // Mounts made in this namespace do not appear outside. Later mounts outside appear in it.
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(|error| ("detaching the mounts".to_owned(), error.into()))?;
     if let Some(fd) = order.netns {

@@ -1,4 +1,5 @@
-//! One connection through the proxy: two sockets, and the bytes in transit between them.
+//! One connection through the proxy or the forwarder: two sockets, and the bytes in transit between
+//! them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
 
-/// A connection from behind the link (end 0), joined with one on the machine's network (end 1).
+/// The client's connection (end 0), joined with the connection to the server (end 1).
 #[derive(Debug)]
 pub(super) struct Relay {
     ends: [OwnedFd; 2],
@@ -31,8 +32,11 @@ struct Direction {
     /// Bytes that were read and not yet written, at most [`SCRATCH`]. The direction reads nothing
     /// more until they are written.
     pending: Vec<u8>,
+    /// How many bytes of `pending` were written.
     written: usize,
+    /// Whether the sender has closed its direction of the connection.
     ended: bool,
+    /// Whether the receiver was told that the sender has closed its direction.
     shut: bool,
 }
 
@@ -51,7 +55,7 @@ impl Relay {
         &self.ends
     }
 
-    /// Moves as many bytes as possible in both directions, up to a bound.
+    /// Moves as many bytes as possible in both directions, with at most [`SHARE`] reads in each.
     ///
     /// # Errors
     /// One end was reset or failed: the relay must be [aborted](Relay::abort).
@@ -76,7 +80,8 @@ impl Relay {
 }
 
 impl Direction {
-    /// Moves bytes in one direction. Returns whether it stopped only because it used up its share.
+    /// Moves bytes in one direction. Returns whether it stopped only because it used up its
+    /// [`SHARE`] of reads.
     fn advance(
         &mut self,
         from: &OwnedFd,

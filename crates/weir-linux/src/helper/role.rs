@@ -40,12 +40,12 @@ impl Role {
 
 /// The command that starts a helper which inherits `socket`.
 pub(crate) fn command(role: Role, socket: RawFd) -> Command {
-    // This link works even after the executable was replaced or removed.
+    // This symbolic link works even after the executable was replaced or removed.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("weir").arg(role.word()).arg(socket.to_string());
     keep_open(&mut command, socket);
     unblock_signals(&mut command);
-    // Root keeps its capabilities over exec without this.
+    // Root keeps its capabilities over exec without this call.
     if !rustix::process::geteuid().is_root() {
         keep_capabilities(&mut command);
     }

@@ -1,9 +1,10 @@
 //! A root file system for one program, made of a directory and of further directories of the
 //! machine that appear in it.
 //!
-//! The root is an overlay of up to four layers: what the program writes, in memory; Weir's files
-//! (`/etc/hosts`); the directory; and empty directories as mount points. The program never writes
-//! to the directory itself. All mounts belong to the program's mount namespace and end with it.
+//! The root is an overlay of up to four layers, from top to bottom: the files that the program
+//! writes, which are in memory; Weir's own files (such as `/etc/hosts`); the directory; and empty
+//! directories as mount points. The program never writes to the directory itself. All mounts belong
+//! to the program's mount namespace and end with it.
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File, Permissions};
@@ -99,7 +100,7 @@ fn options(lower: &OwnedFd, read_only: bool) -> String {
     if !read_only {
         options += &format!(",upperdir={SCRATCH}/upper,workdir={SCRATCH}/work");
     }
-    // Only root may use the attributes in which an overlay usually keeps its metadata.
+    // An overlay usually keeps its metadata in attributes that only root may use.
     if is_in_user_namespace() {
         options += ",userxattr";
     }

@@ -16,7 +16,7 @@ use crate::sys::process::make_read_only;
 /// The attempted step, and the kernel's error.
 pub(super) type Failure = (String, io::Error);
 
-/// A directory or file of the machine that will appear at another place.
+/// A directory or file of the machine that will appear at another path, its place.
 pub(super) struct Volume<'a> {
     order: &'a VolumeOrder,
     tree: OwnedFd,

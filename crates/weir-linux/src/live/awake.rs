@@ -1,8 +1,8 @@
 //! Keeps processors awake while little traffic passes.
 //!
 //! An idle processor sleeps, and waking it takes 2 us on a desktop and 50 us on a virtual machine.
-//! Compared with a wire, a packet on an emulated link causes two more wake-ups: that of the loop,
-//! and that of the receiver, which sleeps when the loop sends the packet. While only a few packets
+//! A packet on an emulated link causes two more wake-ups than on a wire: that of the loop, and
+//! that of the receiver, which sleeps when the loop sends the packet. While only a few packets
 //! pass, the loop therefore asks the kernel to keep idle processors spinning, through the power
 //! management's quality of service (`/dev/cpu_dma_latency`), as real-time test programs do. Under
 //! load no processor sleeps, and a spinning processor takes time from its hyperthread sibling. The
@@ -19,8 +19,10 @@ use weir_core::Nanos;
 pub(super) struct Awake {
     /// The open device; `None` when this process may not make requests.
     request: Option<File>,
+    /// Whether the request is in force.
     asked: bool,
     period_began: Nanos,
+    /// Time in ns that the loop has slept in this period.
     slept: u64,
     last_packet: Option<Nanos>,
 }
@@ -55,8 +57,8 @@ impl LatencyRequests {
     }
 }
 
-/// Opens the device. That is itself a request for the lowest latency, so this function withdraws
-/// that request.
+/// Opens the device. Opening it requests the lowest latency, so this function withdraws that
+/// request at once.
 fn open() -> Option<File> {
     let mut device = File::options().write(true).open(DEVICE).ok()?;
     device.write_all(&ANY.to_ne_bytes()).ok()?;
@@ -96,7 +98,7 @@ impl Awake {
         }
     }
 
-    /// Decides at the end of a period: processors stay awake if packets passed recently and the
+    /// Decides at the end of a period. Processors stay awake if packets passed recently and the
     /// loop slept for at least half of the period.
     #[cold]
     fn decide(&mut self, now: Nanos) {
@@ -112,7 +114,7 @@ impl Awake {
     }
 
     fn ask(&mut self, latency_us: i32) {
-        // After a refusal of the kernel no further request is made.
+        // After the kernel has refused a request, the loop makes no more requests.
         if self
             .request
             .as_mut()

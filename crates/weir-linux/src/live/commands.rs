@@ -1,4 +1,4 @@
-//! The handle of a running loop: it changes the loop and reads its state.
+//! The handle of a running live loop. It changes the loop's configuration and reads its state.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -19,9 +19,10 @@ use crate::port::AnyPort;
 
 /// A handle of a running loop. It can be cloned and used from any thread.
 ///
-/// Every call that needs an answer of the loop fails after [`ANSWER_WITHIN`], or after the limit of
-/// [`LiveHandle::within`], so that a loop that is stuck does not block its clients too. A change
-/// that was not answered in time comes into force when the loop works again.
+/// Every call that needs an answer of the loop fails if the answer does not arrive within
+/// [`ANSWER_WITHIN`], or within the limit of [`LiveHandle::within`]. A stuck loop therefore does
+/// not block the callers. A change that was not answered in time comes into force when the loop
+/// works again.
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
     /// The sending ends, one for each worker.
@@ -81,9 +82,9 @@ impl LiveHandle {
         self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
-    /// Applies `change` to the engine, then puts new rules in force. On each worker both happen
-    /// between two packets. Rules that stay keep their counters. Packets inside the engine continue
-    /// at their rule.
+    /// Applies `change` to the engine, then puts new rules in force. On each worker, both happen
+    /// between two packets. Rules that remain keep their counters. Packets inside the engine
+    /// continue at the rule that sent them there.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), NoAnswer> {
         // The answers are the old rules. This thread drops them, because that takes time.
         self.tell_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
@@ -110,7 +111,7 @@ impl LiveHandle {
     }
 
     /// Replaces port `port` of each worker, after an interface was created again. `with` has one
-    /// port for each worker. The new ports send the frames that the old ones had queued.
+    /// port for each worker. The new ports send the frames that the old ports had queued.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for (remote, new) in self.remotes.iter().zip(with) {
@@ -172,9 +173,9 @@ impl LiveHandle {
         })
     }
 
-    /// The statistics of each pipe and scheduler, over all its instances and workers, by number.
-    /// The workers copy a few pipes at a time, because packets wait meanwhile. The statistics of
-    /// many pipes are therefore not from the same moment.
+    /// The number and the statistics of each pipe and scheduler, summed over its instances and over
+    /// all workers. The workers copy the statistics of a few pipes at a time, because packets wait
+    /// meanwhile. The statistics of many pipes are therefore not from the same moment.
     pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, NoAnswer> {
         let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
         let ids: Vec<u16> =
@@ -198,13 +199,13 @@ impl LiveHandle {
         Ok(all)
     }
 
-    /// The results so far, without those of rules and pipes. This is quick, however many rules and
-    /// pipes there are.
+    /// The results so far, without the statistics of rules and pipes. This call is quick, however
+    /// many rules and pipes there are.
     pub fn brief_report(&self) -> Result<LiveReport, NoAnswer> {
         let mut parts = self.ask_all(Command::Report)?;
-        // With several workers the arrivals are read again. One worker may count a packet's arrival
-        // after its report and then hand the packet over to another worker, which reports the
-        // departure.
+        // With several workers, the arrivals are read again after the reports. Otherwise a report
+        // could contain a departure without its arrival: a worker may count an arrival after its
+        // own report, and hand the packet over to a worker that reports the departure.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
         let first = parts.pop().ok_or(NoAnswer::Ended)?;
@@ -222,15 +223,15 @@ impl LiveHandle {
     }
 
     /// The number of turns of each worker so far. A worker that runs completes at least ten turns a
-    /// second, so a number that stays the same shows a worker that hangs. This does not wait for
-    /// the workers, and works after the end of the loop, too.
+    /// second, so a number that stays the same shows that the worker hangs. This call does not wait
+    /// for the workers, and also works after the end of the loop.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
         self.remotes.iter().map(|remote| remote.turns.0.load(Ordering::Relaxed)).collect()
     }
 
-    /// Waits until the observer has seen all events from before this call; returns at once without
-    /// an observer. The observer must not call this, since it would wait for its own return.
+    /// Waits until the observer has seen all events from before this call. Returns at once without
+    /// an observer. The observer must not call this function, because it would wait for itself.
     pub fn settle_observer(&self) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -256,7 +257,7 @@ impl LiveHandle {
         outcomes.into_iter().collect()
     }
 
-    /// Sends a question to every worker, then waits for all answers.
+    /// Sends a question to every worker, then waits for all answers. Asks no worker that is stuck.
     fn ask_all<T>(&self, command: impl Fn(Answer<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
         self.send_all(Remote::ask, command)
     }
@@ -285,8 +286,8 @@ impl LiveHandle {
 
 /// The time that remains for the answers to one question.
 ///
-/// The time is counted in completed steps of waiting. When a process that was stopped for a minute
-/// continues, every deadline has passed, but only one step counts.
+/// The time is counted in completed steps of waiting. If the process is stopped for a minute while
+/// it waits, only one step counts, so the remaining time does not run out.
 struct Patience {
     steps: u128,
 }
@@ -309,7 +310,7 @@ impl Patience {
 }
 
 impl Remote {
-    /// Sends a question, unless so many commands wait that the worker must be stuck.
+    /// Sends a question. Fails if so many commands wait that the worker must be stuck.
     fn ask(&self, command: Command) -> Result<(), NoAnswer> {
         if self.commands.waiting() >= WAITING {
             return Err(NoAnswer::Late);
@@ -345,7 +346,8 @@ const STEP: Duration = Duration::from_millis(100);
 /// no further questions. Each thread waits for the answer to its question, so only a few commands
 /// wait at a worker that is not stuck.
 const WAITING: usize = 1024;
-/// Number of pipes that a worker copies between two packets; each has up to 30 KB of statistics.
+/// Number of pipes with statistics that a worker copies between two packets. A pipe has up to 30 KB
+/// of statistics.
 const PORTION: usize = 8;
 
 /// A command from a handle to a worker.
@@ -365,8 +367,8 @@ pub(super) enum Command {
 
 type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 
-/// The receiving end of a worker's commands. Dropping it refuses further commands, and those that
-/// were not executed get no answer.
+/// The receiving end of a worker's commands. After it is dropped, further commands are refused, and
+/// commands that were not executed get no answer.
 #[derive(Debug)]
 pub(super) struct Inbox {
     commands: Arc<Mailbox<Command>>,
@@ -395,7 +397,7 @@ impl Inbox {
         self.turns.0.store(self.turns.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The next command, or `None`. Never waits for the thread that sends one.
+    /// The next command, or `None`. Never waits for a thread that is sending a command.
     pub(super) fn next(&self) -> Option<Command> {
         let command = self.commands.try_take()?;
         self.acknowledge();

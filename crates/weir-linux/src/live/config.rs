@@ -38,10 +38,11 @@ pub struct LiveConfig {
     pub sample_period: Nanos,
     /// Receives arrivals, departures and samples.
     pub observer: Option<Box<dyn Observer>>,
-    /// The rules that decide each packet's path through the engine; they replace the pipe of the
-    /// lane.
+    /// The rules that decide each packet's path through the engine, in place of
+    /// [`LaneConfig::pipe`]. `None` for no rules.
     pub rules: Option<Arc<Classifier>>,
-    /// Selects a frame's lane by its destination; a port may then feed several lanes.
+    /// Selects a frame's lane by its destination, so that a port may feed several lanes. `None` if
+    /// each port feeds at most one lane.
     pub forwarding: Option<Forwarding>,
     /// Ports of further workers. Each element has as many ports as `ports`, on the same interfaces
     /// in the same order; the kernel distributes the arriving flows among the workers. A worker is
@@ -157,7 +158,7 @@ pub enum Gso {
 /// How the loop waits shortly before a packet is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// Spins for as long as the machine's timers have recently been late: 20 to 300 us.
+    /// Spins for as long as the machine's timers have recently been late, but for 20 to 300 us.
     #[default]
     Adaptive,
     /// Spins for this time.
@@ -170,11 +171,11 @@ pub enum Spin {
 /// under light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// Asks if some pipe has a rate or a delay. If the system refuses, the thread continues without
-    /// real-time priority or awake processors.
+    /// The thread asks if a pipe has a rate or a delay. If the system refuses, the thread continues
+    /// without real-time priority and without awake processors.
     #[default]
     WhenAllowed,
-    /// Stays an ordinary thread.
+    /// The thread does not ask.
     Off,
 }
 

@@ -1,5 +1,5 @@
-//! The description of a received frame: its headers, the plan to cut it if it is a train, and its
-//! size on a wire.
+//! The description of a received frame: its headers, its size on a wire, and, for a train, the plan
+//! to cut it into packets.
 
 use weir_wire::{Parsed, Train, VnetHeader, parse};
 
@@ -10,7 +10,7 @@ use crate::port::Ingress;
 /// Bytes of an Ethernet header without tags.
 pub(super) const ETHERNET_HEADER: usize = 14;
 
-/// A received frame with its headers, the plan to cut it, and its size.
+/// A received frame with its headers, the plan to cut it if it is a train, and its size.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) frame: Frame,

@@ -8,9 +8,11 @@ use weir_core::Nanos;
 pub(super) struct Effort {
     /// When the thread last woke or last read the clock in a turn, whichever was later.
     since: Nanos,
-    /// Whether packets became due at that time.
+    /// Whether packets were due at `since`.
     active: bool,
+    /// The time spent spinning since the start.
     spun: Nanos,
+    /// The longest turn since [`Self::take_longest`].
     longest: Nanos,
 }
 

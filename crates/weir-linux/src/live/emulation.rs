@@ -1,4 +1,4 @@
-//! One step of the emulation: it accepts received frames, and hands packets to their ports when the
+//! One step of the emulation: accept received frames, and hand packets to their ports when the
 //! packets are due.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::port::Ingress;
 pub(super) struct Emulation {
     packets: Packets,
     entry: Entry,
-    /// The rules that decide each packet's path, if there are any; they replace the lane's pipe.
+    /// The rules that decide each packet's path in place of the lane's pipe; `None` without rules.
     passes: Option<Passes>,
     /// The departures of the last poll, kept to reuse the memory.
     departures: Vec<Departure>,
@@ -71,8 +71,8 @@ impl Emulation {
         self.passes.as_mut().map(Passes::rules_mut)
     }
 
-    /// Puts rules in force and returns the previous ones. `state` creates the state for the first
-    /// rules.
+    /// Puts rules in force and returns the previous rules. If there were none, `state` creates the
+    /// state of the rules.
     pub(super) fn set_rules(
         &mut self,
         classifier: Arc<Classifier>,
@@ -127,8 +127,8 @@ impl Emulation {
     /// Hands departures to their ports or to further rules. Returns whether some of them entered
     /// the engine again.
     fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
-        // A copy and its original depart together, in either order. The copy needs its reference or
-        // frame before the original is sent.
+        // A duplicate and its original depart together, in either order. The duplicate needs its
+        // reference or its own frame before the original is sent and released.
         departures.retain_mut(|departure| self.admit_copy(departure));
         let mut again = false;
         for departure in &*departures {

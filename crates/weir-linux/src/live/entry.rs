@@ -111,7 +111,8 @@ impl Entry {
         }
     }
 
-    /// Accepts parcels from other workers, up to a bound; returns whether there were any.
+    /// Accepts parcels from other workers, at most [`PARCELS_AT_ONCE`] from each. Returns whether
+    /// there were any.
     pub(super) fn collect(&mut self, packets: &mut Packets) -> bool {
         let mut any = false;
         for from in 0..self.exchange.as_ref().map_or(0, Exchange::workers) {
@@ -136,8 +137,8 @@ impl Entry {
             }
             return;
         }
-        // Other packets share the frame and stay here, so each of these packets moves in a frame of
-        // its own.
+        // Other packets share the frame and stay on this worker, so each packet that moves gets a
+        // frame of its own.
         for segment in segments.clone() {
             let journey = packets
                 .frame(slot)
@@ -184,7 +185,7 @@ impl Entry {
     }
 }
 
-/// The number of references that a frame has with all its packets.
+/// The number of references to a frame that still has all its packets.
 fn packets_of(frame: &Frame) -> u16 {
     frame.train.as_ref().map_or(1, |train| train.segments())
 }

@@ -3,11 +3,11 @@
 //! The flow of a packet determines which worker receives the packet from the kernel. The hash of
 //! the packet's instance determines which worker queues the packet, so every worker can compute the
 //! owner. A bounded ring leads from each worker to each other worker. The frame's buffer moves with
-//! the packet; an empty buffer is returned in exchange, so that buffers do not accumulate on one
-//! worker.
+//! the packet, and the receiving worker returns an empty buffer in exchange, so that buffers do not
+//! accumulate on one worker.
 //!
-//! **Invariant:** packets of a flow stay in order: one worker receives them, one worker sends them,
-//! and a ring keeps the order.
+//! **Invariant:** packets of a flow stay in order, because one worker receives them, one worker
+//! sends them, and a ring keeps the order.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,11 +32,17 @@ pub(super) struct Exchange {
 /// The rings to and from another worker.
 #[derive(Debug)]
 struct Peer {
+    /// Parcels to the other worker.
     out: Producer<Parcel>,
+    /// Parcels from the other worker.
     inward: Consumer<Parcel>,
+    /// Empty buffers in exchange for parcels from the other worker.
     give_back: Producer<Buffer>,
+    /// Empty buffers in exchange for parcels to the other worker.
     given_back: Consumer<Buffer>,
+    /// Whether the other worker sleeps and must be woken.
     asleep: Arc<AtomicBool>,
+    /// The descriptor that wakes the other worker.
     wake: Arc<OwnedFd>,
     /// Whether a parcel was sent since the other worker was last woken.
     waiting: bool,
@@ -87,7 +93,7 @@ pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
 impl Exchange {
     /// The worker that owns the instance with this hash; `None` when it is this one.
     pub(super) fn other_owner(&self, hash: u64) -> Option<usize> {
-        // The upper bits of the hash choose the worker, because hash tables use the lower ones.
+        // The upper bits of the hash choose the worker, because hash tables use the lower bits.
         let owner = ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize;
         (owner != self.me).then_some(owner)
     }
@@ -115,13 +121,14 @@ impl Exchange {
         }
         let parcel = peer.inward.pop().ok()?;
         if let Some(buffer) = pool.take_used(parcel.frame.buffer.bytes().len()) {
-            // A buffer that does not fit into the ring is freed.
+            // If the ring is full, the buffer is freed.
             let _ = peer.give_back.push(buffer);
         }
         Some(parcel)
     }
 
-    /// Announces that this worker is about to sleep; `false` when a parcel has already arrived.
+    /// Announces that this worker is about to sleep. Returns `false` if a parcel has already
+    /// arrived, so that the worker must stay awake.
     pub(super) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -150,7 +157,7 @@ impl Exchange {
     }
 }
 
-/// Maximum number of frames in a ring. They correspond to some milliseconds of small packets.
+/// Maximum number of frames in a ring: some milliseconds of traffic in small packets.
 pub(super) const PARCELS: usize = 2048;
 
 #[cfg(test)]

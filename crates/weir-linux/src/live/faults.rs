@@ -26,8 +26,8 @@ impl Faults {
         self.events.iter().cloned().collect()
     }
 
-    /// Records the ports' new faults. Returns the reason to stop, if one of the faults ends the
-    /// loop.
+    /// Records the ports' new faults, and passes them to `tap`. Returns the reason to stop if one
+    /// of the faults ends the loop.
     #[inline]
     pub(super) fn note(
         &mut self,

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
     lanes: BTreeMap<(usize, IpAddr), u16>,
-    /// Whether frames that resolve addresses have lanes, too.
+    /// Whether frames that resolve addresses have lanes, too. See [`Forwarding::with_resolution`].
     resolves: bool,
 }
 
@@ -18,8 +18,8 @@ impl Forwarding {
         self.lanes.insert((port, address), lane)
     }
 
-    /// Also selects lanes for frames that resolve addresses, by the address in question: ARP and
-    /// neighbour solicitations. Without this call they match no lane.
+    /// Also selects lanes for frames that resolve addresses: ARP and neighbour solicitations. Their
+    /// destination is the address that they resolve. Without this call, they match no lane.
     #[must_use]
     pub fn with_resolution(self) -> Self {
         Self { resolves: true, ..self }
@@ -48,7 +48,7 @@ pub struct Strays {
 }
 
 /// The destination address of an untagged Ethernet frame, if it has one. If `resolves`, the address
-/// in question counts as the destination of an ARP frame or neighbour solicitation.
+/// that an ARP frame or neighbour solicitation resolves counts as its destination.
 fn destination(frame: &[u8], resolves: bool) -> Option<IpAddr> {
     let at = |from: usize, len: usize| frame.get(from..from + len);
     let v4 = |from| Some(Ipv4Addr::from(<[u8; 4]>::try_from(at(from, 4)?).ok()?).into());

@@ -50,8 +50,8 @@ impl Intake {
     }
 }
 
-/// The arrival time of a frame that is read at `now`. An impossible `arrived` (after the wall clock
-/// was set) is replaced by `now`.
+/// The arrival time of a frame that is read at `now`. `arrived` is the kernel's timestamp. If it is
+/// impossible because the wall clock was set, or if it is missing, the result is `now`.
 ///
 /// A delay starts at this time, so the loop's own wake-up and processing time does not lengthen the
 /// emulated link.

@@ -6,8 +6,11 @@ use weir_core::stats::{DropReason, MarkReason};
 /// Packets to send as one frame: one packet, or consecutive segments of a train.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
+    /// The slot of the frame in the arena.
     pub(super) slot: u32,
+    /// The first segment.
     pub(super) first: u16,
+    /// The number of segments.
     pub(super) count: u16,
     pub(super) lane: u16,
     /// Number of wire packets.
@@ -48,6 +51,7 @@ impl Item {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) reason: DropReason,
+    /// When the packet was lost.
     pub(super) at: Nanos,
     pub(super) due: Nanos,
     pub(super) arrived: Nanos,

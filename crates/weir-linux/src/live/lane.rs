@@ -47,7 +47,7 @@ impl Lane {
         self.add_backlog(packets, bytes);
     }
 
-    /// Counts packets that were dropped in the engine or between it and the port.
+    /// Counts packets that were dropped in the engine, or between the engine and the port.
     pub(super) fn dropped(&mut self, reason: DropReason, packets: u16, bytes: u32) {
         for _ in 0..packets {
             self.counters.count_drop(reason);
@@ -102,8 +102,8 @@ impl Lane {
         &self.counters
     }
 
-    /// The counters of the engine's pipe, except that the lane's own counters replace the values
-    /// that the lane counts itself.
+    /// The counters of the engine's pipe. The lane's own counters replace those that the lane
+    /// counts itself.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let lane = &self.counters;
         LinkCounters {

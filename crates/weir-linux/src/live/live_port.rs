@@ -1,4 +1,4 @@
-//! A port of the loop, with its send queue, its readiness and its fault.
+//! A port of the live loop, with its send queue, its readiness and its fault.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,7 +33,8 @@ pub(super) struct LivePort {
 }
 
 impl LivePort {
-    /// A port from which the first turn receives. That receive reveals a fault that already exists.
+    /// A port from which the first turn receives, so that the turn finds a fault that already
+    /// exists.
     pub(super) fn new(port: AnyPort) -> Self {
         let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
         Self {
@@ -84,12 +85,12 @@ impl LivePort {
         Some(fault)
     }
 
-    /// Whether the fault has changed since the last report.
+    /// Whether the fault differs from the fault that was last reported.
     pub(super) fn is_suspect(&self) -> bool {
         self.fault != self.reported
     }
 
-    /// Ends the use of the port because of a fault.
+    /// Records a fault. Unless the fault is [`Fault::Down`], the port is not used any more.
     pub(super) fn fail(&mut self, fault: Fault) {
         self.fault = Some(fault);
     }
@@ -235,8 +236,8 @@ impl LivePort {
         (sent, failed.or(error.filter(|_| sent == count)))
     }
 
-    /// Handles a frame at the head of the queue that the kernel refuses: splits a rejoined train
-    /// into packets, which are then tried separately, and drops a single packet.
+    /// Handles a refusal of the frame at the head of the queue. A rejoined train is split into
+    /// packets, which the next attempt sends separately. A single packet is dropped.
     fn split_or_drop(&mut self, packets: &mut Packets, reason: DropReason, now: Nanos) {
         let Some(item) = self.queue.pop_front() else { return };
         let train = packets.frame(item.slot).and_then(|frame| frame.train);

@@ -1,10 +1,11 @@
 //! Passes commands to a worker, and its answers back, without making the worker wait.
 //!
-//! A worker with real-time priority takes its processor from other threads at any instruction, and
-//! they continue there only when the worker sleeps. A worker that waited for such a thread, even
-//! for a few instructions, would block itself. A channel of the standard library has this problem:
-//! its receiver spins while a sender is between reserving a place and filling it. The kernel's
-//! limit for real-time threads ends that wait after up to 0.95 s, and due packets wait as long.
+//! A worker with real-time priority takes its processor from another thread at any instruction,
+//! and that thread continues there only when the worker sleeps. A worker that waited for such a
+//! thread, even for a few instructions, would block itself. A channel of the standard library has
+//! this problem: its receiver spins while a sender is between reserving a place and filling it.
+//! The kernel's limit for real-time threads ends that wait only after up to 0.95 s, and due packets
+//! wait for that long.
 //!
 //! The worker therefore takes a command only if no other thread holds the lock of the queue, and
 //! puts its answer into a place that the asking thread reads only after the worker has left it. A
@@ -56,8 +57,8 @@ impl<T> Mailbox<T> {
         Ok(())
     }
 
-    /// Takes the oldest message. `None` if there is none, and also while another thread adds one;
-    /// that thread wakes the worker afterwards.
+    /// Takes the oldest message. `None` if there is no message, and also while another thread adds
+    /// a message. That thread wakes the worker afterwards.
     #[inline]
     pub(super) fn try_take(&self) -> Option<T> {
         if self.waiting.load(Ordering::Acquire) == 0 {

@@ -4,18 +4,19 @@
 //! read, submits it, sends the packets that are due, and sleeps until shortly before the next
 //! event. It spins for the remaining time, since the machine's timers are too inexact. A *lane*
 //! leads from one port to another through the engine: through one pipe, or through the pipes that
-//! rules select. A port feeds one lane, or several lanes among which the destination address
-//! selects.
+//! rules select. A port feeds one lane, or several lanes. In the second case, the destination
+//! address of a frame selects its lane.
 //!
 //! Several threads (*workers*) may share the work. The kernel distributes the flows among their
 //! sockets. Each instance of a pipe or scheduler lives on one worker, to which the other workers
 //! hand its packets over. The workers share their rings, the dynamic rules, and the flag that ends
 //! them.
 //!
-//! The files import one another in one direction: `packets` (the frames inside and the accounting
-//! of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`), `passes`
-//! (the rules), `emulation` (one step of all of these), `worker` (the loop), `team` (several
-//! workers). An observer receives packets through `tap` and `monitor`, on its own thread.
+//! Each of these files imports only files that are named before it: `packets` (the frames inside
+//! and the accounting of their `lane`s), `ports`, `entry` (the emulator, behind the rings of
+//! `exchange`), `passes` (the rules), `emulation` (one step of all of these), `worker` (the loop),
+//! `team` (several workers). An observer receives packets through `tap` and `monitor`, on its own
+//! thread.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
 //! and multicast wait in the queue, occupy the link and may be lost. The ends that

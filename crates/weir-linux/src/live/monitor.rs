@@ -1,5 +1,5 @@
-//! The observer's thread: reads every worker's rings, merges them by time, and calls the observer.
-//! It also reads the accounting of the machine, which shows why packets were late.
+//! The observer's thread. It reads every worker's rings, merges their records by time, and calls
+//! the observer. It also reads the machine's statistics, which show why packets were late.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,7 +63,7 @@ impl Monitor {
     }
 
     /// The time until which records may be delivered. With several workers, later records are held
-    /// back, because another worker may still write an earlier one.
+    /// back, because another worker may still write an earlier record.
     fn horizon(&self) -> Nanos {
         if self.readers.len() > 1 { clock::now().saturating_sub(HOLD) } else { Nanos::MAX }
     }
@@ -190,7 +190,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
 const HOLD: Nanos = Nanos::from_millis(2);
 /// The pause between two reads of the rings while they have records.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-/// The longest pause while the rings are empty. They hold more than workers write in this time.
+/// The longest pause while the rings are empty. A ring has room for more records than a worker
+/// writes in this time.
 const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An observer runs on its own thread. Each worker writes its events into its own bounded
 //! rings, without waiting, locking or allocating. The observer's thread merges the rings by time
 //! and calls the observer. An event that does not fit into a ring is counted and discarded, so a
-//! slow observer costs records but delays no packet. Without an observer there is no cost.
+//! slow observer misses events but delays no packet. Without an observer, none of this costs time.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
@@ -16,14 +16,16 @@ use super::report::LiveEvent;
 /// workers are merged by time.
 pub trait Observer: Send {
     /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called. If so, the loop
-    /// prepares each frame's bytes as they are on the wire. Called once, before the loop starts.
+    /// prepares each frame's bytes as they are on the wire. This function is called once, before
+    /// the loop starts.
     fn wants_frames(&self) -> bool {
         false
     }
 
     /// Whether [`Observer::on_departure`] is called for dropped packets only, and
-    /// [`Observer::on_arrival`] not at all. This costs less than all frames. It has an effect only
-    /// if [`Observer::wants_frames`] is true. Called once, before the loop starts.
+    /// [`Observer::on_arrival`] not at all. This costs less than passing all frames. It has an
+    /// effect only if [`Observer::wants_frames`] is true. This function is called once, before the
+    /// loop starts.
     fn wants_drops_only(&self) -> bool {
         false
     }

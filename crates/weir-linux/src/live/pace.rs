@@ -3,15 +3,16 @@
 //!
 //! A sleeping thread wakes 20 to 300 us late, depending on the machine and its load. A spinning
 //! thread is on time but occupies a processor. The loop therefore sleeps until a margin before the
-//! event. The adaptive margin follows the observed lateness of sleeps. It rises by a quarter of the
-//! shortfall and shrinks by 1/256 of the excess, so that at most about one sleep in sixty ends
-//! later than the margin allows.
+//! event. The adaptive margin follows the observed lateness of sleeps. After a sleep that was later
+//! than the margin, the margin rises by a quarter of the difference. After any other sleep, it
+//! shrinks by 1/256 of the difference. At most about one sleep in sixty is therefore later than the
+//! margin.
 //!
-//! The kernel throttles a real-time thread that never sleeps: it takes the processor away for 50 ms
-//! of every second in favour of other threads (`sched_rt_runtime_us`, or the fair server, which
-//! grants ordinary threads the part of their 50 ms that they did not get). The loop therefore rests
-//! voluntarily, 70 us in somewhat less than a millisecond. Some packets are then 70 us late,
-//! instead of 50 ms late once a second.
+//! The kernel throttles a real-time thread that never sleeps: it gives the processor to other
+//! threads for 50 ms of every second (by `sched_rt_runtime_us`, or by the fair server, which gives
+//! ordinary threads the part of their 50 ms that they did not get). The loop therefore rests
+//! voluntarily, for 70 us at a time, at least once a millisecond. Some packets are then 70 us late.
+//! Without the rests, some packets would be 50 ms late once a second.
 
 use weir_core::Nanos;
 
@@ -56,8 +57,8 @@ impl Pacer {
         }
     }
 
-    /// Adapts the margin after a sleep that should have ended at `wanted` and ended at `woke`,
-    /// without an earlier frame.
+    /// Adapts the margin after a sleep that should have ended at `wanted` and ended at `woke`, and
+    /// that no frame ended.
     pub(super) fn overslept(&mut self, wanted: Nanos, woke: Nanos) {
         if self.spin != Spin::Adaptive {
             return;
@@ -95,8 +96,8 @@ impl Pacer {
 pub(super) const REST: Nanos = Nanos::from_micros(70);
 /// After this time awake, the loop rests if nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this time awake, the loop rests in any case. The kernel demands a twentieth of the time;
-/// [`REST`] and the time for switching are well above that.
+/// After this time awake, the loop rests in any case. The kernel demands a twentieth of the time.
+/// [`REST`] and the time for switching threads are well above this share.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 /// A rest fits before the next event if the event is at least this far away.
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);

@@ -36,8 +36,8 @@ impl Packets {
         Self { arena: Arena::new(memory), lanes, tap, scratch: Vec::new() }
     }
 
-    /// Takes a frame that arrived on `lane` at `now`. Returns the number of packets in it, and
-    /// where it is stored, or `None` if it was dropped.
+    /// Takes a frame that arrived on `lane` at `now`. Returns the number of packets in the frame,
+    /// and the stored frame, or `None` if the frame was dropped.
     pub(super) fn accept(
         &mut self,
         now: Nanos,
@@ -267,8 +267,8 @@ impl Packets {
             if materialise(frame, segment, ChecksumMode::Complete, &mut self.scratch).is_none() {
                 continue;
             }
-            // The frame of a train is shared and not marked. The mark is set when a packet is sent,
-            // and here for the observer.
+            // The frame of a train is shared, so it is not marked itself. The mark is set on each
+            // packet: when it is sent, and here for the observer.
             if item.mark.is_some()
                 && frame.train.is_some()
                 && let Some(parsed) = &frame.parsed

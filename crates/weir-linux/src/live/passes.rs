@@ -29,7 +29,7 @@ use crate::journey::Journey;
 #[derive(Debug)]
 pub(super) struct Passes {
     rules: Rules,
-    /// Packets to send that are not departures of the engine's last poll.
+    /// Packets that have completed all passes and are to be sent, in their order.
     outgoing: Vec<Item>,
 }
 
@@ -191,8 +191,8 @@ pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> boo
         .is_some_and(|journey| journey.hops > 0)
 }
 
-/// Moves an additional copy that the rules examine again into a separate frame, since its path
-/// may differ from the original's. Returns `None` if there is no memory for the frame.
+/// Gives an additional copy that the rules examine again a separate frame, since the path of the
+/// copy may differ from that of the original. Returns `None` if there is no memory for the frame.
 pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;

@@ -23,7 +23,7 @@ pub(super) struct Ports {
     ready: Indices,
     /// Ports with queued items.
     queued: Indices,
-    /// Ports at which a fault has begun or ended since the last report.
+    /// Ports at which a fault may have begun or ended since it was last reported.
     suspect: Indices,
     watch: Watch,
     questions: Questions,
@@ -107,7 +107,8 @@ impl Ports {
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         let index = packets.lane(item.lane).config().to;
         self.ports[index].enqueue(item, packets);
-        // Insert a port that has just become suspect, too, so that the next flush notes that.
+        // A port that has just failed has no queued item. It is inserted, too, so that the next
+        // flush notes the fault.
         self.queued.insert(index);
     }
 
@@ -230,7 +231,7 @@ impl Indices {
     }
 }
 
-/// When the loop asks about idle ports while other ports are busy.
+/// Decides when the loop asks the kernel about idle ports.
 #[derive(Debug, Default)]
 struct Questions {
     last: Nanos,
@@ -249,8 +250,9 @@ impl Questions {
 }
 
 /// Time between two questions about the idle ports of a busy loop. A turn with a few frames takes
-/// less, and a question costs about as much as a frame. The kernel notes when a frame arrives, so a
-/// later answer makes no packet late if the link delays the packet by more than this time.
+/// less, and a question costs about as much as a frame. The kernel records the arrival time of each
+/// frame, so a later answer makes no packet late if the link delays the packet by more than this
+/// time.
 const ASK_EVERY: Nanos = Nanos::from_micros(20);
 
 #[cfg(test)]

@@ -74,7 +74,8 @@ impl Priority {
         }
     }
 
-    /// Records a sleep. A short sleep is a pause; a long one ends the load.
+    /// Records a sleep of the length `slept`. From [`PAUSE`] on, it interrupts the load. From
+    /// [`UNLOADED`] on, it ends the load.
     pub(super) fn note_sleep(&mut self, slept: Nanos) {
         if slept >= PAUSE {
             self.busy_since = None;

@@ -35,7 +35,7 @@ pub(super) struct Published {
 }
 
 impl Progress {
-    /// Opens the kernel's accounting of the calling thread, which is the worker's.
+    /// Opens the kernel's accounting of the calling thread, which must be the worker's thread.
     pub(super) fn of_this_thread(&self) {
         if let Ok(file) = File::open("/proc/thread-self/schedstat") {
             // A worker that runs a second time keeps its thread's first file.

@@ -8,7 +8,7 @@ use weir_rules::classify::RuleCounters;
 use super::forwarding::Strays;
 use crate::port::Fault;
 
-/// The loop's results, at the end or so far.
+/// The results of the loop, up to its end or up to the moment of the report.
 #[derive(Clone, Debug)]
 pub struct LiveReport {
     /// When the loop started, on the monotonic clock.
@@ -29,7 +29,7 @@ pub struct LiveReport {
     pub workers: usize,
     /// The counters of each rule, ordered by rule identity; empty without rules.
     pub rules: Vec<RuleCount>,
-    /// The statistics of each pipe and scheduler, over all its instances, by number.
+    /// The number and the statistics of each pipe and scheduler, summed over all its instances.
     pub pipes: Vec<(u16, LinkStats)>,
     /// Packets that rules sent to a pipe or queue that does not exist.
     pub unrouted: u64,
@@ -176,8 +176,8 @@ pub struct LaneReport {
     /// The lane's pipe. It is not used with rules.
     pub pipe: u16,
     /// Counters in wire packets; they balance at any time. Marks are those of packets that were
-    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules these
-    /// two counters are 0, because each pipe in [`LiveReport::pipes`] has its own.
+    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules, these
+    /// two counters are 0, and [`LiveReport::pipes`] has them for each pipe.
     pub counters: LinkCounters,
     /// Queueing delay of every packet that left the engine and was not lost, ns.
     pub queue_ns: Histogram,

@@ -42,8 +42,8 @@ impl Rules {
         }
     }
 
-    /// Puts other rules in force. Rules that stay keep their counters. Returns the old rules, so
-    /// that another thread can drop them, which takes time.
+    /// Puts other rules in force. Rules that remain keep their counters. Returns the old rules.
+    /// Dropping them takes time, so another thread should do that.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
         self.separate_segments = classifier.needs_each_segment();

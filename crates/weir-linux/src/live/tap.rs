@@ -146,8 +146,8 @@ impl Tap {
         self.write(frame, Record::Departure { lane, len, at, due, arrived, dequeued, outcome });
     }
 
-    /// Writes a sample of all lanes; returns whether there was room. If there was none, the next
-    /// sample includes the changes: the counters are cumulative, and the caller continues its
+    /// Writes a sample of all lanes. Returns whether there was room. If there was none, nothing is
+    /// lost: the counters in the next sample are cumulative, and the caller does not restart its
     /// peaks.
     pub(super) fn sample(
         &mut self,
@@ -186,8 +186,8 @@ impl Tap {
     }
 }
 
-/// Maximum number of bytes of frames that wait for the observer, over all workers. They correspond
-/// to a second at 500 Mbit/s.
+/// Maximum number of bytes of frames that wait for the observer, over all workers: a second of
+/// traffic at 500 Mbit/s.
 const FRAME_BYTES: usize = 64 << 20;
 /// Maximum number of records of each worker that wait for an observer of frames.
 const RECORDS: usize = 65_536;

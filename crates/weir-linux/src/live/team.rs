@@ -1,4 +1,4 @@
-//! The public interface of the loop: one worker, or several that share the work.
+//! The public interface of the live loop: one worker, or several workers that share the work.
 //!
 //! Each worker has its own sockets on the same interfaces, among which the kernel distributes the
 //! flows, and an engine with the same pipes. The hash of an instance selects its worker. Workers
@@ -209,9 +209,9 @@ fn part_of(whole: &mut LiveConfig, number: usize, count: usize, ports: Vec<AnyPo
     }
 }
 
-/// The number of processors that this process may use. If there are as many workers, none has
-/// real-time priority: they would displace the programs that they serve, and the threads that wake
-/// them.
+/// The number of processors that this process may use. With as many workers or more, no worker gets
+/// real-time priority, because the workers would displace the programs that they serve and the
+/// threads that wake them.
 fn processors() -> usize {
     // If the number is unknown, the user is assumed to have chosen a suitable number of workers.
     std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)

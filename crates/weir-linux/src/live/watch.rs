@@ -1,8 +1,9 @@
 //! How a worker learns which of its ports have frames.
 //!
 //! `ppoll` asks each port in turn and leaves nothing behind in the kernel, which is best for the
-//! two ports of most sessions. Its cost grows with the number of ports. With many ports, epoll
-//! keeps a list in the kernel, and each arriving frame pays for an entry in it.
+//! two ports of most sessions. Its cost grows with the number of ports. With many ports, the watch
+//! uses epoll, which keeps a list of ready ports in the kernel. Each arriving frame then costs an
+//! entry in this list.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -115,8 +116,8 @@ impl Watch {
         found.extend((0..ports.len()).filter(|&index| self.poll.is_ready(index)));
     }
 
-    /// Reads one answer of epoll. The kernel moves the ports that it names to the end of its list,
-    /// so a port that does not fit into one answer is in a later one.
+    /// Reads one answer of epoll. The kernel moves the ports of the answer to the end of its list,
+    /// so a port that does not fit into one answer is in a later answer.
     fn read_list(&self, found: &mut Vec<usize>) -> Result<(), Errno> {
         let Some(list) = &self.list else { return Ok(()) };
         let mut events = [const { MaybeUninit::<Event>::uninit() }; FOUND];
@@ -127,9 +128,9 @@ impl Watch {
     }
 }
 
-/// Up to this number of ports, each question names all of them.
+/// Up to this number of ports, the watch uses `ppoll`.
 const FEW: usize = 16;
-/// The most ports that one question finds, if there are many.
+/// Maximum number of ports in one answer of epoll.
 const FOUND: usize = 64;
 
 #[cfg(test)]

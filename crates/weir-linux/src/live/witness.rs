@@ -1,9 +1,9 @@
 //! Finds out why packets departed late, from the accounting of the kernel and of the workers.
 //!
-//! The observer's thread takes a reading four times a second, so the packet path does nothing for
-//! it. A period between two readings counts only if packets were late in that period. A worker that
-//! does not run cannot publish that it is late, so a period lasts until every worker has made
-//! progress, and begins one reading earlier.
+//! The observer's thread takes a reading four times a second, which costs the packet path nothing.
+//! A period between two readings counts only if packets were late in that period. A worker that
+//! does not run cannot publish that it is late. A period therefore lasts until every worker has
+//! made progress, and includes the period before it if that one did not count.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -30,7 +30,8 @@ pub(super) struct Witness {
     causes: LateCauses,
 }
 
-/// Times that only grow, each from its own start, and the numbers of the workers.
+/// The kernel's times, which only grow, and the numbers that the workers have published, at one
+/// moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     at: Nanos,
@@ -165,7 +166,7 @@ fn judge(
     if !known {
         waited = after.pressure.since(before.pressure);
     }
-    // A worker of a group without time left counts as waiting, so that time is subtracted.
+    // While its control group may not run, a worker counts as waiting, so that time is subtracted.
     let waited = Nanos(waited.0.saturating_sub(group.0));
     let by_limit = realtime && limits_realtime && known && waited >= REALTIME_WAIT;
     let elsewhere = hypervisor.0 + group.0 + waited.0;

@@ -1,4 +1,4 @@
-//! A worker: the loop itself, on one thread.
+//! A worker: the live loop on one thread.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::watch::Woken;
 use crate::clock;
 use crate::port::{Ingress, Losses};
 
-/// A worker: created on any thread, run on the one that calls [`Worker::run`].
+/// A worker. It is created on any thread, and runs on the thread that calls [`Worker::run`].
 pub(super) struct Worker {
     /// The worker's number, from 0.
     number: usize,
@@ -343,7 +343,7 @@ impl Worker {
         self.emulation.emulator_mut().set_pipe(now, id, config);
     }
 
-    /// Changes engine and rules between two packets; returns the previous rules.
+    /// Changes the engine and then the rules. Returns the previous rules.
     fn set_rules(
         &mut self,
         now: Nanos,
@@ -377,7 +377,7 @@ impl Worker {
         self.next_housekeeping = self.next_housekeeping.saturating_add(self.period).max(now);
     }
 
-    /// Publishes what the search for the causes of lateness needs.
+    /// Publishes the numbers from which the observer's thread finds the causes of lateness.
     fn publish(&mut self) {
         let late = self.emulation.packets().lanes().iter().map(|lane| lane.lateness().1).sum();
         let (spun, longest) = (self.effort.spun(), self.effort.take_longest());
@@ -413,7 +413,7 @@ impl Worker {
         }
     }
 
-    /// The results without those of rules and pipes.
+    /// The results, without the statistics of rules and pipes.
     fn report(&mut self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
         // Each port's losses are reported with the first lane that it feeds.
         let mut losses: Vec<_> = self.ports.losses().into_iter().map(Some).collect();

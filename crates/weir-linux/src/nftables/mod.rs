@@ -1,9 +1,9 @@
 //! nftables through the kernel's netlink socket: tables, chains and rules are created together, or
 //! not at all.
 //!
-//! A process for each change (`nft`) would take some fifteen milliseconds of a session's start. A
-//! table may be owned by the socket that created it. The kernel removes such a table when the
-//! socket closes, which happens at the latest when this process ends, for whatever reason.
+//! A process of the program `nft` for each change would lengthen a session's start by some fifteen
+//! milliseconds. A table may be owned by the socket that created it. The kernel removes such a
+//! table when the socket closes, at the latest when this process ends, for whatever reason.
 
 mod message;
 mod rule;
@@ -215,7 +215,7 @@ pub(crate) fn read_answers(datagram: &[u8]) -> usize {
     count
 }
 
-/// Reads a chain. `None` unless it drops packets of interest.
+/// Reads a chain. `None` unless its policy drops forwarded packets or packets to the machine.
 fn dropping_chain(family: u8, list: &[u8]) -> Option<DroppingChain> {
     let (_, family, input, forward) =
         FAMILIES.into_iter().find(|(number, ..)| *number == family)?;

@@ -116,8 +116,8 @@ impl Rule {
         })
     }
 
-    /// `meta nfproto ipv4` or `ipv6`, without which a table of both families does not know where
-    /// an address is.
+    /// `meta nfproto ipv4` or `ipv6`. The offset of an address depends on the family, so a rule in
+    /// a table of both families checks the family first.
     fn family(self, of: IpAddr) -> Self {
         let family = if of.is_ipv4() { IPV4 } else { IPV6 };
         self.meta(META_NFPROTO).compare(EQUAL, &[family])

@@ -168,7 +168,7 @@ pub enum Fault {
     System(Errno),
 }
 
-/// The error that stopped the sending at a frame.
+/// Why a port stopped sending at a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The port has no room now; the same frame may be sent later.

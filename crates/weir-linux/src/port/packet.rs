@@ -26,8 +26,9 @@ pub struct PacketPort {
     interface: u32,
     slots: Slots,
     received: Box<[Received; BATCH]>,
-    /// The number of frames to request in a receive call. It follows the number of frames received,
-    /// so that a call on an idle interface does not prepare 64 messages.
+    /// The number of frames to request in the next receive call. It adapts to the number of frames
+    /// that the last call received, so that a call on an idle interface does not prepare 64
+    /// messages.
     ask: usize,
     losses: Losses,
     stamps: Stamps,

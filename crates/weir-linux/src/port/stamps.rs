@@ -69,7 +69,8 @@ impl Stamps {
         known.then(|| Nanos(wall_ns).since(self.offset))
     }
 
-    /// The offset from the best of several readings: pauses only make it smaller.
+    /// The largest offset of several readings. A pause within a reading only makes the offset
+    /// smaller.
     fn measure(&mut self, mut read: impl FnMut() -> Reading) -> Nanos {
         let readings: [Reading; READINGS] = std::array::from_fn(|_| read());
         self.checked = readings[READINGS - 1].monotonic;

@@ -137,7 +137,8 @@ impl TapPort {
         (messages.len(), None)
     }
 
-    /// The device has a queue of 500 frames. It drops further frames until the port reads some.
+    /// Frames that the device dropped. Its queue holds 500 frames, and it drops further frames
+    /// until the port reads some.
     pub(super) fn losses(&mut self) -> Losses {
         let text = self.counters.as_ref().map(read_all).unwrap_or_default();
         if let Some(drops) = transmit_drops(&text, &self.name) {

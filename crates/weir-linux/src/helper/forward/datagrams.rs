@@ -20,10 +20,12 @@ pub(super) struct Datagrams {
     numbers: HashMap<(usize, SocketAddr), u64>,
     buffer: Vec<u8>,
     limit: usize,
+    /// The time of the last search for silent clients.
     swept: Option<Instant>,
 }
 
 struct Client {
+    /// The index of the client's entrance.
     entrance: usize,
     address: SocketAddr,
     socket: OwnedFd,

@@ -1,6 +1,6 @@
 //! The process that forwards connections and datagrams. It serves published ports, which lead from
-//! the machine to a server behind the link. It also serves the machine's end of the link, where it
-//! forwards the program's DNS queries to the machine's loopback resolver.
+//! the machine to a server behind the link. At the machine's end of the link, it also forwards the
+//! program's DNS queries to the machine's loopback resolver.
 //!
 //! The process runs in the network namespace from which the destinations are reached. The sockets
 //! that accept clients may belong to another namespace. The main process opens these sockets, so a
@@ -44,6 +44,7 @@ use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
+    /// The number of the descriptor that the forwarder inherits.
     socket: RawFd,
     kind: Kind,
     targets: Vec<SocketAddr>,
@@ -216,7 +217,7 @@ impl Forwarder {
 
 /// The longest time for which the forwarder forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// A silence of this length after the end of the session means that no more data will arrive.
+/// After the end of the session, a pause of this length means that no more data will arrive.
 const QUIET: Duration = Duration::from_millis(20);
 /// Interval between two checks for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);

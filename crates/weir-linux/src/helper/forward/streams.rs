@@ -17,17 +17,17 @@ use crate::helper::relay::{Relay, SCRATCH, Turn, reset_on_close};
 pub(super) struct Streams {
     pending: HashMap<u64, Pending>,
     relays: HashMap<u64, Relay>,
-    /// Relays that used up their share of a turn and can move more bytes.
+    /// Relays that used up their reads of a turn and can move more bytes.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     limit: usize,
 }
 
-/// A client with a connection to its destination that is not established yet.
+/// A client, and the connection to its destination, which is not established yet.
 struct Pending {
     client: OwnedFd,
     server: OwnedFd,
-    /// Destinations to try if this one refuses.
+    /// Destinations to try if the current one refuses.
     others: Vec<SocketAddr>,
 }
 
@@ -71,7 +71,7 @@ impl Streams {
         }
     }
 
-    /// Starts the connection to the first of these destinations.
+    /// Starts the connection to the first of these destinations that does not fail at once.
     fn connect(&mut self, client: OwnedFd, mut targets: Vec<SocketAddr>, poll: &mut Poll) {
         while !targets.is_empty() {
             let target = targets.remove(0);

@@ -1,16 +1,17 @@
-//! The process that carries an ordinary user's TCP connections between the link and the machine's
-//! network.
+//! The proxy: a process that carries TCP connections between the link and the machine's network if
+//! the user is not root.
 //!
 //! The kernel of the router's namespace terminates the connections that arrive over the link. For
 //! each of them, the proxy opens a second connection from the machine's own namespace, as any
-//! program of the user could. The sender into the emulated link is therefore a kernel with real
-//! congestion control. The proxy connects to the server first (see [`syn`]), so that the program
-//! sees a refusal as a refusal and a slow answer as a slow answer.
+//! program of the user could. The router's kernel therefore sends into the emulated link, with real
+//! congestion control. The proxy connects to the server before the client's connection is accepted
+//! (see [`syn`]), so that the program sees a refusal as a refusal and a slow answer as a slow
+//! answer.
 //!
 //! The proxy carries at most [`LIMIT`](super::limit::LIMIT) connections, or fewer if the process
 //! may open fewer descriptors. Above the limit it ignores first packets, as a busy host does, and
-//! the clients send them again. In each direction of a connection the proxy reads at most 64 KiB
-//! ahead, and stores them only while the receiver is slow.
+//! the clients send them again. In each direction of a connection, the proxy reads at most 64 KiB
+//! that it has not yet written, and stores these bytes only while the receiver is slow.
 
 mod syn;
 
@@ -159,13 +160,13 @@ struct Connections {
     relays: HashMap<u64, (Flow, Relay)>,
     /// The number of each connection, by its addresses.
     flows: HashMap<Flow, u64>,
-    /// Relays that used up their share of a turn and can move more bytes.
+    /// Relays that used up their reads of a turn and can move more bytes.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     limit: usize,
 }
 
-/// A connection to the server that has no client connection yet.
+/// A connection to the server whose client connection does not exist yet.
 struct Pending {
     flow: Flow,
     socket: OwnedFd,
@@ -205,7 +206,7 @@ impl Connections {
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // The end of the drain time, which starts when the main process has ended. Until then, the
+        // The end of the drain time; `None` while the main process runs. In the drain time, the
         // proxy still forwards data that programs have sent, as a machine does after a program has
         // ended.
         let mut until: Option<Instant> = None;
@@ -410,8 +411,8 @@ impl Connections {
         });
     }
 
-    /// The real destination of a connection: the link's addresses of this machine map to its
-    /// loopback address, as they do with pasta.
+    /// The real destination of a connection. The link's addresses that refer to this machine become
+    /// its loopback address, as they do with pasta.
     fn real_destination(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;
@@ -426,12 +427,12 @@ impl Connections {
 const EVENTS: usize = 256;
 /// Interval between two checks for unclaimed connections.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long a connection to a server waits for its client: a kernel repeats the answer to a first
+/// How long a connection to a server waits for its client. A kernel repeats the answer to a first
 /// packet for about a minute.
 const UNCLAIMED: Duration = Duration::from_secs(70);
 /// The longest time for which the proxy forwards data after the end of the session.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
-/// A silence of this length after the end of the session means that no more data will arrive.
+/// After the end of the session, a pause of this length means that no more data will arrive.
 const QUIET: Duration = Duration::from_millis(20);
 /// The largest first packet. With data (TCP fast open) it may be as large as the link's MTU allows.
 const LARGEST_FRAME: usize = 65_535;

@@ -1,11 +1,11 @@
 //! The first packet of a TCP connection: recognising it, passing it to the kernel again, and
 //! refusing it.
 //!
-//! The kernel of the router's namespace drops every first packet that arrives over the link; the
-//! proxy receives a copy. When the connection to the server is established, the proxy sends the
+//! The kernel of the router's namespace drops every first packet that arrives over the link, and
+//! the proxy receives a copy. When the connection to the server is established, the proxy sends the
 //! copy on the namespace's loopback interface, where the kernel accepts it. When the server refuses
 //! the connection, the proxy answers the client with a refusal. The program therefore sees a
-//! connection only when there is one, and a refusal as a refusal.
+//! connection only if the server has accepted it, and sees a refusal as a refusal.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -38,8 +38,8 @@ pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     Some(Flow { client: (client, port(0)).into(), server: (server, port(2)).into() })
 }
 
-/// The packet of `frame` as a frame for the loopback interface. Its checksum is completed, because
-/// frames of virtual links often have a partial one.
+/// The packet of `frame` as a frame for the loopback interface, with a complete checksum: frames of
+/// virtual links often have a partial checksum.
 pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     let parsed = parse(frame).ok()?;
     let transport = parsed.transport()?;
@@ -102,8 +102,9 @@ fn v6(frame: &[u8], at: usize) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(<[u8; 16]>::try_from(frame.get(at..at + 16)?).ok()?))
 }
 
-/// Accepts the first packets of connections: Ethernet, IPv4 (no later fragments) or IPv6 without
-/// extension headers, TCP, SYN without ACK. A jump of n skips n instructions.
+/// A filter that accepts the first packets of TCP connections (SYN without ACK) on Ethernet: over
+/// IPv4, except later fragments, and over IPv6 without extension headers. A jump of n skips n
+/// instructions.
 pub(crate) const FIRST_PACKETS: [Instruction; 17] = [
     (LOAD_HALF, 0, 0, 12),
     (JUMP_EQUAL, 0, 7, 0x0800),
@@ -123,7 +124,7 @@ pub(crate) const FIRST_PACKETS: [Instruction; 17] = [
     (RETURN, 0, 0, 0xffff),
     (RETURN, 0, 0, 0),
 ];
-/// Accepts no packet, for a socket that only sends.
+/// A filter that accepts no packet, for a socket that only sends.
 pub(crate) const NOTHING: [Instruction; 1] = [(RETURN, 0, 0, 0)];
 
 /// Opcodes of classic BPF, from linux/filter.h.
