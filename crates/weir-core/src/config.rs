@@ -137,10 +137,10 @@ pub struct SchedulerConfig {
     /// Maximum number of instances that the mask makes at one time. With `None`, only
     /// [`crate::Limits::instances`] applies.
     pub max_instances: Option<u32>,
-    /// The parent scheduler, of which this scheduler is a flow. It then has no link and accepts
-    /// packets only through queues. The flow settings of the scheduler's own queue apply to the
-    /// scheduler as a flow of the parent, and each value of the scheduler's mask makes a separate
-    /// flow.
+    /// The parent scheduler, of which this scheduler is a flow. A scheduler with a parent has no
+    /// link and accepts packets only through queues. The flow settings of the scheduler's own queue
+    /// apply to the scheduler as a flow of the parent, and each value of the scheduler's mask makes
+    /// a separate flow.
     pub parent: Option<u16>,
 }
 

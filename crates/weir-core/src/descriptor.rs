@@ -13,6 +13,7 @@ use crate::units::Nanos;
 struct Descriptor {
     /// The successor in the packet's list; for a free descriptor, the next free descriptor.
     next: u32,
+    /// The length of the successor.
     next_len: u32,
     len: u32,
     flow: u32,
@@ -25,6 +26,7 @@ const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cach
 #[derive(Debug)]
 pub struct Descriptors {
     all: Vec<Descriptor>,
+    /// The first free descriptor, or [`NONE`].
     free: u32,
 }
 

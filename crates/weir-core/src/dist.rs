@@ -94,7 +94,7 @@ impl Distribution {
         &self.table
     }
 
-    /// The deviation for a uniform random number, times `amount`.
+    /// The deviation in ns: the quantile that the random number `uniform` selects, times `amount`.
     pub fn deviation(&self, uniform: u32, amount: Nanos) -> i64 {
         let index = (u64::from(uniform) * self.table.len() as u64) >> 32;
         let scaled = i128::from(self.table[index as usize]) * i128::from(amount.0);
@@ -105,9 +105,9 @@ impl Distribution {
 /// A source of uniform random numbers in which consecutive numbers are correlated.
 #[derive(Clone, Debug)]
 pub struct CorrelatedUniform {
-    /// The current normal deviate, Q16.
+    /// The current normal deviate, in parts of 2^16.
     z: i64,
-    /// ρ and √(1−ρ²), Q16.
+    /// ρ and √(1−ρ²), in parts of 2^16.
     keep: i64,
     fresh: i64,
 }
@@ -135,7 +135,7 @@ impl CorrelatedUniform {
 /// The normal distribution function and its inverse in fixed point.
 #[derive(Clone, Debug)]
 pub struct NormalTables {
-    /// Quantiles, Q16.
+    /// Quantiles of the normal distribution, in parts of 2^16.
     quantiles: Box<[i32]>,
     /// The distribution function from −4 to 4 in steps of 1/512, times 2^32.
     cumulative: Box<[u32]>,
@@ -158,8 +158,8 @@ impl Default for NormalTables {
 }
 
 impl NormalTables {
-    /// The value of the distribution function at a deviate in Q16, as a uniform number.
-    /// Interpolates between table entries.
+    /// The value of the distribution function at the deviate `z`, in parts of 2^16, as a uniform
+    /// number. Interpolates between table entries.
     fn uniform(&self, z: i64) -> u32 {
         let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
             .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);

@@ -73,7 +73,7 @@ impl<E: Entry> Heap<E> {
         }
     }
 
-    /// Adds the entry of an owner that has none.
+    /// Adds the entry of an owner that has no entry yet.
     #[inline]
     pub(crate) fn insert(&mut self, indices: &mut Vec<u32>, entry: E) {
         if indices.len() <= entry.owner() as usize {
@@ -163,7 +163,7 @@ fn least_of_last<E: Entry>(children: &[E]) -> (usize, E) {
 
 /// Number of children of a node. Four children fit into one or two cache lines.
 const ARITY: usize = 4;
-/// The index of an owner that is not in the heap.
+/// The index of an owner without an entry in the heap.
 const ABSENT: u32 = u32::MAX;
 
 #[cfg(test)]

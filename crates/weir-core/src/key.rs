@@ -129,8 +129,8 @@ const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 /// The hash is public, so a sender of packets can choose keys with equal hashes. Look-ups use
 /// [`LookupKey`](crate::LookupKey).
 ///
-/// The hash multiplies the key's eight words in pairs and folds the products, so that no
-/// multiplication depends on another.
+/// The hash multiplies the key's eight 64-bit words in pairs and folds the products, so that these
+/// multiplications do not depend on each other.
 pub fn stable_hash(key: &FlowKey) -> u64 {
     let ports = u64::from(key.src_port)
         | u64::from(key.dst_port) << 16
@@ -153,7 +153,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Fractional digits of π. Any other words without a pattern would also work.
+/// Fractional digits of π. Any other numbers without a pattern would also work.
 const HASH_KEYS: [u64; 8] = [
     0x243f_6a88_85a3_08d3,
     0x1319_8a2e_0370_7344,

@@ -1,10 +1,10 @@
 //! Look-ups of instances, queues and buckets by the keys of packets.
 //!
 //! Senders of packets choose their keys. With a public hash, a sender could choose thousands of
-//! keys with equal hashes, and a look-up for one of these keys would compare it with all the
-//! others. Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw anew
-//! for each process. The hash decides only where an instance is found; all random draws are seeded
-//! from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
+//! keys with equal hashes, and a look-up for one of these keys would compare that key with all the
+//! other keys. Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw
+//! anew for each process. The hash decides only where an instance is found; all random draws are
+//! seeded from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
 
 use crate::key::{FlowKey, FlowMask, stable_hash};
 use crate::siphash::SipHash;
@@ -12,8 +12,8 @@ use crate::siphash::SipHash;
 /// The key of look-ups.
 ///
 /// The default key is public and gives the same hashes on every machine. Simulations use it,
-/// because their packets are trusted. Schedulers and AQMs that divide flows among buckets then use
-/// the stable hash, so that a simulation gives the same bytes everywhere.
+/// because their packets are trusted. With the default key, schedulers and AQMs that divide flows
+/// among buckets use the stable hash, so that a simulation gives the same bytes everywhere.
 #[derive(Clone, Copy)]
 pub struct LookupKey {
     hash: SipHash,
@@ -71,6 +71,7 @@ impl LookupKey {
         CompactKey::narrow(addresses(key), transport(key))
     }
 
+    /// The short form of a key that does not fit: bits of the hash of the whole key.
     #[inline(never)]
     fn wide(&self, key: &FlowKey) -> CompactKey {
         let small = u64::from(key.flow_id)
@@ -130,6 +131,7 @@ fn halves(number: u128) -> [u64; 2] {
     [number as u64, (number >> 64) as u64]
 }
 
+/// Both port numbers, the source port in the lower half.
 fn ports(key: &FlowKey) -> u64 {
     u64::from(key.src_port) | u64::from(key.dst_port) << 16
 }
@@ -153,8 +155,8 @@ fn transport(key: &FlowKey) -> u64 {
 /// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
 /// 1         bits of the hash                                                                           any other
 /// ```
-/// Two keys of the first kind are equal if and only if their short forms are equal. For other keys,
-/// equal short forms leave the question open.
+/// Two keys of the first kind are equal if and only if their short forms are equal. Other keys may
+/// differ although their short forms are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompactKey(u128);
 

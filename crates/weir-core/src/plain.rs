@@ -37,17 +37,17 @@ use crate::units::Nanos;
 /// A plain pipe. The fields that every packet touches come first.
 #[derive(Debug)]
 pub struct PlainPipe {
-    /// When the last packet leaves the wire.
+    /// Time at which the last packet leaves the wire.
     last_done: Nanos,
     delay: Nanos,
     overhead: Overhead,
     bounds: Bounds,
     serializer: Serializer,
-    /// The serialisation time of the last packet. Nearly all packets have one of two lengths, and
-    /// most paths carry only one of them.
+    /// The length and the serialisation time of the last packet. Most paths carry packets of one
+    /// length, so that the time is seldom computed anew.
     last: Timed,
-    /// Packets that waited at the last arrival, in order. In front of these packets are packets
-    /// that had already started, but that queries before their start must still count.
+    /// Packets that waited at the last arrival, in order. In front of them are packets that had
+    /// already started; a query for a time before their start must still count them.
     queue: VecDeque<Waiting>,
     /// Number of packets at the front of `queue` that had started at the last arrival. Arrivals may
     /// be submitted ahead of time, so these packets may start after the horizon.
@@ -67,6 +67,7 @@ pub struct PlainPipe {
 /// together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
+    /// The latency of each packet.
     total: Nanos,
     len: u32,
     count: u32,
@@ -83,6 +84,7 @@ struct Waiting {
 /// A packet with a departure that is not counted yet.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
+    /// Time at which the packet arrives at the other end.
     due: Nanos,
     len: u32,
 }
@@ -298,6 +300,7 @@ impl PlainPipe {
         }
     }
 
+    /// Counts the stored arrivals and departures until `now`.
     #[inline(never)]
     fn count_until(&mut self, now: Nanos) {
         while let Some(&Pending { arrived, len, passage }) = self.pending.front()
@@ -325,6 +328,7 @@ impl PlainPipe {
         }
     }
 
+    /// Counts a packet that found the queue full.
     fn count_lost(&mut self, len: u32) {
         let counters = &mut self.stats.counters;
         counters.packets_in += 1;
@@ -332,6 +336,7 @@ impl PlainPipe {
         counters.count_drop(DropReason::QueueFull);
     }
 
+    /// Counts the arrival of a packet that was not dropped, and its latencies.
     #[inline]
     fn count_arrival(&mut self, arrived: Nanos, len: u32, passage: &Passage) {
         let counters = &mut self.stats.counters;
@@ -361,6 +366,7 @@ impl PlainPipe {
         self.stats.total_ns.record_many(total.0, packets);
     }
 
+    /// Counts the departure of a packet with a counted arrival.
     #[inline]
     fn count_leaving(&mut self, len: u32) {
         let counters = &mut self.stats.counters;

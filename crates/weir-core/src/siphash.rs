@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// The hash by the crate of the bytes of `words` and of `rest`.
+    /// The hash that the crate `siphasher` computes of the bytes of `words` and of `rest`.
     fn by_the_crate(key: [u64; 2], words: &[u64], rest: &[u8]) -> u64 {
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.extend_from_slice(rest);

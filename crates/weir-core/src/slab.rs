@@ -19,7 +19,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// The number of the next object.
+    /// The number that the next inserted object will have.
     pub(crate) fn next_number(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
@@ -145,7 +145,7 @@ impl<T> Lines<T> {
         prefetch::read(&self.all, id);
     }
 
-    /// One more than the largest number ever in use.
+    /// One more than the largest number that was ever in use.
     #[inline]
     pub(crate) fn bound(&self) -> u32 {
         self.all.len() as u32

@@ -15,6 +15,7 @@ use crate::units::Nanos;
 struct Stamp {
     /// The successor in the packet's list; for a free descriptor, the next free descriptor.
     next: u32,
+    /// The length of the successor.
     next_len: u32,
     len: u32,
     flow: u32,
@@ -48,6 +49,7 @@ pub struct Released {
 #[derive(Debug)]
 pub struct StampedDescriptors {
     all: Vec<Stamp>,
+    /// The first free descriptor, or [`NONE`].
     free: u32,
     /// For each descriptor, the hashes of its packet's hosts; empty until a packet has any.
     hosts: Vec<[u32; 2]>,

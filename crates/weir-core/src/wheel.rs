@@ -40,9 +40,9 @@ pub(crate) struct EventQueue {
     earliest: u64,
     /// The position in ticks. Every event of the wheel is later.
     position: u64,
-    /// Number of levels in use.
+    /// Levels with occupied slots, one bit each.
     levels: u32,
-    /// Occupied slots of each level.
+    /// Occupied slots of each level, one bit each.
     slots: [Flags; LEVELS],
     /// First link in the list of each slot.
     heads: [u32; LEVELS * SLOTS],
@@ -51,7 +51,9 @@ pub(crate) struct EventQueue {
 /// A link's node in a slot's list.
 #[derive(Clone, Copy, Debug)]
 struct Node {
+    /// Time of the link's event.
     time: Nanos,
+    /// The next link in the list, or [`NONE`].
     next: u32,
     /// The previous link, or [`FIRST`] plus the slot; [`NONE`] if the link is not in the wheel.
     previous: u32,
@@ -78,7 +80,7 @@ impl EventQueue {
         self.heap.first()
     }
 
-    /// A lower bound on the times of the events of all links but the first.
+    /// A lower bound on the times of all events except the earliest.
     #[inline]
     pub(crate) fn others_from(&self) -> Nanos {
         let wheel =
@@ -238,7 +240,7 @@ impl Front {
         self.heap.first().map(|event| (event.time(), event.owner()))
     }
 
-    /// Time of the earliest event of all links but the first.
+    /// Time of the second event in the heap; [`Nanos::MAX`] if there is none.
     #[inline]
     fn second_time(&self) -> Nanos {
         self.heap.second().map_or(Nanos::MAX, Event::time)
@@ -291,6 +293,7 @@ fn first_of(flags: &Flags) -> usize {
     word * WORD + flags[word].trailing_zeros() as usize
 }
 
+/// The tick that contains a time.
 fn tick(time: Nanos) -> u64 {
     time.0 >> TICK_BITS
 }
@@ -309,7 +312,8 @@ const WORD: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD;
 /// Number of levels, enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-/// Up to this number, all events stay in the heap, which sorts so few events faster than the wheel.
+/// Up to this number of events, all events stay in the heap, which sorts them faster than the
+/// wheel.
 const FEW: usize = 8;
 /// The number for no link.
 const NONE: u32 = u32::MAX;

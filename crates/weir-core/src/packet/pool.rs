@@ -1,8 +1,8 @@
 //! The pool: all packets inside one engine.
 //!
 //! # Memory
-//! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its
-//! queue and the delay line are linked through the slots and take no further memory. Only a
+//! A packet inside the engine takes one slot of 64 bytes, which is one cache line. Queues and the
+//! delay line are lists that are linked through the slots, so they take no further memory. Only a
 //! packet that overtakes others in the delay line takes 24 bytes more. The pool grows by doubling
 //! and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
 
@@ -132,7 +132,9 @@ impl HostsThenDue {
 #[derive(Debug)]
 pub struct Pool {
     slots: Vec<Slot>,
+    /// The first free slot, or [`NONE`].
     free: u32,
+    /// Number of packets inside.
     live: u32,
     capacity: u32,
 }
@@ -245,7 +247,7 @@ impl Pool {
         self.slots[id.0 as usize].crossed()
     }
 
-    /// Records what happens to a packet at the end of its delay.
+    /// Records when and in which form a packet arrives at the far end of the link.
     #[inline]
     pub(crate) fn set_crossed(&mut self, id: PacketId, crossed: Crossed) {
         let slot = &mut self.slots[id.0 as usize];

@@ -120,6 +120,7 @@ pub fn write(value: u64, unit: u64) -> String {
     format!("{whole}.{fraction:0places$}")
 }
 
+/// The decimal digits at the beginning of a text, and the rest of the text.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }

@@ -400,7 +400,7 @@ mod tests {
             ("100%".into(), loss("100%"))
         );
         assert_eq!((share("0.1"), loss("0")), (probability("10%"), Ok(Loss::None)));
-        // The four numbers of Gilbert-Elliott are fractions, 1 among them.
+        // The four numbers of Gilbert-Elliott are fractions, so that a bare 1 is allowed.
         assert!(loss("0,0.01,1,0.25").is_ok());
     }
 

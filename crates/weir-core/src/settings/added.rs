@@ -3,11 +3,11 @@
 //! The rows of a table are constants, and its algorithms are compiled into enums without virtual
 //! calls. An added algorithm is one more variant of these enums: a handle of a factory of trait
 //! objects. Nothing changes for the algorithms of the table, and every reader of names (the command
-//! language, scenarios, the rig) also finds the added ones.
+//! language, scenarios, the rig) also finds the added algorithms.
 //!
-//! A name contains a dot, which no name of a table does. A registry only grows, because a handle is
-//! valid for the rest of the program; a program that adds algorithms again and again reuses its
-//! factories.
+//! The name of an added algorithm contains a dot; the names of a table contain none. A registry
+//! only grows, because a handle is valid for the rest of the program; a program that adds
+//! algorithms again and again reuses its factories.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -17,7 +17,8 @@ use once_cell::race::OnceBox;
 
 use super::table::Row;
 
-/// The factory of an added algorithm. Each table has a trait of its own for the creation.
+/// The factory of an added algorithm. Each table extends this trait with a method that creates the
+/// algorithm.
 pub trait Factory: Sync {
     /// The type of [`Row::traits`].
     type Traits: 'static;
@@ -62,6 +63,7 @@ pub struct Registry<F: ?Sized + 'static> {
     first: OnceBox<Node<F>>,
 }
 
+/// An entry of the list of added algorithms.
 struct Node<F: ?Sized + 'static> {
     factory: &'static F,
     next: OnceBox<Node<F>>,

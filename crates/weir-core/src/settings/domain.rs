@@ -76,7 +76,7 @@ pub(super) const ALL_STANDARD: u64 = u64::MAX;
 /// A switch that is off or on; its value is 0 or 1.
 pub const SWITCH: Domain = Domain::Choice(&["off", "on"]);
 
-/// The value of [`Domain::Fraction`] that stands for 1.
+/// The value of [`Domain::Fraction`] for the fraction 1.
 pub const UNIT: u64 = 1_000_000_000;
 
 impl Domain {

@@ -29,7 +29,7 @@ pub type Switch = Setting<bool>;
 /// Four numbers; `None` leaves a number to the algorithm.
 pub type Four = Setting<[Option<u16>; 4]>;
 
-/// A fraction or a factor in billionths: [`super::UNIT`] stands for 1.
+/// A fraction or a factor in billionths; [`super::UNIT`] is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fraction(pub u64);
 
