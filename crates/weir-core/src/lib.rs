@@ -1,5 +1,5 @@
-//! Weir's engine: it passes packets from the classifier's actions through queues, schedulers, AQMs
-//! and links to departures.
+//! Weir's engine. It takes each packet with the classifier's action, and passes it through queues,
+//! schedulers, AQMs and links until it departs.
 //!
 //! The engine is sans-IO: it has no clock, no threads and no files. The driver tells it the current
 //! time ([`Emulator::submit`], [`Emulator::poll`]) and queries the time of the next event

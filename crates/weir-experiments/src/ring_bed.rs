@@ -1,9 +1,10 @@
-//! The router of the experiments on transmission rings, with a queue, a device and a probe: sender,
-//! 10 Gbit/s, router, 1 Gbit/s and 100 us, receiver.
+//! The network of the experiments on transmission rings: a sender, a link of 10 Gbit/s, a router
+//! with a queue and a device, a link of 1 Gbit/s and 100 us, and a receiver. A flow of probe
+//! packets measures the delay.
 //!
 //! The router's queue feeds a ring of a given number of packets, with or without dynamic queue
-//! limits. The driver needs processor time for each packet, and the device reports sent packets
-//! late and in batches. Every packet has 2 bytes of framing.
+//! limits. With [`Bed::with_driver`], the device driver needs processor time for each packet, and
+//! the device reports sent packets late and in batches. Every packet has 2 bytes of framing.
 
 use std::sync::Arc;
 
@@ -44,23 +45,26 @@ pub(crate) enum LoadKind {
     Overload(u32),
     /// One TCP transfer with a window that keeps the queue below its capacity.
     Transfer,
-    /// This many TCP transfers without such a window, which start at random times.
+    /// This many TCP transfers with a window that may fill the queue. They start at random times.
     Transfers(u32),
 }
 
-/// One run.
+/// The configuration of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bed {
     pub(crate) queue: Queue,
     pub(crate) load: LoadKind,
     /// Maximum number of packets in the ring.
     pub(crate) ring: u32,
+    /// Whether dynamic queue limits bound the bytes in the ring.
     pub(crate) dql: bool,
-    /// Processor time that the driver needs for a packet.
+    /// Processor time that the device driver needs for a packet.
     pub(crate) service: Nanos,
-    /// When the device reports sent packets: after this many, and at the latest after this time.
+    /// The device reports sent packets after this number of packets, at the latest after this time.
+    /// With a number of 0, it reports each packet at once, when its transmission starts.
     pub(crate) reports: (u32, Nanos),
-    /// Additional time that the device needs for each packet, if it varies.
+    /// The distribution of the additional time that the device needs for each packet; `None` for no
+    /// additional time.
     pub(crate) profile: Option<Arc<Profile>>,
 }
 
@@ -78,20 +82,20 @@ pub(crate) struct Measured {
 }
 
 impl Bed {
-    /// A bed with a queue, a load, and a driver that takes no time.
+    /// A bed with a queue, a load, and a device driver that takes no time.
     pub(crate) const fn new(queue: Queue, load: LoadKind, ring: u32, dql: bool) -> Self {
         let reports = (0, Nanos::ZERO);
         Self { queue, load, ring, dql, service: Nanos::ZERO, reports, profile: None }
     }
 
-    /// The same bed with a driver that needs 2 us per packet, and a device that reports after 32
-    /// packets or 100 us, like a typical network card of 1 Gbit/s.
+    /// The same bed with a device driver that needs 2 us per packet, and a device that reports
+    /// after 32 packets or 100 us, like a typical network card of 1 Gbit/s.
     pub(crate) fn with_driver(self) -> Self {
         Self { service: Nanos::from_micros(2), reports: (32, Nanos::from_micros(100)), ..self }
     }
 
-    /// Runs the bed and measures for `seconds` seconds. Only the transfers without a window and the
-    /// additional time of the device depend on the seed.
+    /// Runs the bed and measures for `seconds` seconds. The seed affects only the start times of
+    /// [`LoadKind::Transfers`] and the additional times that the device draws from `profile`.
     pub(crate) fn run(&self, seconds: u64, seed: u64) -> Measured {
         let mut network = Network::new(seed);
         let plain = |mbps, delay| {
@@ -106,9 +110,9 @@ impl Bed {
             profile: self.profile.clone(),
             ..link(1000, Nanos::from_micros(100))
         };
-        let router = self.router(&mut network, &wire);
+        let router = self.add_router(&mut network, &wire);
         let mut world = World::new(network);
-        self.send(&mut world, [access, router, back], seed);
+        self.add_flows(&mut world, [access, router, back], seed);
         world.run(WARM_UP);
         world.network_mut().zero();
         let end = WARM_UP.saturating_add(Nanos::from_secs(seconds));
@@ -132,7 +136,7 @@ impl Bed {
     }
 
     /// Adds the router's port.
-    fn router(&self, network: &mut Network, wire: &LinkConfig) -> PortId {
+    fn add_router(&self, network: &mut Network, wire: &LinkConfig) -> PortId {
         match self.queue {
             Queue::Fifo => add_managed(network, &Manager::None, wire, 1000),
             Queue::CoDel => {
@@ -158,7 +162,7 @@ impl Bed {
     }
 
     /// Adds the flows of the load, and the probe as the last flow.
-    fn send(&self, world: &mut World, [access, router, back]: [PortId; 3], seed: u64) {
+    fn add_flows(&self, world: &mut World, [access, router, back]: [PortId; 3], seed: u64) {
         let spec = |class: u16, port: u16| FlowSpec {
             forward: vec![access, router],
             back: vec![back],
@@ -250,7 +254,8 @@ fn deviation_us(delay: &weir_measure::tally::Tally) -> f64 {
 }
 
 const WARM_UP: Nanos = Nanos::from_secs(2);
-/// The window of a transfer in bytes: 600 packets wait in a queue of 1000.
+/// The window of [`LoadKind::Transfer`] in bytes. About 600 packets wait in the queue of 1000,
+/// which therefore never drops a packet.
 const WINDOW: u32 = 900_000;
 /// Network-layer bytes of a probe, which is sent every 997 us.
 const PROBE: u32 = 92;

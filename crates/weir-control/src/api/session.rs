@@ -160,7 +160,8 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// A change of links: the words replace what they name, and the rest stays.
+/// A change of links. It replaces the settings that the field `words` names; all other settings
+/// stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRequest {

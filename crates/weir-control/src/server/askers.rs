@@ -1,4 +1,4 @@
-//! The threads that ask the code that moves packets, and wait for its answer.
+//! The threads that ask the plane (the code that moves packets), and wait for its answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Limits the number of threads that wait for the code that moves packets.
+/// Limits the number of threads that wait for the plane.
 #[derive(Debug)]
 pub(super) struct Askers(Arc<Semaphore>);
 
-/// Why work has no result.
+/// Why [`Askers::run`] returned no result of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unasked {
     /// The work did not finish within this time.
@@ -26,7 +26,7 @@ impl Default for Askers {
 }
 
 impl Askers {
-    /// Runs work that may block on another thread.
+    /// Runs, on another thread, work that may block.
     ///
     /// # Errors
     /// The work did not finish within [`ASK_WITHIN`], or the server ends.
@@ -52,7 +52,7 @@ impl Askers {
     }
 }
 
-/// The longest wait for work that asks the plane, which itself gives up a little earlier.
+/// The longest wait for work that asks the plane. The plane itself gives up a little earlier.
 const ASK_WITHIN: Duration = Duration::from_secs(6);
 /// Number of threads that ask the plane at once. The server's other threads parse scripts, and
 /// answer the health resource.

@@ -175,7 +175,7 @@ async fn commands(
 ) -> Result<(StatusCode, Json<CommandReply>), Reject> {
     let (request, upload): (CommandRequest, _) =
         upload::json(&state.uploads, &state.stopped, request).await?;
-    let prepared = state.reading(move |state| state.owner.prepare(&request)).await?;
+    let prepared = state.run_parser(move |state| state.owner.prepare(&request)).await?;
     drop(upload);
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;
     let refused =
@@ -459,7 +459,7 @@ async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Respo
     let format = metrics::Format::of(&headers);
     // Only the counters come from the loop. To write the text of many links may take longer.
     let snapshot = state.blocking(State::sample).await??;
-    let text = state.writing(move |state| metrics::render(state, &snapshot, format)).await?;
+    let text = state.run_formatter(move |state| metrics::render(state, &snapshot, format)).await?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 

@@ -54,7 +54,7 @@ struct State {
 )]
 struct Description;
 
-/// The OpenAPI document of every resource.
+/// The OpenAPI document that describes all resources.
 #[must_use]
 pub fn session_openapi() -> utoipa::openapi::OpenApi {
     resources().into_openapi()
@@ -80,7 +80,7 @@ fn links() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(stop))
 }
 
-/// Serves every resource of a session, and returns the counters of the server as well.
+/// Builds the router for all resources of a session. Also returns the server's counters.
 pub(super) fn router(
     session: Arc<dyn Session>,
     stopped: watch::Receiver<bool>,
@@ -105,8 +105,8 @@ pub(super) fn router(
     (tally, router)
 }
 
-/// Serves every resource of a session except the description and the metrics, for a server that
-/// has others.
+/// Builds the router for all resources of a session except the description and the metrics, for a
+/// server that has its own description and metrics.
 pub(super) fn plain_router(session: Arc<dyn Session>, stopped: watch::Receiver<bool>) -> Router {
     Router::from(links()).with_state(State::new(session, stopped))
 }
@@ -194,7 +194,7 @@ async fn view(Shared(state): Server) -> Json<SessionView> {
     Json(state.session.view())
 }
 
-/// Changes all links: the words replace what they name, and the rest stays.
+/// Changes all links. Replaces the settings that the field `words` names; all other settings stay.
 #[utoipa::path(
     patch,
     path = "/v1/links",
@@ -209,7 +209,7 @@ async fn change_all(Shared(state): Server, request: Request) -> Result<Response,
     apply(state, None, request).await
 }
 
-/// Changes one link: the words replace what they name, and the rest stays.
+/// Changes one link. Replaces the settings that the field `words` names; all other settings stay.
 #[utoipa::path(
     patch,
     path = "/v1/links/{name}",

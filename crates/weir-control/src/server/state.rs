@@ -1,5 +1,5 @@
-//! The state that all handlers share: the configuration's owner, the plane, and counters of the
-//! server itself.
+//! The state that all handlers share: the configuration's owner, the plane (the code that moves
+//! packets), and counters of the server itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,14 +21,15 @@ pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
+    /// The last counters, or the failure to get them, and when they were requested.
     sample: Mutex<Option<(Instant, Sample)>>,
-    /// Limits the threads that wait for the plane, so that other threads are free for the health
+    /// Limits the threads that wait for the plane. Other threads remain free for the health
     /// resource.
     askers: Askers,
     /// Limits the number of scripts that are parsed at once.
-    readers: Semaphore,
+    parsers: Semaphore,
     /// Limits the number of long texts that are written at once.
-    writers: Semaphore,
+    formatters: Semaphore,
     /// The memory for bodies of requests.
     pub(super) uploads: Uploads,
     pub(crate) stopped: watch::Receiver<bool>,
@@ -40,7 +41,7 @@ type Sample = Result<Arc<Snapshot>, NoAnswer>;
 
 impl State {
     pub(super) fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
-        let (readers, writers) = (Semaphore::new(READERS), Semaphore::new(WRITERS));
+        let (parsers, formatters) = (Semaphore::new(PARSERS), Semaphore::new(FORMATTERS));
         Self {
             owner,
             plane,
@@ -48,8 +49,8 @@ impl State {
             sample: Mutex::new(None),
             askers: Askers::default(),
             uploads: Uploads::default(),
-            readers,
-            writers,
+            parsers,
+            formatters,
             stopped,
             tally: Arc::default(),
         }
@@ -73,7 +74,7 @@ impl State {
         }
     }
 
-    /// Runs work that may block on another thread.
+    /// Runs, on another thread, work that may block.
     ///
     /// # Errors
     /// The work did not finish in time, or the server ends.
@@ -99,21 +100,22 @@ impl State {
         timeout(HEALTH_WITHIN, done).await.ok()?.ok()
     }
 
-    /// Runs work that uses memory in proportion to a client's data; only a few run at once.
-    pub(super) async fn reading<T: Send + 'static>(
+    /// Runs work that parses a client's script. At most [`PARSERS`] such calls run at once, because
+    /// the work uses memory in proportion to the script.
+    pub(super) async fn run_parser<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        self.one_of_few(&self.readers, work).await
+        self.one_of_few(&self.parsers, work).await
     }
 
-    /// Runs work that writes a long text and waits for nothing; only a few run at once. The work
-    /// has no time limit, because it does not wait for the loop.
-    pub(super) async fn writing<T: Send + 'static>(
+    /// Runs work that writes a long text. At most [`FORMATTERS`] such calls run at once. The work
+    /// has no time limit, because it does not wait for the plane.
+    pub(super) async fn run_formatter<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Reject> {
-        self.one_of_few(&self.writers, work).await
+        self.one_of_few(&self.formatters, work).await
     }
 
     async fn one_of_few<T: Send + 'static>(
@@ -130,9 +132,10 @@ impl State {
 
 /// Counters younger than this are reused for the next request.
 pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
-/// The longest wait of the health resource for the plane, which itself gives up a little earlier.
+/// The longest wait of the health resource for the plane. The plane itself gives up a little
+/// earlier.
 const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
 /// Number of scripts that are parsed at once; each may take several times its length in memory.
-const READERS: usize = 2;
+const PARSERS: usize = 2;
 /// Number of long texts that are written at once; each may take some megabytes.
-const WRITERS: usize = 2;
+const FORMATTERS: usize = 2;

@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicU64;
 /// Counters of the server itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Answered requests, by outcome: success, client error, server error.
+    /// Requests that were answered with success.
     pub(crate) served: AtomicU64,
+    /// Requests that were answered with a client error (status 4xx).
     pub(crate) refused: AtomicU64,
+    /// Requests that were answered with a server error (status 5xx).
     pub(crate) failed: AtomicU64,
     /// Samples that slow readers of the event stream missed.
     pub(crate) skipped: AtomicU64,
@@ -15,6 +17,7 @@ pub(crate) struct Tally {
     pub(crate) stalled: AtomicU64,
     /// Connections from users without permission.
     pub(crate) refused_connections: AtomicU64,
-    /// Connections beyond the quota of a client, or beyond all that the server serves.
+    /// Connections refused because the client's quota or the server's total number of connections
+    /// was reached.
     pub(crate) excess_connections: AtomicU64,
 }

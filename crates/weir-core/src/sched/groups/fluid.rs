@@ -15,9 +15,9 @@ impl Groups {
         }
     }
 
-    /// Advances virtual time for a packet of `len` bytes, if until then no group becomes eligible
-    /// and no weight leaves; returns whether it advanced.
-    #[inline(always)] // Measured: see the module of schedulers.
+    /// Advances virtual time for a packet of `len` bytes, unless a group becomes eligible, a weight
+    /// leaves or an era ends at or before the new time. Returns whether it advanced.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(in super::super) fn try_transmit(&mut self, len: u32) -> bool {
         self.try_transmit_bytes(charged(len).into())
     }
@@ -35,19 +35,20 @@ impl Groups {
     }
 
     /// The virtual time after a service of at most [`LARGEST`] bytes.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn time_after(&self, bytes: u64) -> u64 {
         self.virtual_time.wrapping_add(upper(bytes << LEN_BITS, self.rate))
     }
 
     /// Sets the sum of weights and computes its inverse.
     #[inline]
-    fn count(&mut self, weights: u64) {
+    fn set_weights(&mut self, weights: u64) {
         self.weights = weights;
         self.rate = rate(weights);
     }
 
-    /// Advances virtual time to `to`, where groups become eligible or weights leave.
+    /// Advances virtual time to `to`. Handles the groups that become eligible and the weights that
+    /// leave on the way.
     #[inline(never)]
     pub(super) fn pass(&mut self, to: u64) {
         let from = core::mem::replace(&mut self.virtual_time, to);
@@ -69,7 +70,7 @@ impl Groups {
         self.due = ((to >> shift) + 1) << shift;
     }
 
-    /// Removes the weights that are due, and increments the era at its end.
+    /// Removes the weights that are due. If virtual time has entered a new era, increments the era.
     #[cold]
     #[inline(never)]
     fn let_go(&mut self, from: u64, passed: u32) {
@@ -79,18 +80,18 @@ impl Groups {
         for i in bits(passed & self.leaving) {
             let shift = MIN_SHIFT + i;
             let to = self.virtual_time >> shift;
-            let leaving = &mut self.groups.leaving[i as usize % GROUPS];
+            let sums = &mut self.groups.leaving[i as usize % GROUPS];
             let gone = if (from >> shift).wrapping_add(1) & (u64::MAX >> shift) == to {
-                core::mem::take(&mut leaving[to as usize % 2])
+                core::mem::take(&mut sums[to as usize % 2])
             } else {
-                core::mem::take(leaving).iter().sum()
+                core::mem::take(sums).iter().sum()
             };
-            if *leaving == [0; 2] {
+            if *sums == [0; 2] {
                 self.leaving &= !(1 << i);
             }
             self.weights -= gone;
         }
-        self.count(self.weights);
+        self.set_weights(self.weights);
     }
 
     /// Adds the weight of a flow that has packets again. Its member belongs to group `i` and left
@@ -99,13 +100,13 @@ impl Groups {
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
         // The first multiple of `σ_i` after the finish.
         let multiple = (finish >> shift(i)).wrapping_add(1);
-        // A processor may not predict whether the weight still counts, so the code branches on this
-        // condition only to save the division.
+        // A processor can hardly predict whether the weight still counts, so the code branches on
+        // this condition only to save the division.
         let counts = (self.era - era < 2) & after(multiple << shift(i), self.virtual_time);
         let counted = if counts { u64::from(weight) } else { 0 };
         self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= counted;
         if counted != u64::from(weight) {
-            self.count(self.weights + u64::from(weight));
+            self.set_weights(self.weights + u64::from(weight));
         }
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
@@ -119,14 +120,15 @@ impl Groups {
             let multiple = (finish >> shift(i)).wrapping_add(1);
             self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] +=
                 u64::from(weight);
-            // If other weights of the group leave, the next multiple is already expected.
+            // If other weights of the group are already due to leave, the next multiple is already
+            // expected.
             if self.leaving & 1 << i == 0 {
                 self.leaving |= 1 << i;
                 self.expect(((self.virtual_time >> shift(i)) + 1) << shift(i));
             }
             return self.era;
         }
-        self.count(self.weights - u64::from(weight));
+        self.set_weights(self.weights - u64::from(weight));
         FORGOTTEN
     }
 
@@ -140,7 +142,7 @@ impl Groups {
 
     /// Replaces the weight `old` of a counted flow with `new`.
     pub(in super::super) fn reweigh(&mut self, old: u32, new: u32) {
-        self.count(self.weights + u64::from(new) - u64::from(old));
+        self.set_weights(self.weights + u64::from(new) - u64::from(old));
     }
 
     /// Ends a busy period: the fluid is empty, and virtual time restarts.
@@ -150,7 +152,7 @@ impl Groups {
             self.groups.leaving[i as usize % GROUPS] = [0; 2];
         }
         (self.virtual_time, self.due) = (self.epoch, self.epoch);
-        self.count(0);
+        self.set_weights(0);
         self.era += 2;
     }
 
