@@ -206,7 +206,7 @@ const FORMULA: Provenance = Provenance::Inferred {
            802.11-2012, clause 17, and a long preamble",
 };
 const STATIONS: [u32; 6] = [2, 3, 4, 5, 7, 10];
-/// Number of stations for different rates of the slow station.
+/// Number of stations in the runs with different rates of the slow station.
 const FEW: u32 = 5;
 const FAST: u64 = 11_000_000;
 const SLOW: u64 = 1_000_000;
@@ -226,7 +226,7 @@ mod tests {
         for claim in &finding.claims {
             assert_ne!(claim.verdict(), Verdict::Differs, "{}: {}", claim.words(), claim.detail());
         }
-        // With equal rates there is no anomaly, so the shape does not come from the testbed alone.
+        // With equal rates there is no anomaly, so the testbed alone does not cause it.
         let equal = measure((FEW, FAST), 5_000, 1);
         assert!(equal.fast > 1.0, "{equal:?}");
     }

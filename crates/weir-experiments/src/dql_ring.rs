@@ -10,8 +10,8 @@
 //! - *transfer*: one TCP transfer with a window that keeps the queue below its capacity, and the
 //!   same probe.
 //!
-//! A ring reduces throughput only if it can become empty. For this purpose, the driver in this
-//! model needs processor time for each packet, and the device reports sent packets late and in
+//! A ring reduces throughput only if it can become empty. Half of the runs therefore have a driver
+//! that needs processor time for each packet, and a device that reports sent packets late and in
 //! batches, as network cards do.
 //!
 //! # Reference
@@ -38,7 +38,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// One run.
+/// The configuration of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     queue: Queue,
@@ -89,9 +89,10 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     finding
 }
 
+/// Returns the results for a queue, a ring size, dynamic queue limits, and a real driver.
 type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
 
-/// The comparison with ns-3.
+/// The table that compares FQ-CoDel under overload with ns-3.
 fn compared(find: &Find<'_>) -> Table {
     let columns = [
         "ring",
@@ -307,7 +308,7 @@ const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::CoDel, LoadKind::Transfer),
     (Queue::FqCodel, OVERLOAD),
 ];
-/// Packets of 1502 bytes on the wire.
+/// UDP in packets of 1502 bytes on the wire.
 const OVERLOAD: LoadKind = LoadKind::Overload(1500);
 /// Ring sizes in packets.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];

@@ -7,7 +7,7 @@ use weir_report::finding::Finding;
 pub struct Options {
     /// Whether to make fewer and shorter runs: less exact results in about a tenth of the time.
     pub quick: bool,
-    /// The first seed. Runs have this seed and those that follow it.
+    /// The first seed. The runs have consecutive seeds from this one on.
     pub seed: u64,
     /// Number of threads for independent runs; 0 for one per processor. No result depends on this
     /// number.
@@ -44,8 +44,9 @@ pub struct Experiment {
     pub run: fn(&Options, &Progress<'_>) -> Finding,
 }
 
-/// The least number of seeds with which a 95 % interval is about as wide as with many: 2.3 standard
-/// errors.
+/// The least number of seeds with which a 95 % interval has about as many standard errors on each
+/// side as with a large number of seeds: 2.3.
 const SEEDS: u64 = 10;
-/// The least number of seeds with which the interval is not several times as wide as with many.
+/// The least number of seeds with which this number of standard errors is not several times as
+/// large.
 const QUICK_SEEDS: u64 = 3;

@@ -33,7 +33,7 @@ impl Bed {
         Ok(Self { sender, weir, receiver })
     }
 
-    /// Opens the ports of a link: that of the sender, and that of the receiver.
+    /// Opens the two ports of a link: one to the sender, and one to the receiver.
     pub(crate) fn ports(&self) -> io::Result<Vec<AnyPort>> {
         let open = |net: &mut Netlink, name| {
             let link = net.link(name).map_err(io::Error::other)?;

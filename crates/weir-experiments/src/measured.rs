@@ -1,6 +1,6 @@
 //! An experiment that the rig measures: what to measure, and the finding that follows.
 //!
-//! The caller makes the measurement, because that starts processes and shows progress.
+//! The caller makes the measurement, because a measurement starts processes and shows progress.
 
 use weir_report::finding::{Cell, Finding, Quantity};
 use weir_rig::Algorithm;
@@ -72,7 +72,8 @@ impl Row {
     }
 }
 
-/// A value of an algorithm, by the name under which it was requested, and a set of flows.
+/// The first value that `value` finds in the rows of an algorithm and a set of flows. `name` has any
+/// form that [`Algorithm::parse`] reads.
 pub(crate) fn value(
     rows: &[Row],
     name: &str,

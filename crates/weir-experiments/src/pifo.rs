@@ -17,6 +17,7 @@ pub(super) const EXACT: Experiment = Experiment {
     run: exact,
 };
 
+/// Distributions of the time between packets.
 const LAWS: [&str; 3] = ["constant", "Pareto", "exponential"];
 
 fn exact(options: &Options, progress: &Progress<'_>) -> Finding {

@@ -49,6 +49,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 const ALGORITHMS: [&str; 4] = ["qfq+:m=1", "qfq+:m=8", "drr", "qfq"];
 /// QFQ+ with all measured numbers of classes in an aggregate.
 const SIZES: [&str; 5] = ["qfq+:m=1", "qfq+:m=2", "qfq+:m=4", "qfq+:m=8", "qfq+:m=16"];
+/// The algorithms in the table of guaranteed delays.
 const GUARANTEED: [&str; 3] = ["qfq+:m=8", "qfq", "drr"];
 /// The sets of classes, and their published times in ns, in the order of [`ALGORITHMS`].
 const PUBLISHED: [(&str, [f64; 4]); 4] = [
@@ -68,7 +69,7 @@ const HEAVY: [&str; 2] = ["15:w1,1:w16", "8:w1:l1024,1:w1024:l1024"];
 const COST: Provenance = published(QFQ_PLUS, "measurements of the patch");
 /// The patch's statement about M = 1.
 const ORDER: Provenance = published(QFQ_PLUS, "QFQ is QFQ+ with one class an aggregate");
-/// The patch's statement about completion.
+/// The patch's statement about how late a packet completes.
 const BOUND: Provenance = published(QFQ_PLUS, "guarantees: 3 maximum packets");
 
 fn finding(rows: &[Row]) -> Finding {

@@ -50,7 +50,7 @@ const PUBLISHED: [(&str, Option<&str>); 6] = [
     ("kps", Some("over 400")),
     ("wf2q+", Some("grows with log N")),
 ];
-/// The costs of the talk, on its own machine.
+/// The costs that the talk states, measured on another machine.
 const COST: Provenance = published(QFQ_TALK, "results: time of enqueue and dequeue");
 /// The guarantees of the talk.
 const GUARANTEE: Provenance = published(QFQ_TALK, "service guarantees");

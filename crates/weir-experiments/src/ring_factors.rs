@@ -108,14 +108,17 @@ fn pairs(beds: impl Iterator<Item = Bed>) -> Vec<Bed> {
     beds.flat_map(|bed| [false, true].map(|dql| Bed { dql, ..bed.clone() })).collect()
 }
 
+/// An overload in packets of `len` network-layer bytes.
 fn overload(len: u32) -> Bed {
     Bed::new(Queue::Prio, LoadKind::Overload(len), RING, false).with_driver()
 }
 
+/// The overload with a driver that needs `us` microseconds for each packet.
 fn busy(us: u64) -> Bed {
     Bed { service: Nanos::from_micros(us), ..overload(1500) }
 }
 
+/// The overload with a device that reports after this many packets or microseconds.
 fn late(reports: (u32, u64)) -> Bed {
     Bed { reports: (reports.0, Nanos::from_micros(reports.1)), ..overload(1500) }
 }
@@ -123,6 +126,7 @@ fn late(reports: (u32, u64)) -> Bed {
 /// A law of the additional time of a packet: its name, and points of its cumulative curve.
 type Law = (&'static str, &'static [(f64, u64)]);
 
+/// The overload with a device that needs an additional time for each packet.
 fn varying(law: &Law) -> Bed {
     let points = law.1.iter().filter_map(|&(p, ns)| Some((Probability::new(p)?, Nanos(ns))));
     let name = law.0.to_owned();
@@ -130,6 +134,7 @@ fn varying(law: &Law) -> Bed {
     Bed { profile: profile.map(Arc::new), ..overload(1500) }
 }
 
+/// Transfers that respond to the queue, instead of the overload.
 fn transfers(queue: Queue) -> Bed {
     Bed::new(queue, LoadKind::Transfers(TRANSFERS), RING, false).with_driver()
 }
@@ -140,6 +145,7 @@ fn exact_table(title: &str, what: &str, names: &[String], measured: &[Measured])
     table_of(title, what, names, &runs, |values| Quantity::exact(values[0]))
 }
 
+/// The same table from several runs of each case, with intervals.
 fn random_table(title: &str, what: &str, names: &[String], runs: &[Vec<Measured>]) -> Table {
     table_of(title, what, names, runs, Quantity::of_runs)
 }
@@ -367,7 +373,7 @@ const RING: u32 = 256;
 const SIZES: [u32; 5] = [300, 600, 900, 1200, 1500];
 /// Processor times of a packet, us. The wire needs 12 us for a packet.
 const SERVICES: [u64; 6] = [0, 2, 5, 10, 11, 14];
-/// Reports: after this many packets or us.
+/// The device reports after this many packets, at the latest after this many us.
 const REPORTS: [(u32, u64); 3] = [(32, 100), (64, 500), (256, 1000)];
 /// Laws of the device's additional time, all with a mean of 3 us.
 const SERVICE_LAWS: [Law; 3] = [
@@ -375,7 +381,7 @@ const SERVICE_LAWS: [Law; 3] = [
     ("0 to 6 us", &[(0.0, 0), (1.0, 6_000)]),
     ("60 us for one in 20", &[(0.0, 0), (0.95, 0), (0.95, 60_000), (1.0, 60_000)]),
 ];
-/// Samples of a law.
+/// Number of samples in a profile of the additional time.
 const SAMPLES: usize = 1000;
 const QUEUES: [Queue; 2] = [Queue::CoDel, Queue::FqCodel];
 const TRANSFERS: u32 = 4;

@@ -44,8 +44,8 @@ pub const SUMMARY: &str = "delay behind an emulated ring, with real frames and i
 pub const SOURCE: &str =
     "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018)";
 
-/// A case: its name, the link's words about the device, bytes of the bulk's packets, and whether
-/// the device needs additional time that varies.
+/// A case: its name, the device in the link's specification, bytes of the bulk's packets, and
+/// whether the device needs additional time that varies.
 type Case = (&'static str, &'static str, u32, bool);
 
 /// The delays of the probes of one run, ms.

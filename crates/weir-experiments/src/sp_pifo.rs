@@ -38,7 +38,7 @@ const SYSTEMS: [(&str, &str, Option<f64>); 6] = [
     ("exact PIFO of 80", "pifo limit 80 rank edf", None),
 ];
 
-/// A run: the system and the load.
+/// The configuration of a run: the index of the system in [`SYSTEMS`], and the load.
 #[derive(Clone, Copy)]
 struct Job {
     system: usize,
@@ -51,6 +51,7 @@ struct Count {
     served: u64,
     inverted: u64,
     inversions: u64,
+    /// The sum of the differences of ranks over all inversions.
     unpifoness: u64,
 }
 

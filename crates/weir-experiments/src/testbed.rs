@@ -61,10 +61,12 @@ pub(super) struct Host {
     pub(super) ahead: u64,
 }
 
-/// The waits of the packets of one host, ns, in ascending order.
+/// The waits of the packets of one host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
+    /// Number of packets that the host sent.
     pub(super) sent: u64,
+    /// The wait of each packet on the whole path, ns, in ascending order.
     pub(super) all: Vec<u64>,
     /// Sum of the waits before the middle switch, and number of packets that arrived at that
     /// switch.

@@ -194,9 +194,9 @@ impl Drop for Hogs {
 
 /// The configured delay.
 const DELAY: Nanos = Nanos::from_millis(10);
-/// Probes per second, at an interval that is not a multiple of a timer's period, and bytes of a
-/// probe.
+/// Probes per second. Their interval is not a multiple of a timer's period.
 const PROBE_RATE: u64 = 487;
+/// Bytes of a probe.
 const PROBE_SIZE: usize = 100;
 /// Probes of a run.
 const PROBES: u64 = 300;

@@ -48,6 +48,7 @@ pub(super) enum Load {
 pub(super) struct Errors {
     pub(super) median: f64,
     pub(super) p99: f64,
+    /// The largest error.
     pub(super) most: f64,
     /// The 99th percentile of the lateness that the live loop reports itself.
     pub(super) lateness_p99: f64,

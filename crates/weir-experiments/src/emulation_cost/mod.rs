@@ -1,5 +1,5 @@
-//! The cost of a packet in the emulator: that of the classifier by number of rules, and that of the
-//! emulation by number of pipes.
+//! The cost of a packet in the emulator: in the classifier by number of rules, and in the engine by
+//! number of pipes.
 //!
 //! [`Work`](work::Work) passes packets, without ports, through the same classifier and engine as
 //! live traffic. The engine's virtual time advances with each packet. Cost is processor time. Runs
@@ -64,8 +64,8 @@ pub fn drive(case: &Case, packets: u64) {
     std::hint::black_box(&work);
 }
 
-/// Packets before a measurement: each frame once, and for an engine enough packets to reach every
-/// pipe of the largest case.
+/// Number of packets before a measurement: each frame at least once, and with an engine enough
+/// packets to reach every pipe of the largest case.
 fn warm_up(case: &Case) -> u64 {
     if matches!(case.part, Part::Pipes | Part::Whole) { 40_000 } else { 4_096 }
 }
@@ -76,7 +76,7 @@ fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Number of runs, over which intervals are computed.
+/// Number of runs, from which the confidence intervals are computed.
 const RUNS: usize = 10;
 const QUICK_RUNS: usize = 3;
 /// Packets of a run.

@@ -191,7 +191,8 @@ impl Engine {
 /// The rules of a part; `None` if it has no classifier.
 fn rules(part: Part, size: u32) -> Option<Ruleset> {
     let mut text = String::new();
-    // No index contains the length of packets, so these rules are tried one after another.
+    // The classifier has no index over the length of packets, so these rules are tried one after
+    // another.
     let tests = |text: &mut String, count: u32| {
         for n in 0..count {
             let _ = writeln!(text, "add pipe 1 ip from any to any iplen {}", 20_000 + n);
@@ -261,11 +262,13 @@ const LEN: u32 = 100;
 const GAP: u64 = 1_000;
 /// Number of different frames, in random order, so that no branch predictor anticipates them.
 const FRAMES: usize = 4096;
-/// The numbers of rules and of pipes.
+/// Numbers of rules in the cases of [`Part::Tests`].
 pub(super) const RULES: [u32; 5] = [1, 10, 20, 100, 1000];
+/// Numbers of rules in the cases of [`Part::Hosts`].
 pub(super) const HOSTS: [u32; 4] = [10, 100, 1000, 10_000];
+/// Numbers of pipes in the cases of [`Part::Pipes`].
 pub(super) const PIPES: [u32; 5] = [1, 10, 100, 1000, 10_000];
-/// The whole path: twenty rules and a thousand pipes, as in the talk.
+/// The case of [`Part::Whole`]: twenty rules and a thousand pipes, as in the talk.
 pub(super) const WHOLE_RULES: u32 = 20;
 pub(super) const WHOLE: u32 = 1000;
 pub(super) const CASES: usize = RULES.len() + HOSTS.len() + PIPES.len() + 1;
@@ -287,7 +290,8 @@ mod tests {
             if case.part != Part::Pipes {
                 assert_eq!(work.matched, 5_000, "{case}");
             }
-            // Packets spend 10 ms on the link, the time of 10,000 packets, so none has left yet.
+            // None of the first 5,000 packets has left yet: each spends 10 ms on the link, in which
+            // 10,000 packets arrive.
             work.run(15_000);
             if case.part == Part::Pipes && case.size <= 1000 {
                 assert!((1..=10_100).contains(&work.departed), "{case}: {}", work.departed);

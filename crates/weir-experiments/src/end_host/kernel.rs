@@ -83,7 +83,8 @@ impl Network {
         for _ in 0..flows {
             let to = SocketAddr::from((RECEIVER, PORT));
             let stream = self.sender.enter(|| TcpStream::connect_timeout(&to, PATIENCE))?;
-            // A namespace may not permit every congestion control as its default.
+            // The default of a namespace cannot be every congestion control, so the socket selects
+            // its own.
             rustix::net::sockopt::set_tcp_congestion(&stream, "cubic")?;
             let (incoming, _) = listener.accept()?;
             stream.set_write_timeout(Some(TURN))?;
@@ -171,7 +172,7 @@ const BURST: u32 = MTU + 114;
 const LIMIT: u32 = 10_000_000;
 const WARM_UP: Duration = Duration::from_millis(1500);
 const SPAN: Duration = Duration::from_millis(1000);
-/// How long a connection may take.
+/// The longest time to establish a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The interval at which a blocked thread checks whether it should stop.
 const TURN: Duration = Duration::from_millis(100);

@@ -59,7 +59,7 @@ pub(super) fn run(case: &Case, seed: u64) -> Waiting {
     waiting(&mut bytes)
 }
 
-/// Mean and 99th percentile of samples in bytes.
+/// The mean and 99th percentile, in segments, of samples in bytes.
 fn waiting(bytes: &mut [u64]) -> Waiting {
     bytes.sort_unstable();
     let packets = |bytes: u64| bytes as f64 / PACKET as f64;
@@ -90,7 +90,8 @@ impl Observer for Sampler {
     }
 }
 
-/// The default limit of Linux, bytes. The data of a millisecond, or two packets, are less.
+/// The upper bound of TSQ's limit, bytes: the default of Linux. It has no effect here, because
+/// TSQ's limit is lower: the data of a millisecond, but at least two packets.
 const SMALL: u32 = 4 << 20;
 /// Rate of the links without a queue, bit/s, and delay of each link.
 const WIDE: u64 = 1_000_000_000;

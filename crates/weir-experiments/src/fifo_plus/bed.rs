@@ -23,11 +23,11 @@ pub(crate) struct Summary {
     /// Mean wait before the middle switch, and mean wait from that switch on, ms.
     pub(crate) before: f64,
     pub(crate) behind: f64,
-    /// The percentiles of the wait from 0 to 100, ms.
+    /// The percentiles of the wait from the 0th to the 100th, ms.
     pub(crate) percentiles: Vec<f64>,
 }
 
-/// The waits in a run: those of each host's packets, and then those of all packets.
+/// The waits in one run: a summary for each host, then one for all hosts together.
 pub(crate) type Run = Vec<Summary>;
 
 impl Summary {
@@ -44,7 +44,8 @@ impl Summary {
     }
 }
 
-/// The distribution with this name, as the time between packets.
+/// The time between packets under a distribution: `exponential`, `Pareto`, or constant for any
+/// other name.
 pub(super) fn gap(distribution: &str) -> Variable {
     match distribution {
         "exponential" => Variable::Exponential { mean: GAP_NS },
@@ -123,8 +124,8 @@ pub(crate) fn spread(runs: &[Run], value: fn(&Summary) -> f64) -> Quantity {
 
 /// Capacity of the traffic manager in packets.
 pub(crate) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s. The first three follow the payload that has
-/// joined, 5 Mbit/s from each host; the last two are slower.
+/// Rates of the links between the switches in kbit/s. The first three equal the payload rate of the
+/// hosts that have joined, 5 Mbit/s for each; the last two are slower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
 /// Number of packets that must leave a full interface before it accepts more. Linux's default send
 /// buffer holds 93 packets, and the kernel wakes a waiting sender when this number of packets has

@@ -59,8 +59,9 @@ fn claims(stated: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     vec![ties, size]
 }
 
-/// Testbeds with one change each, as FIFO and FIFO+. The first variant is unchanged. The next four
-/// read waits differently; [`EXACTLY`] and [`MUCH_LATER`] select three of them.
+/// Testbeds with one change each, as FIFO and FIFO+. The first variant is unchanged. In the next
+/// four, switches measure waits with another error; [`EXACTLY`] and [`MUCH_LATER`] select three of
+/// them.
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
@@ -100,8 +101,10 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
 
 /// The index of all hosts together, which follows those of the three hosts.
 const ALL: usize = 3;
-/// Indices of changes in [`variants`].
+/// Index in [`variants`] of the switches that measure waits exactly.
 const EXACTLY: usize = 1;
+/// Indices in [`variants`] of the switches that overestimate waits by 100 us and by 1 ms on
+/// average.
 const MUCH_LATER: [usize; 2] = [3, 4];
 
 #[cfg(test)]

@@ -250,7 +250,7 @@ fn curve(
     Series { name: name.to_owned(), style, points, provenance }
 }
 
-/// Curves over the number of clients, for all methods and for the two published ones.
+/// Curves over the number of clients: our values of all methods, and the published values of two.
 fn over_clients(
     cases: &[Case],
     stated: [fn(&Published) -> f64; 2],

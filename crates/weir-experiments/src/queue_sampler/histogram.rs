@@ -113,7 +113,7 @@ fn bins(longest: u64) -> Vec<(u64, u64)> {
     bins
 }
 
-/// The published figure with this number of clients.
+/// The number of the published figure for this number of clients.
 fn figure(clients: u16) -> &'static str {
     match clients {
         2 => "5(b)",

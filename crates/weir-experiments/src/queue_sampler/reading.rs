@@ -17,6 +17,7 @@ pub(super) struct Watched {
     pub(super) method: Method,
     /// The rounds in which the method read, alternating with the other methods.
     pub(super) rounds: Vec<Round>,
+    /// The largest number of packets that a reading showed.
     pub(super) most: u64,
     /// The first readings: time in seconds, and packets.
     pub(super) stretch: Vec<[f64; 2]>,
@@ -165,8 +166,8 @@ impl Sink for Stretch {
             }
             self.until = run.last.saturating_sub(since).min(STRETCH);
             let is_new = self.points.last().is_none_or(|last| last[1] != f64::from(run.qlen));
-            // Between rare readings, nothing is known about the queue, so each of these readings is
-            // a point.
+            // Between rare readings, nothing is known about the queue. A run of only one reading is
+            // therefore always a point.
             if is_new || run.count == 1 {
                 self.points
                     .push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);

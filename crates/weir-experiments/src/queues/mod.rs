@@ -5,10 +5,10 @@
 //! holds 64 packets of each flow that has started. Packets of the newest flow, which has the
 //! highest priority, wait only for packets of the same flow.
 //!
-//! The published queues do not stay at 64 packets: they vary continuously, because all of them are
-//! blocked at once and not packet by packet. Two interfaces are compared: one that takes a packet
-//! as soon as one has left, and one that takes batches of the size that was inferred for another
-//! result.
+//! The published queues do not stay at 64 packets. Their lengths vary continuously, because the
+//! interface blocks all queues at once and not packet by packet. Two interfaces are compared: one
+//! takes a packet as soon as another has left; the other takes batches of [`BATCH`] packets, the
+//! size that was inferred for the FIFO+ table.
 
 mod passed;
 
@@ -59,7 +59,7 @@ struct Step {
 }
 
 impl Step {
-    /// The number of packets that a fraction `q` of the newest flow's packets found at most.
+    /// The quantile `q` of the numbers in [`Step::found`].
     fn found(&self, q: f64) -> f64 {
         let index = ((q * self.found.len() as f64) as usize).min(self.found.len().max(1) - 1);
         self.found.get(index).map_or(f64::NAN, |&packets| packets as f64)
@@ -70,6 +70,7 @@ impl Step {
     }
 }
 
+/// The observations of a whole run.
 #[derive(Debug, Default)]
 struct Seen {
     steps: Vec<Step>,
@@ -83,6 +84,7 @@ struct Seen {
     queues: [Passed; FLOWS],
 }
 
+/// Records in [`Seen`] the packets that pass one port.
 #[derive(Debug)]
 struct Watch {
     port: PortId,
@@ -442,12 +444,14 @@ const BUILD_UP: Provenance = published(PIFO_SWITCH, "figure 4.18 and its text");
 const FLOWS: usize = 8;
 /// Rate of the link in bit/s.
 const LINK: u64 = 5_000_000;
+/// Rate of each flow in bit/s.
 const SENT: u64 = 5_500_000;
 /// Network-layer bytes of a packet. With the link-layer header these are 1512 bytes: a payload of
 /// 1470, the default of the original traffic generator, and UDP, IP and link-layer headers.
 const LEN: u32 = 1498;
 /// Transmission time of a packet on the link, ns.
 const PACKET_NS: u64 = 2_419_200;
+/// Time between two samples of the number of packets in the traffic manager.
 const SAMPLE: Nanos = Nanos::from_millis(200);
 /// One in this many delays is plotted.
 const SHOWN: u64 = 50;
@@ -456,7 +460,8 @@ const EACH_QUEUE: Nanos = Nanos::from_millis(400);
 const NANOS: u64 = 1_000_000_000;
 /// Packets in a full strict queue.
 const PLACES: u64 = 64;
-/// A queue that varies holds less than nine tenths of its places for at least 5 % of the packets.
+/// The depth of a queue varies if at least 5 % of the packets find less than nine tenths of its
+/// places occupied.
 const VARIES: f64 = 57.6;
 /// Longer than a packet spends in the queues after the traffic manager: 1128 packets, 2.7 s.
 const BEHIND: Nanos = Nanos::from_secs(4);

@@ -140,10 +140,13 @@ fn named(section: &Section) -> String {
 struct Measured {
     /// Goodput over the bottleneck, Mbit/s.
     goodput: f64,
-    /// Time in the bottleneck's queue, ms.
+    /// Time in the bottleneck's queue, ms: mean, median, 95th and 99th percentiles.
     delay: [f64; 4],
+    /// Packets lost at the bottleneck, in percent.
     lost: f64,
+    /// Packets marked at the bottleneck, in percent.
     marked: f64,
+    /// Jain's index of the classes' goodput.
     fairness: f64,
     /// Results by class: goodput in Mbit/s, loss in percent, 99th percentile of the one-way delay
     /// in ms.
@@ -159,7 +162,7 @@ fn scenario(section: &Section, manager: &Manager, duration: Nanos) -> Scenario {
         .unwrap_or_else(|| panic!("{}: {:?}\n{text}", section.name, checked.diagnostics))
 }
 
-/// The files that the scenarios name.
+/// Provides the file of rates that a scenario uses.
 struct Rates;
 
 impl Files for Rates {

@@ -31,7 +31,7 @@ struct Draft {
     duration: Nanos,
     /// Round trips of the pairs of hosts, without queues, in ms.
     round_trips: Vec<u64>,
-    /// The words of the link under test in each direction, without its queue management.
+    /// The specification of the link under test in each direction, without the queue management.
     forward: String,
     back: String,
     /// Whether the return path also has the queue management under test.
@@ -217,7 +217,8 @@ impl Draft {
         self.traffic(group, "cbr", &settings);
     }
 
-    /// Adds `count` transfers that start within a second of `start`, if given, and end at `stop`.
+    /// Adds `count` transfers. With `times`, they start within a second of the first time and end
+    /// at the second; without, they start within the first second and do not end.
     fn transfers(&mut self, group: &str, count: u32, times: Option<[Nanos; 2]>) {
         let mut settings = vec![cc("newreno"), JITTER.to_owned(), format!("count = {count}")];
         settings.extend(times.into_iter().flat_map(between));
@@ -239,7 +240,7 @@ fn between([start, stop]: [Nanos; 2]) -> [String; 2] {
     [format!("start = \"{}ms\"", ms(start)), format!("stop = \"{}ms\"", ms(stop))]
 }
 
-/// The words of the queue management, after those of the link.
+/// The queue management as the last part of a link's specification; empty for a plain queue.
 fn managed(mut manager: Manager, ecn: bool) -> String {
     if ecn {
         // Enables marking where it is not the default. Algorithms that cannot mark packets drop
