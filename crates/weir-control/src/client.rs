@@ -89,8 +89,8 @@ impl Client {
         Self { path: path.into(), within: None }
     }
 
-    /// Waits for each answer for at most `within`, instead of the default: a minute for commands,
-    /// 20 s for everything else.
+    /// Returns a client that waits at most `within` for each answer, instead of the default: a
+    /// minute for commands, 20 s for everything else.
     #[must_use]
     pub fn time_out(self, within: Duration) -> Self {
         Self { within: Some(within), ..self }
@@ -478,6 +478,7 @@ fn named_socket() -> Option<PathBuf> {
     std::env::var_os("WEIR_SOCKET").filter(|named| !named.is_empty()).map(PathBuf::from)
 }
 
+/// The socket of this user's own daemon; `None` for root, and without a runtime directory.
 fn own_socket() -> Option<PathBuf> {
     let runtime =
         std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
@@ -504,9 +505,10 @@ pub(crate) fn escape(name: &str) -> String {
         .collect()
 }
 
-/// The longest wait for an answer that changes nothing. The daemon itself gives up after some
-/// seconds.
+/// The longest wait for the answer to a request that changes nothing. The daemon itself gives up
+/// after some seconds.
 const ANSWER: Duration = Duration::from_secs(20);
 /// The longest wait for the answer to commands, which may wait for a slow disk.
 const CHANGE: Duration = Duration::from_secs(60);
+/// The socket of the system's daemon, which root runs.
 const SYSTEM_SOCKET: &str = "/run/weir/weir.sock";

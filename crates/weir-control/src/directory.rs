@@ -259,7 +259,7 @@ impl Directory {
     }
 }
 
-/// The places of the directory, in the order of preference.
+/// The possible paths of the directory, in the order of preference.
 fn places() -> Vec<PathBuf> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -294,10 +294,11 @@ pub const MOST_ALIKE: u32 = 1000;
 pub const MOST_LISTED: usize = 10_000;
 /// The longest name. The path of a socket can have about 100 bytes.
 const MOST_NAME: usize = 64;
-/// The longest name that is derived, without its number.
+/// The longest name that is derived from a program or file, without the number that may follow.
 const MOST_DERIVED: usize = 32;
 /// The end of a socket's file name.
 const SUFFIX: &str = ".sock";
+/// The mode bits that give other users access.
 const ACCESS_OF_OTHERS: u32 = 0o077;
 /// The errors of `open` for a path that is not a directory.
 const NO_DIRECTORY: [i32; 2] =

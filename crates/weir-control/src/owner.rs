@@ -67,6 +67,7 @@ pub struct Current {
 pub struct Resumed {
     store: Store,
     current: Current,
+    /// Whether the store held a saved configuration.
     saved: bool,
     notice: Option<String>,
 }
@@ -147,8 +148,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether the owner's thread has ended, which only a panic causes while a handle exists. No
-    /// change is possible then.
+    /// Whether the owner's thread has ended. While a handle exists, only a panic ends the thread.
+    /// No change is possible then.
     #[must_use]
     pub fn has_panicked(&self) -> bool {
         self.thread.is_finished()
@@ -185,7 +186,7 @@ impl Owner {
     }
 
     /// Puts an earlier configuration in force again. Unchanged rules keep their counters, and
-    /// unchanged pipes their packets. The files that it names must still be stored.
+    /// unchanged pipes their packets. The files that the configuration names must still be stored.
     ///
     /// # Errors
     /// Too many changes are waiting, or the daemon is ending.
@@ -240,6 +241,7 @@ impl Answer {
     }
 }
 
+/// Commands to execute, and the channel for the answer.
 #[derive(Debug)]
 struct Job {
     prepared: Prepared,
@@ -287,7 +289,7 @@ impl Work {
             let mut copy = match &job.start {
                 Start::Current => trial.clone(),
                 Start::Empty => Ruleset { next_id: trial.next_id, ..Ruleset::default() },
-                // Identities are never reused, because counters belong to them.
+                // The identities of rules are never reused, because counters belong to identities.
                 Start::Of(ruleset) => Ruleset { next_id: trial.next_id, ..(**ruleset).clone() },
             };
             let (mut reply, done) = job.prepared.execute(&mut copy);
@@ -350,7 +352,8 @@ impl Work {
         }
     }
 
-    /// Answers the queries of one job. All jobs share the counters.
+    /// Answers the queries of one job. All jobs of a save share `counters`, which the first query
+    /// fills.
     fn answer(
         &self,
         reply: &mut CommandReply,

@@ -15,7 +15,7 @@ pub enum SessionError {
     NoSuchLink {
         /// The requested name.
         name: String,
-        /// The existing links, as words.
+        /// The existing links, as text.
         known: String,
     },
     /// The links cannot do that.
@@ -34,8 +34,8 @@ pub trait Session: Send + Sync + 'static {
     /// The session with its links. The call never waits for the thread that moves packets.
     fn view(&self) -> SessionView;
 
-    /// Changes a link, or all links if `link` is `None`: all of them, or none. Packets inside
-    /// stay. A reply that is not `applied` says in its diagnostics why nothing was changed.
+    /// Changes a link; if `link` is `None`, changes all links or none. Packets inside stay. If the
+    /// reply is not `applied`, its diagnostics say why nothing was changed.
     ///
     /// # Errors
     /// See [`SessionError`].

@@ -20,8 +20,8 @@ pub struct SessionClient {
 }
 
 impl SessionClient {
-    /// A client of the session that listens on this socket, which waits for each answer for at most
-    /// `within`.
+    /// Returns a client of the session that listens on this socket. The client waits at most
+    /// `within` for each answer.
     ///
     /// # Errors
     /// The system cannot provide the resources for it.
@@ -31,7 +31,7 @@ impl SessionClient {
         Ok(Self { path, connection, prefix: "" })
     }
 
-    /// A client of the session of the daemon that listens on this socket. Otherwise as
+    /// Returns a client of the session of the daemon that listens on this socket. Otherwise as
     /// [`Self::new`].
     ///
     /// # Errors
@@ -56,7 +56,8 @@ impl SessionClient {
         accepted(status, &bytes).and_then(|()| decode(&bytes))
     }
 
-    /// Changes a link, or all links if `link` is `None`. A reply that is not `applied` says why.
+    /// Changes a link, or all links if `link` is `None`. A reply without `applied` states the
+    /// reason.
     ///
     /// # Errors
     /// As with [`Self::view`]; [`ClientError::Refused`] with 404 if there is no such link, and with

@@ -509,7 +509,8 @@ struct Listed {
 impl Ledger {
     fn read(directory: &Path) -> Self {
         let mut ledger = Self::default();
-        // A directory that cannot be listed could not be opened either.
+        // A directory that cannot be listed cannot be opened either, so an error needs no handling
+        // here.
         let names = |text: &[u8]| names_in(&String::from_utf8_lossy(text));
         ledger.damaged = names(&fs::read(directory.join(DAMAGED)).unwrap_or_default());
         for entry in entries(directory).unwrap_or_default() {

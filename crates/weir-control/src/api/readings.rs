@@ -97,7 +97,8 @@ impl Interval {
         let of = |link: &LinkReading| {
             let same = |other: &&LinkReading| (&other.name, other.path) == (&link.name, link.path);
             let known = before.links.iter().find(same);
-            // A scenario resets its counters at the end of the warm-up.
+            // A scenario resets its counters at the end of the warm-up. An earlier reading then
+            // counts as zero.
             let known = known.filter(|old| old.counters.packets_in <= link.counters.packets_in);
             LinkInterval::between(known.unwrap_or(&nothing), link, duration_ns)
         };

@@ -19,6 +19,7 @@ pub struct Kept {
 /// Merged points.
 #[derive(Debug, Default)]
 struct Level {
+    /// The finished points, the oldest first.
     whole: VecDeque<Point>,
     /// The point that is being merged.
     part: Option<Point>,
@@ -52,7 +53,7 @@ impl Kept {
         self.recent.back()
     }
 
-    /// The points after the point with number `after`, and whether some between are gone.
+    /// The points after the point with number `after`, and whether some of them are no longer kept.
     pub fn after(&self, after: u64) -> (impl Iterator<Item = &Point>, bool) {
         let first = self.added - self.recent.len() as u64;
         let skip = after.saturating_sub(first);

@@ -7,6 +7,7 @@ use super::{ChangeView, EditError, KEPT_CHANGES};
 /// The changes so far. `T` restores the state before a change.
 #[derive(Debug)]
 pub struct Log<T> {
+    /// The last changes. `None` stands for a change that cannot be taken back.
     kept: VecDeque<(ChangeView, Option<T>)>,
     /// The number of changes so far.
     count: u64,
@@ -46,7 +47,7 @@ impl<T> Log<T> {
         self.count
     }
 
-    /// The changes with numbers above `after`, and the number of those that are not kept.
+    /// The changes with numbers above `after`, and the number of changes that are no longer kept.
     #[must_use]
     pub fn after(&self, after: u64) -> (Vec<ChangeView>, u64) {
         let newer = self.kept.iter().map(|(change, _)| change).filter(|one| one.number > after);

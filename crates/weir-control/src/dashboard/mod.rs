@@ -294,7 +294,7 @@ impl FromStr for Group {
     }
 }
 
-/// Whether the links work, and how punctual packets are.
+/// Whether the links work, and how the loop that forwards packets runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Condition {
     /// `ok`, `degraded` when an interface does not work, or `stalled` when the loop does not
@@ -347,7 +347,7 @@ pub struct Edited {
     pub change: Option<u64>,
     /// The revision of the configuration.
     pub revision: u64,
-    /// The changed links, as they are or would be.
+    /// The changed links, as they are, or as they would be if the change is only checked.
     pub links: Vec<SessionLink>,
     /// Errors, warnings and notes about the words.
     pub diagnostics: Vec<DiagnosticView>,
@@ -386,7 +386,8 @@ pub enum EditError {
 pub struct ChangeView {
     /// Its number; later changes have greater ones.
     pub number: u64,
-    /// Its time in ns, on the monotonic clock; the page's server gives it on the page's clock.
+    /// The time of the change in ns, on the monotonic clock. The page's server converts it to the
+    /// page's clock.
     #[serde(skip)]
     pub at_ns: u64,
     /// Its time, in ms since 1970, as the page's server sets it.
@@ -440,7 +441,7 @@ pub trait Source: Send + Sync + 'static {
     /// Checks or makes a change.
     ///
     /// # Errors
-    /// See [`EditError`]. Wrong words are no error, but an answer that is not `accepted`.
+    /// See [`EditError`]. Wrong words are not an error: the answer is then not `accepted`.
     fn edit(&self, edit: &Edit) -> Result<Edited, EditError>;
 
     /// Takes the newest change back that is not taken back yet; its number must be `number`.
@@ -449,8 +450,8 @@ pub trait Source: Send + Sync + 'static {
     /// See [`EditError`].
     fn undo(&self, number: u64) -> Result<Edited, EditError>;
 
-    /// The changes with numbers above `after`, oldest first, and the number of those before them
-    /// that are no longer kept.
+    /// The changes with numbers above `after`, oldest first, and the number of older changes that
+    /// are no longer kept.
     fn changes(&self, after: u64) -> (Vec<ChangeView>, u64);
 
     /// Follows a packet through the rules. Nothing is counted or changed.
@@ -474,7 +475,7 @@ pub trait Source: Send + Sync + 'static {
     /// Stops the plan that runs, if any. Changes that it has made stay.
     fn stop_plan(&self);
 
-    /// The last plan.
+    /// The plan that runs, or the last one.
     fn plan(&self) -> PlanView;
 }
 

@@ -19,7 +19,8 @@ pub struct PlanStep {
     pub at: Duration,
     /// The links that change, with commas between them; none for all, or for commands.
     pub link: Option<String>,
-    /// The words of the change; none returns to the start of the plan.
+    /// The words of the change; `None` for a step that returns to the state at the start of the
+    /// plan.
     pub words: Option<String>,
     /// The line of the plan.
     pub line: usize,
@@ -34,7 +35,7 @@ pub struct PlanView {
     pub steps: Vec<StepView>,
     /// The state of the plan.
     pub state: PlanState,
-    /// When the plan began, in ns of the monotonic clock.
+    /// When the plan began, in ns of the monotonic clock; 0 if no plan has begun.
     #[serde(skip)]
     pub began_ns: u64,
     /// When the plan began, in ms since 1970, as the page's server sets it.
@@ -229,7 +230,7 @@ mod tests {
         PlanStep { at: Duration::from_millis(ms), link: None, words, line: 1 }
     }
 
-    /// Waits until the plan has another state.
+    /// Waits until the plan no longer runs.
     fn ended(planner: &Planner) -> PlanView {
         while planner.view().state == PlanState::Running {
             std::thread::sleep(Duration::from_millis(1));

@@ -42,10 +42,11 @@ pub const FIELDS: &[&str] = &[
     "rate_bps",
 ];
 
-/// An interval in the life of an object.
+/// What an object did in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Point {
-    /// The end of the interval on the monotonic clock, in ns.
+    /// The end of the interval in ns: on the monotonic clock when a [`Builder`] makes the point,
+    /// and on the page's clock in the page's server.
     pub at_ns: u64,
     /// Its length, in ns.
     pub span_ns: u64,
@@ -106,6 +107,7 @@ impl Range {
         Self { min: value, mean: value as f64, max: value }
     }
 
+    /// `share` and `other_share` are the lengths of the two intervals.
     fn merge(self, share: f64, other: Self, other_share: f64) -> Self {
         let whole = share + other_share;
         let mean = if whole > 0.0 {
@@ -144,8 +146,8 @@ impl Quantiles {
         Some(Self { p50: at(0.5), p99: at(0.99), max, count })
     }
 
-    /// The median is the mean of both medians, weighted by number. The 99th percentile is the
-    /// greater of both, which is an upper bound of the true one.
+    /// Merges the quantiles of two intervals. The median is the mean of both medians, weighted by
+    /// number. The 99th percentile is the greater of both, which is an upper bound of the true one.
     fn merge(self, other: Self) -> Self {
         let count = self.count + other.count;
         let sum = u128::from(self.p50) * u128::from(self.count)
@@ -218,7 +220,7 @@ impl Point {
     }
 
     /// Writes the values as a JSON array in the order of [`FIELDS`]. `base_ms` is the time since
-    /// 1970 at the zero of the monotonic clock.
+    /// 1970 at the zero of the clock of `at_ns`.
     pub fn write(&self, base_ms: i64, out: &mut String) {
         let mut row = Row { out, first: true };
         row.out.push('[');
@@ -274,7 +276,7 @@ impl Row<'_> {
         }
     }
 
-    /// Four digits after the point for small values, and none for large ones.
+    /// Two digits after the point for values below 100, and none for larger values.
     fn number(&mut self, value: f64) {
         self.comma();
         let digits = if value >= 100.0 || value == 0.0 { 0 } else { 2 };
@@ -369,13 +371,13 @@ impl Builder {
         });
     }
 
-    /// Takes a full reading, which ends a point. The first reading gives none.
+    /// Takes a full reading, which ends a point. The first reading gives no point.
     pub fn take(&mut self, count: Count) -> Option<Point> {
         self.glance(&count);
         let parts = self.parts.take()?;
         let before = self.last.replace(count)?;
         let now = self.last.as_ref()?;
-        // The counters begin again when an object is deleted and created, and at the end of a
+        // The counters begin again when an object is deleted and created again, and at the end of a
         // scenario's warm-up.
         let nothing = Count { at_ns: before.at_ns, ..Count::default() };
         let before = if now.packets_in < before.packets_in { nothing } else { before };

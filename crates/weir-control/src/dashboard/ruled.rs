@@ -45,7 +45,7 @@ pub fn ruled_objects(rules: &Ruleset, most: usize) -> (Vec<ObjectView>, u64) {
     (pipes.chain(scheds).chain(queues).take(most).collect(), total as u64)
 }
 
-/// Whether rules define an object. Rules define no links and lanes.
+/// Whether rules define an object. Rules define no links, paths or lanes.
 #[must_use]
 pub fn has_ruled(rules: &Ruleset, object: &Object) -> bool {
     match object {
@@ -72,7 +72,7 @@ pub fn link_rate(spec: &weir_rules::LinkSpec) -> Option<u64> {
     api::rate(spec)
 }
 
-/// The rules with these counters, by identity.
+/// The views of the rules. `counters` has the counters of rules, by identity.
 #[must_use]
 pub fn rule_views(
     rules: &Ruleset,
@@ -102,5 +102,5 @@ pub fn differences(before: &Ruleset, after: &Ruleset) -> (String, String) {
     (lines(&old, &new), lines(&new, &old))
 }
 
-/// Maximum number of bytes of the lines of one configuration.
+/// Maximum number of bytes of one configuration's lines in a difference.
 const LONGEST_DIFFERENCE: usize = 4000;

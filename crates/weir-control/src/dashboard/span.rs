@@ -2,14 +2,14 @@
 
 use super::{ChangeView, ObjectView, Point};
 
-/// A span of time. Times in points and changes are on the monotonic clock.
+/// A span of time. Times in points and changes are on the page's clock.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Span {
     /// The name of the session.
     pub name: String,
     /// The program, or the interfaces.
     pub program: String,
-    /// The start on the monotonic clock, in ns.
+    /// The start on the page's clock, in ns.
     pub from_ns: u64,
     /// The end.
     pub to_ns: u64,
@@ -23,11 +23,11 @@ pub struct Span {
     pub changes: Vec<ChangeView>,
 }
 
-/// An object with its readings.
+/// An object with its points in the span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
     /// The object with its configuration.
     pub view: ObjectView,
-    /// Its readings, in the order of their times.
+    /// The points, in the order of their times.
     pub points: Vec<Point>,
 }

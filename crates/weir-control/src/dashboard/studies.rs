@@ -152,7 +152,7 @@ pub struct KernelView {
     pub points: Vec<KernelPoint>,
 }
 
-/// A scheduler of which curves can be computed.
+/// A scheduler for which curves can be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CurveAlgorithm {
     /// Its name.
@@ -161,7 +161,7 @@ pub struct CurveAlgorithm {
     pub summary: &'static str,
 }
 
-/// The schedulers of which curves can be computed, and the limits.
+/// The schedulers for which curves can be computed, and the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CurveChoice {
     /// The schedulers.
@@ -246,7 +246,7 @@ pub trait Studies: Send + Sync + 'static {
     /// See [`StudyError`].
     fn kernel(&self, device: &str, after: u64) -> Result<KernelView, StudyError>;
 
-    /// The schedulers of which curves can be computed. Does not wait.
+    /// The schedulers for which curves can be computed. Does not wait.
     fn curve_choice(&self) -> CurveChoice;
 
     /// Service curves of schedulers: `{"times", "fluid", "flows", "algorithms"}`.

@@ -19,8 +19,10 @@ use crate::store::StoredFiles;
 pub struct Prepared {
     commands: Vec<Spanned>,
     diagnostics: Vec<DiagnosticView>,
+    /// Whether the text has errors.
     refused: bool,
     check_only: bool,
+    /// The text of the request.
     lines: Arc<str>,
     name: Option<String>,
     /// The files of the request by the names that they have in the store.
@@ -30,6 +32,7 @@ pub struct Prepared {
 /// Effects of executing a request, in addition to its answer.
 #[derive(Debug, Default)]
 pub(super) struct Done {
+    /// Whether the configuration has changed.
     pub(super) changed: bool,
     /// The rules with counters to reset.
     pub(super) zero: Vec<u32>,
@@ -37,11 +40,12 @@ pub(super) struct Done {
     pub(super) queries: Vec<(usize, Query)>,
 }
 
-/// The files of a request. A stored file replaces one that the request does not contain.
+/// The files of a request. For a file that the request does not contain, the stored file is read.
 struct Sources<'a> {
     sent: &'a BTreeMap<String, String>,
     stored: &'a dyn Files,
-    /// The names of stored files that are not relative to the state directory.
+    /// The paths of stored files that are not relative to the state directory, with the stored
+    /// names.
     elsewhere: RefCell<BTreeMap<String, String>>,
 }
 

@@ -27,7 +27,7 @@ use super::reject::Reject;
 pub struct Access {
     /// The daemon's user.
     pub uid: u32,
-    /// The group.
+    /// The group with access, if there is one.
     pub gid: Option<u32>,
     /// Returns the supplementary groups of a socket's peer, where the system can report them.
     pub groups_of: fn(BorrowedFd<'_>) -> io::Result<Vec<u32>>,
@@ -168,7 +168,7 @@ async fn check_token(State(token): State<Token>, request: Request, next: Next) -
     response
 }
 
-/// Minimum length of a token; shorter ones can be guessed.
+/// Minimum length of a token. A shorter token can be guessed.
 const MIN_TOKEN: usize = 16;
 /// Maximum length of a token.
 const MAX_TOKEN: usize = 1024;

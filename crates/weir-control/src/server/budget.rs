@@ -41,7 +41,7 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// Makes room for further bytes.
+    /// Takes the memory for further bytes from the budget.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Reject> {
         let full = || {
             let text = format!(
@@ -62,7 +62,7 @@ impl Upload {
 
 /// Maximum length of a request body, in bytes: a script of some hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
-/// Maximum number of bytes of all bodies together that are arriving or wait to be parsed: two
-/// bodies of the maximum length. Root and the daemon's own user have one such budget, all other
-/// clients together have another one.
+/// Maximum total length of the bodies that are arriving or wait to be parsed, in bytes: two bodies
+/// of the maximum length. Root and the daemon's own user share one such budget; all other clients
+/// share another.
 const BUDGET: usize = 2 * MOST_BODY;

@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 pub(super) struct Connections {
     pub(super) stopped: watch::Receiver<bool>,
     pub(super) tally: Arc<Tally>,
-    /// Each connection has a clone of the sender; the receiver notices when all have ended.
+    /// Each connection holds a clone of this sender. `closed` reports when no clone is left.
     pub(super) open: mpsc::Sender<()>,
     closed: mpsc::Receiver<()>,
 }
@@ -69,8 +69,8 @@ impl Connections {
         place: impl Send + Sync + 'static,
     ) -> Client {
         let (stopped, tally) = (self.stopped.clone(), Arc::clone(&self.tally));
-        // A stream that outlives its connection keeps the place, and the end of the server waits
-        // for it.
+        // An upgraded stream outlives its connection. The stream keeps a clone of this value, so it
+        // keeps the place, and the end of the server waits for the stream.
         let held = web::Held(Arc::new((place, self.open.clone())));
         Client { rank, router, activity, tally, stopped, held }
     }
@@ -99,7 +99,7 @@ impl Connections {
     }
 }
 
-/// The connection of a client, with all that it needs.
+/// What a task needs to serve the connection of a client.
 pub(super) struct Client {
     rank: Rank,
     router: Router,
@@ -136,8 +136,8 @@ impl Client {
     }
 
     /// Agrees on encryption with the client, and then serves the connection. Until then, the
-    /// connection counts as one that waits for a head: its time is limited, and a new client may
-    /// displace it.
+    /// connection counts as one that waits for a request head: its time is limited, and a new
+    /// client may displace it.
     pub(super) async fn serve_encrypted(mut self, stream: TcpStream, tls: Tls) {
         let mut stopped = self.stopped.clone();
         let activity = Arc::clone(&self.activity);
@@ -174,13 +174,15 @@ enum Agreed<T, P> {
     Plain(P),
 }
 
+/// The HTTP settings of a connection. `head` is the time limit for a request head.
 fn http(head: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(HEADER_BYTES);
     builder
 }
 
-/// The service of one connection: the router, which records what the connection is doing.
+/// The service of one connection: it calls the router, and records in `activity` what the
+/// connection is doing.
 fn service(
     router: Router,
     rank: Rank,
@@ -206,16 +208,16 @@ fn service(
 
 /// Time after which the server disconnects a client that accepts no data.
 pub const STALLED: Duration = Duration::from_secs(10);
-/// Time for pending requests to finish when the daemon ends.
+/// Time for pending requests to finish when the server stops.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Time for writing finished answers, and for closing connections without an answer in progress,
-/// when the daemon ends.
+/// when the server stops.
 const FLUSH: Duration = Duration::from_millis(100);
 /// Time for a refused client to receive the reason.
 const REFUSAL: Duration = Duration::from_secs(1);
-/// Time limit for the head of a request, and for a connection to be idle between requests.
+/// Time limit for a request head, and for a connection to be idle between requests.
 const HEADERS: Duration = Duration::from_secs(10);
 /// The first byte of a client that speaks TLS.
 const TLS_HANDSHAKE: [u8; 1] = [22];
-/// Maximum length of the head of a request.
+/// Maximum length of a request head, in bytes.
 const HEADER_BYTES: usize = 64 * 1024;

@@ -76,7 +76,8 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
     }
 }
 
-/// Marks an answer that does not end by itself. The server does not wait for it when it stops.
+/// Marks an answer that continues until the client or the server ends it. A server that stops does
+/// not wait for such an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endless;
 
@@ -97,8 +98,11 @@ fn sample(state: &State, skipped: u64) -> Result<Bytes, NoAnswer> {
     Ok(format!("event: sample\ndata: {json}\n\n").into())
 }
 
+/// The time between two samples if the request gives none, in milliseconds.
 const DEFAULT_PERIOD: u32 = 1000;
+/// The least time between two samples, in milliseconds.
 const MIN_PERIOD: u32 = 50;
+/// The greatest time between two samples, in milliseconds.
 const MAX_PERIOD: u32 = 60_000;
 /// A comment, which readers skip. It replaces a sample for which the loop gave no answer.
 const NO_SAMPLE: &[u8] = b": the loop that forwards packets does not answer\n\n";

@@ -1,7 +1,7 @@
 //! A server of one resource, `GET /metrics`, on TCP: the metrics of many sessions. Prometheus
 //! cannot read the sessions' own sockets, which are files.
 //!
-//! Connections and the time of each are bounded; a text is made for each request.
+//! The number of connections and the duration of each are bounded. A text is made for each request.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
@@ -126,8 +126,9 @@ async fn metrics(Shared(render): Shared<Render>, headers: HeaderMap) -> Result<R
 const AT_ONCE: usize = 2;
 /// Maximum number of connections that are served at the same time.
 const CONNECTIONS: usize = 16;
+/// Pause after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
-/// Time limit for the head of a request.
+/// Time limit for a request head.
 const HEAD: Duration = Duration::from_secs(10);
 /// Time limit for a whole connection.
 const CONNECTION: Duration = Duration::from_secs(60);

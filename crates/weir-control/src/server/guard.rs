@@ -19,6 +19,7 @@ use super::tally::Tally;
 /// A stream that fails when a write waits too long.
 pub(super) struct Guarded<S> {
     stream: S,
+    /// The longest time for which a write may be blocked.
     longest: Duration,
     /// Set while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -26,15 +27,19 @@ pub(super) struct Guarded<S> {
     activity: Arc<Activity>,
 }
 
-/// The activity of a connection, which the server checks when it ends, and when it needs the
-/// connection's place.
+/// What a connection is doing. The server checks it when the server stops, and when a new
+/// connection needs this connection's place.
 #[derive(Debug)]
 pub(super) struct Activity {
+    /// Whether an answer is being prepared.
     handling: AtomicBool,
+    /// Whether a write waits until the client reads.
     blocked: AtomicBool,
+    /// Whether the last answer is a stream without an end ([`super::events::Endless`]).
     endless: AtomicBool,
     began: Instant,
-    /// When the last request was handled, in ns after `began`; zero before the first one.
+    /// When the last request arrived or its answer was ready, in ns after `began`; zero before the
+    /// first request.
     handled: AtomicU64,
     /// Notified when the connection has lost its place.
     displaced: Notify,
@@ -54,8 +59,8 @@ impl Default for Activity {
 }
 
 impl Activity {
-    /// Records that a request is being handled, or has been handled. An endless answer is a stream
-    /// that the client must expect to end at any time.
+    /// Records that a request has arrived (`handling`), or that its answer is ready. `endless` says
+    /// that this answer is a stream, which the client must expect to end at any time.
     pub(super) fn set_handling(&self, handling: bool, endless: bool) {
         self.handling.store(handling, Ordering::Relaxed);
         self.endless.store(endless, Ordering::Relaxed);
@@ -63,8 +68,8 @@ impl Activity {
         self.handled.store(handled, Ordering::Relaxed);
     }
 
-    /// Time for which the connection has been waiting for a complete head; `None` if it does not
-    /// wait for one.
+    /// The time for which the connection has been waiting for a complete request head; `None` while
+    /// it prepares or sends an answer.
     pub(super) fn waiting(&self) -> Option<Duration> {
         let waits = ![&self.handling, &self.blocked, &self.endless]
             .into_iter()
@@ -83,7 +88,8 @@ impl Activity {
         self.displaced.notified().await;
     }
 
-    /// Whether an answer is being prepared, or waits until the client reads it.
+    /// Whether an answer is being prepared, or waits until the client reads it. An endless answer
+    /// does not count.
     pub(super) fn is_answering(&self) -> bool {
         let load = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         !load(&self.endless) && (load(&self.handling) || load(&self.blocked))

@@ -7,7 +7,8 @@ use crate::plane::NoAnswer;
 /// plane did neither in time.
 pub(super) type Lanes = Option<Result<Vec<LaneView>, NoAnswer>>;
 
-/// Adds to each bridge its two lanes, if the plane reports them.
+/// Adds to each bridge its two lanes, if the plane reports lanes. They are in the order of the
+/// bridges.
 pub(super) fn with_lanes(mut bridges: Vec<BridgeView>, lanes: &Lanes) -> Vec<BridgeView> {
     let lanes = lanes.iter().flatten().flatten();
     for (bridge, lanes) in bridges.iter_mut().zip(lanes.collect::<Vec<_>>().chunks(2)) {
@@ -16,7 +17,7 @@ pub(super) fn with_lanes(mut bridges: Vec<BridgeView>, lanes: &Lanes) -> Vec<Bri
     bridges
 }
 
-/// The status, and a sentence for each problem.
+/// Returns the status of the daemon, and a sentence for each problem.
 pub(super) fn judge(bridges: &[BridgeView], lanes: &Lanes) -> (HealthStatus, Vec<String>) {
     let mut problems: Vec<String> = bridges.iter().flat_map(of_bridge).collect();
     let stalled = !matches!(lanes, Some(Ok(_)));

@@ -62,6 +62,7 @@ impl Format {
         }
     }
 
+    /// The text in this format, made from a text in OpenMetrics.
     fn of_open_metrics(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
@@ -71,7 +72,7 @@ impl Format {
 }
 
 /// The classic text format of a text in OpenMetrics. It has the same samples, but no units and no
-/// end mark. The name of a counter has its suffix in the comments too.
+/// end mark. In its comments too, the name of a counter ends in `_total`.
 fn classic(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // The comment with the help comes before the comment with the type.
@@ -395,6 +396,7 @@ struct LinkFamilies {
 }
 
 impl LinkFamilies {
+    /// `of` begins the name of each metric, and `words` end its description.
     fn new(registry: &mut Registry, of: &str, words: &str) -> Self {
         let name = |what: &str| format!("{of}_{what}");
         Self {
@@ -462,8 +464,8 @@ struct Buckets {
 }
 
 impl Distribution {
-    /// Sets the distribution, once. A bin of the histogram, which is 3 % wide, belongs to the
-    /// bucket that has its greatest value.
+    /// Sets the distribution, once. Each bin of the histogram, which is 3 % wide, is counted in the
+    /// bucket that contains the bin's greatest value.
     fn set(&self, histogram: &Histogram) {
         let bins = histogram.bins().map(|bin| (bin.high, bin.count));
         self.fill(histogram.sum() as f64 / 1e9, bins);
@@ -523,6 +525,7 @@ const BOUNDS_NS: [u64; 19] = {
 /// stay right and a configuration of thousands of pipes costs the scraper a bounded number of
 /// series.
 const MOST_OBJECTS: usize = 1000;
+/// The label for all other objects together.
 const OTHERS: &str = "other";
 
 /// Counters in the families `packets` and `bytes`, in which a label names the direction.

@@ -1,14 +1,16 @@
 //! The server of the API: HTTP/1.1 on a Unix socket, and on TCP for clients with a token.
 //!
 //! One thread serves all connections; other threads gather counters and parse long scripts. A
-//! client costs the daemon a bounded amount of memory and no packets: connections, requests and
-//! their sizes are limited, a client that accepts no data is disconnected after [`STALLED`], and
-//! counters are gathered at most once per [`SAMPLE_AGE`], however many clients request them.
+//! client costs the daemon a bounded amount of memory, and causes no packet loss: connections,
+//! requests and their sizes are limited, a client that accepts no data is disconnected after
+//! [`STALLED`], and counters are gathered at most once per [`SAMPLE_AGE`], however many clients
+//! request them.
 //!
-//! No client keeps another one out: the socket, TCP and the page have a pool of connections each, a
-//! user or address has a quota, and some connections are for root. Heads and bodies have deadlines,
-//! and a new client on TCP displaces the connection that has waited longest for a head. The end of
-//! the server waits for answers in progress, but not for connections that clients only hold open.
+//! No client keeps another one out. The socket, TCP and the page have a pool of connections each, a
+//! user or address has a quota, and some connections are reserved for root. Request heads and
+//! bodies have deadlines, and a new client on TCP displaces the connection that has waited longest
+//! for a request head. The end of the server waits for answers in progress, but not for connections
+//! that clients only hold open.
 
 mod access;
 mod askers;
@@ -72,7 +74,7 @@ pub struct Endpoints {
     pub http: Option<(StdTcpListener, Token)>,
 }
 
-/// The server of the web page: its TCP listener, and what it shows.
+/// The server of the web page: its TCP listener, and what the page shows.
 pub type WebEndpoint = (StdTcpListener, Web);
 
 /// A running server. It ends when it is dropped or [`Server::stop`]ped.
@@ -139,8 +141,8 @@ impl Server {
         })
     }
 
-    /// Starts a server with the resources that `route` makes. `route` receives the notice of the
-    /// server's end.
+    /// Starts a server with the resources that `route` makes. `route` receives the value that
+    /// becomes true when the server stops.
     fn serve(
         endpoints: Endpoints,
         web: Option<WebEndpoint>,
@@ -175,7 +177,7 @@ impl Server {
         self.address
     }
 
-    /// Whether the server's thread has ended, which only a panic causes before [`Server::stop`].
+    /// Whether the server's thread has ended. Before [`Server::stop`], only a panic ends it.
     #[must_use]
     pub fn has_panicked(&self) -> bool {
         self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
@@ -206,7 +208,7 @@ impl Drop for Server {
 struct Routes {
     /// The resources for all clients.
     all: Router,
-    /// The resources of the web page, if they differ.
+    /// The resources of the web page, if they differ from `all`.
     page: Option<Router>,
     /// More resources for root and the server's user, below [`DAEMON_PREFIX`].
     session: Option<Router>,
@@ -218,6 +220,7 @@ struct Serving {
     unix: UnixListener,
     access: Access,
     tcp: Option<TcpListener>,
+    /// The router for the other users of the socket.
     local: Router,
     /// The router for root and the server's user.
     privileged: Router,
@@ -225,9 +228,11 @@ struct Serving {
     remote: Router,
     /// The listener and the router of the page, and its encryption.
     web: Option<(TcpListener, Router, Option<Tls>)>,
+    /// The connections of each user of the socket.
     users: Arc<Pool<u32>>,
+    /// The connections of each client address on TCP.
     addresses: Arc<Pool<IpAddr>>,
-    /// The addresses of browsers, which open several connections for each tab.
+    /// The connections of each browser's address. A browser opens several for each tab.
     browsers: Arc<Pool<IpAddr>>,
     /// Connections of refused clients, which receive only the reason.
     refusals: Arc<Semaphore>,
@@ -344,7 +349,7 @@ impl Serving {
         let activity = Arc::<Activity>::default();
         match self.addresses.displace(address, rank, &activity) {
             Ok(place) => {
-                // The privileges of a local address end here.
+                // A local address is privileged only in the pool; its requests are not.
                 self.connections.serve(stream, Rank::Other, self.remote.clone(), activity, place);
             }
             Err(full) => self.refuse_full(stream, full, &address.to_string()),

@@ -36,11 +36,14 @@ pub(super) struct Pool<K> {
     taken: Mutex<Taken<K>>,
 }
 
+/// The connections of a pool that are taken.
 #[derive(Debug)]
 struct Taken<K> {
     /// The connections by their numbers, in the order of their arrival.
     all: BTreeMap<u64, (K, Arc<Activity>)>,
+    /// The number of connections of each client.
     by: BTreeMap<K, usize>,
+    /// The number of the next connection.
     next: u64,
 }
 
@@ -80,9 +83,9 @@ impl<K: Ord + Clone> Pool<K> {
         Ok(Place { pool: Arc::clone(self), number })
     }
 
-    /// Takes a connection for a client. In a full pool, displaces the client that has waited
-    /// longest for a complete head. A client that has reached its own maximum displaces only one of
-    /// its own connections.
+    /// Takes a connection for a client. In a full pool, displaces the connection that has waited
+    /// longest for a complete request head. A client that has reached its own maximum displaces
+    /// only one of its own connections.
     pub(super) fn displace(
         self: &Arc<Self>,
         client: K,
@@ -124,7 +127,8 @@ impl<K: Ord + Clone> Taken<K> {
         number
     }
 
-    /// The number of the connection that has waited longest: of all, or of `client` if it is given.
+    /// The number of the connection that has waited longest for a request head, among all
+    /// connections or among those of `client`; `None` if no connection waits.
     fn longest_waiting(&self, client: Option<&K>) -> Option<u64> {
         let of_client = self.all.iter().filter(|(_, (of, _))| client.is_none_or(|only| of == only));
         let waiting = of_client
@@ -187,7 +191,7 @@ mod tests {
     fn a_new_connection_displaces_the_one_that_has_waited_longest() {
         let pool = Pool::new(Bounds { all: 5, reserve: 1, each: 2 });
         let activities: Vec<Arc<Activity>> = (0..4).map(|_| Arc::default()).collect();
-        // The second connection was never idle; the third one became idle last.
+        // Connection 1 was never idle. Connection 2 became idle last.
         activities[1].set_handling(true, false);
         let clients = [1, 1, 2, 3];
         let places = clients
@@ -200,14 +204,14 @@ mod tests {
         let numbers = || pool.taken().all.keys().copied().collect::<Vec<_>>();
         let come = |client, rank| pool.displace(client, rank, &Arc::default());
 
-        // The client has reached its maximum, so it loses one of its own connections, and not the
-        // oldest of all.
+        // The client has reached its maximum. It loses one of its own connections, and not the one
+        // that has waited longest of all.
         activities[0].set_handling(true, false);
         activities[1].set_handling(false, false);
         let own = come(1, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 3, 4]);
-        // Any other waiting connection loses its place to another client: the third has waited
-        // since its arrival.
+        // Another client displaces any connection that waits. Connection 3 has waited since its
+        // arrival.
         let other = come(4, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 4, 5]);
         // A displaced connection that ends later frees no place twice.

@@ -15,7 +15,7 @@ use crate::plane::NoAnswer;
 pub(super) struct Reject {
     status: StatusCode,
     error: String,
-    /// When to try again, in seconds.
+    /// The number of seconds after which to try again.
     after: Option<&'static str>,
 }
 
@@ -24,7 +24,7 @@ impl Reject {
         Self { status, error: error.into(), after: None }
     }
 
-    /// The same, with the number of seconds after which to try again.
+    /// The same refusal, with the number of seconds after which to try again.
     pub(super) fn after(self, seconds: &'static str) -> Self {
         Self { after: Some(seconds), ..self }
     }

@@ -141,7 +141,8 @@ pub fn is_listening(path: &Path) -> bool {
     !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
-/// The process that listens on a socket, if this user may reach it. The call does not wait.
+/// The ID of the process that listens on a socket; `None` if this user cannot connect to the
+/// socket. The call does not wait.
 #[must_use]
 pub fn listener(path: &Path) -> Option<u32> {
     let address = SocketAddrUnix::new(path).ok()?;

@@ -1,4 +1,4 @@
-//! The end of the server, as its tasks notice it.
+//! How the tasks of the server notice that it stops.
 
 use tokio::sync::watch;
 

@@ -87,7 +87,7 @@ impl Files for StoredFiles {
 }
 
 /// The names of stored files in a configuration. A name in a comment counts too: a file that is
-/// kept for nothing is harmless, and one that is missing is not.
+/// kept needlessly is harmless, and a missing file is not.
 pub(super) fn names_in(script: &str) -> BTreeSet<String> {
     let directory = format!("{FILES}/");
     let below = script.split(&directory).skip(1);

@@ -6,8 +6,8 @@
 //! pipe 1 config bw 4Mbit/s
 //! ```
 //!
-//! The checksum covers the revision and the commands. Format 1 had no checksum. A file without a
-//! head was written by hand, has the revision 0 and is not checked.
+//! The checksum covers the revision and the commands. Format 1 had no checksum. A file without such
+//! a first line was written by hand, has the revision 0 and is not checked.
 
 use sha2::{Digest as _, Sha256};
 
@@ -31,7 +31,7 @@ pub enum Unsound {
     Newer(u32),
 }
 
-/// The text of a configuration with its head.
+/// The text of a configuration with its first line.
 pub(super) fn seal(revision: u64, script: &str) -> String {
     let sum = checksum(revision, script);
     format!("{HEAD}{FORMAT}, revision {revision}, SHA-256 {sum}{TAIL}\n{script}")
@@ -44,7 +44,7 @@ pub(super) fn unseal(text: &str) -> Result<u64, Unsound> {
         return rest.parse().map_err(|_| Unsound::Cut);
     }
     let Some(rest) = first.strip_prefix(HEAD) else {
-        // An empty file, or a file that ends inside its head, was not written by hand.
+        // An empty file, or a file that ends inside its first line, was not written by hand.
         let cut = script.is_empty() && HEAD.starts_with(first);
         return if cut { Err(Unsound::Cut) } else { Ok(0) };
     };
@@ -73,9 +73,11 @@ fn checksum(revision: u64, script: &str) -> String {
 
 /// The format that this version writes.
 const FORMAT: u32 = 2;
+/// The start of the first line.
 const HEAD: &str = "# Saved by weir serve in format ";
+/// The end of the first line.
 const TAIL: &str = "; change it with weir's commands.";
-/// The head of format 1, which the revision follows.
+/// The start of the first line in format 1. The revision follows it.
 const OLD_HEAD: &str = "# Saved by weir serve; change it with weir's commands. Revision ";
 
 #[cfg(test)]
@@ -91,8 +93,8 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
             let changed = String::from_utf8(bytes).unwrap();
-            // If the first words change, the head is an ordinary comment, as in a file that a user
-            // wrote.
+            // If the start of the first line changes, that line is an ordinary comment, as in a
+            // file that a user wrote.
             if changed.starts_with(HEAD) {
                 assert!(unseal(&changed).is_err(), "changed at {at}");
             }

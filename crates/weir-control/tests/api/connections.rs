@@ -217,5 +217,6 @@ const QUOTA: usize = 64;
 const MANY: usize = 300;
 const GROUP: u32 = 4242;
 const MEMBER: u32 = 65_534;
-/// Time for an answer: far more than a busy machine needs, and less than the deadline of a head.
+/// Time for an answer: far more than a busy machine needs, and less than the deadline of a request
+/// head.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -137,7 +137,7 @@ fn check_conventions(text: &str) {
     }
 }
 
-/// The head of the answer and its body.
+/// The head of the response, and its body.
 fn scrape(lab: &Lab, accept: &str) -> (String, String) {
     let mut stream = UnixStream::connect(lab.socket()).unwrap();
     write!(

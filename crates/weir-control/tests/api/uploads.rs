@@ -33,7 +33,7 @@ fn unfinished_bodies_share_a_budget() {
     assert!(send(&lab.client(), "pipe 1 config bw 1Mbit/s").applied);
 }
 
-/// Sends a head that announces `length` bytes, and `sent` bytes of the body.
+/// Sends a request head that announces `length` bytes, and `sent` bytes of the body.
 fn begin(lab: &Lab, length: usize, sent: usize) -> UnixStream {
     let mut stream = UnixStream::connect(lab.socket()).unwrap();
     write!(

@@ -126,7 +126,8 @@ impl<'a> Bytes<'a> {
         Some(Quantiles { p50, p99, max, count: self.count()? })
     }
 
-    /// Drops and marks; none if there is a reason that only another version knows.
+    /// Drops and marks. `None` if the bytes are damaged, and `Some(None)` if they have a reason
+    /// that this version does not know.
     fn reasons(&mut self) -> Option<Option<Box<Reasons>>> {
         let Ok(reasons) = serde_json::from_str::<Reasons>(self.text()?) else { return Some(None) };
         let drops = reasons.drop_counts().iter().map(|(_, count)| count);
@@ -134,7 +135,7 @@ impl<'a> Bytes<'a> {
         drops.chain(marks).all(|count| count <= MOST_OF_REASON).then(|| Some(Box::new(reasons)))
     }
 
-    /// The next point, with its age in the place of its time; none if the bytes are damaged.
+    /// The next point, in which `at_ns` is the age of the point; `None` if the bytes are damaged.
     pub(super) fn point(&mut self) -> Option<Point> {
         let flags = self.take(1)?[0];
         let has = |flag: u8| flags & flag != 0;

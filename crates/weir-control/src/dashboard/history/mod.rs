@@ -34,9 +34,11 @@ use segment::{Content, MOST_RECORD, Segments};
 pub struct History {
     directory: PathBuf,
     disk: Arc<dyn Disk>,
+    /// The files of each level.
     levels: [Segments; LEVELS],
     /// When the newest point of each object on disk ends, in ns of the page's clock.
     written: BTreeMap<Object, [u64; LEVELS]>,
+    /// Tells the user of faults.
     say: fn(&str),
     /// Whether the last attempt to write has failed.
     failed: bool,
@@ -92,7 +94,7 @@ impl History {
     }
 
     /// The new points of an object. With `unfinished`, they include the points that would still
-    /// grow, which are written at the end.
+    /// grow; these are written when the server stops.
     #[must_use]
     pub fn fresh(&self, object: &Object, kept: &Kept, unfinished: bool) -> Fresh {
         let written = self.written.get(object).copied().unwrap_or_default();
@@ -175,8 +177,10 @@ impl History {
 /// points no longer exists.
 struct Record {
     bytes: Vec<u8>,
+    /// The length of the moment, with which the record begins.
     head: usize,
     now_ns: u64,
+    /// When the newest point of each object in the record ends.
     newest: BTreeMap<Object, u64>,
 }
 

@@ -18,7 +18,9 @@ use crate::store::Disk;
 /// The two files of a level, to which records are added.
 #[derive(Debug)]
 pub(super) struct Segments {
+    /// The file with the newest records.
     path: PathBuf,
+    /// The first line of a file.
     head: String,
     /// The greatest length of a file, in bytes.
     most: u64,
@@ -147,7 +149,7 @@ impl Segments {
         Ok((file, sound))
     }
 
-    /// A new file with its head.
+    /// Creates the file with its first line.
     fn begun(&self, disk: &dyn Disk) -> io::Result<(File, u64)> {
         let mut file = disk.create(&self.path)?;
         disk.write(&mut file, self.head.as_bytes())?;

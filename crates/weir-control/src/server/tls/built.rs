@@ -172,8 +172,8 @@ fn load(
     Ok(Arc::new(certified))
 }
 
-/// The fault of a certificate at a time. There always is one, because no issuers are given, but the
-/// time is checked first.
+/// The fault of a certificate at a time. Without issuers every certificate has a fault. The time is
+/// checked first, so a fault of the time takes precedence.
 fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (time, usage) = (UnixTime::since_unix_epoch(since), KeyUsage::server_auth());
@@ -202,5 +202,5 @@ fn read(path: &Path) -> Result<(Vec<u8>, u32), TlsError> {
 
 /// The longest file: a chain of some hundred certificates.
 const MOST_BYTES: u64 = 256 << 10;
-/// The time before the end of a certificate in which it is to be replaced.
+/// How long before its end a certificate is to be replaced.
 const SOON: Duration = Duration::from_secs(14 * 86_400);

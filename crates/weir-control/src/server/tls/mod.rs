@@ -114,12 +114,12 @@ pub enum TlsError {
 /// For how long a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// For some weeks at least.
+    /// For at least two weeks.
     Valid,
     /// Until this moment, which comes within two weeks.
     EndsSoon(SystemTime),
-    /// Until this moment, which has passed: browsers refuse it.
+    /// Until this moment, which has passed: browsers refuse the certificate.
     Expired(SystemTime),
-    /// From this moment on, which has not come: browsers refuse it.
+    /// From this moment on, which has not come: browsers refuse the certificate.
     NotYet(SystemTime),
 }

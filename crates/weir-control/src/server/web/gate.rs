@@ -66,7 +66,8 @@ pub(super) struct Gate {
     access: WebAccess,
     bound: SocketAddr,
     cookie: String,
-    /// The values of the cookie: a hash of each token, so that a cookie does not reveal its token.
+    /// The values of the cookie for all rights and for reading: a hash of each token, so that a
+    /// cookie does not reveal its token.
     values: [String; 2],
     wrong: Mutex<Bucket>,
     uploads: Uploads,
@@ -118,8 +119,8 @@ impl Gate {
         })
     }
 
-    /// Puts the checks around the resources below `/v1/` and `/metrics`. All other paths are files
-    /// of the page.
+    /// Wraps a router with the checks. Paths below `/v1/` and the path `/metrics` are resources.
+    /// All other paths are files of the page.
     pub(super) fn around(self: &Arc<Self>, router: Router) -> Router {
         router.layer(from_fn_with_state(Arc::clone(self), check))
     }
@@ -316,11 +317,12 @@ fn is_same_host(one: &str, other: &str) -> bool {
 
 /// The origin of a request, as browsers report it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Wrong tokens that are answered at once.
+/// Number of wrong tokens that are answered before clients are told to wait.
 const WRONG_AT_ONCE: f64 = 10.0;
-/// How many wrong tokens are answered at once in each further second.
+/// Number of further wrong tokens that are answered in each second.
 const WRONG_PER_SECOND: f64 = 1.0;
-/// Headers of every answer: nothing from elsewhere, no frames, no guesses about types.
+/// Headers of every answer. They forbid content from other servers, frames, and guesses about
+/// content types.
 const SECURITY: [(&str, &str); 6] = [
     (
         "content-security-policy",

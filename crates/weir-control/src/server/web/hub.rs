@@ -1,7 +1,7 @@
 //! Reads the counters that clients watch, once for all of them.
 //!
-//! Every watched object is read at the shortest period that a client asks for; the readings of all
-//! objects that are due at a time are taken together. Of the objects that no client watches, only
+//! Every watched object is read at the shortest period that a client asks for. The readings of all
+//! objects that are due at one time are taken together. Of the objects that no client watches, only
 //! the first [`BASE`] are read, once a second, so that graphs do not start empty.
 
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ pub(super) struct Hub {
     tops: Mutex<Tops>,
     /// The last known condition.
     condition: Mutex<Arc<Condition>>,
+    /// The last counters of the rules, and when they were read.
     rules: Mutex<Option<(Instant, Arc<Vec<RuleView>>)>>,
     /// Wakes the collector for a new client.
     changed: Notify,
@@ -37,20 +38,24 @@ pub(super) struct Hub {
     epoch: Instant,
     /// The time in ms since 1970 at the zero of the page's clock.
     base_ms: i64,
+    /// The number of the next user.
     users: AtomicU64,
 }
 
 /// An object that is read.
 #[derive(Default)]
 struct Watched {
-    /// The period of each client.
+    /// The period that each client wants, by the number of the client.
     users: BTreeMap<u64, Duration>,
-    /// Whether the object is read without clients too.
+    /// Whether the object is read even if no client watches it.
     base: bool,
+    /// Makes points from readings.
     builder: Builder,
+    /// The points that are kept.
     kept: Kept,
-    /// When the object was last read in full, and when it was last read at all.
+    /// When the object was last read in full.
     taken: Option<Instant>,
+    /// When the object was last read, in full or in short.
     glanced: Option<Instant>,
     /// The moment since which no client has watched the object.
     idle: Option<Instant>,
@@ -59,13 +64,14 @@ struct Watched {
 }
 
 impl Watched {
-    /// The time between two points; none if it is not read.
+    /// The time between two points; `None` if the object is not read.
     fn period(&self) -> Option<Duration> {
         let base = self.base.then_some(BASE_PERIOD);
         self.users.values().copied().chain(base).min()
     }
 
-    /// The time between two readings: several in a point, unless points are short.
+    /// The time between two readings for clients: several readings make a point, unless points are
+    /// short. `None` if no client watches the object.
     fn glance(&self) -> Option<Duration> {
         let shortest = self.users.values().min()?;
         Some((*shortest / 5).clamp(GLANCE, Duration::from_millis(50)).min(*shortest))
@@ -86,7 +92,7 @@ pub(super) struct News {
     pub(super) points: Vec<Point>,
     /// The number of the last point.
     pub(super) newest: u64,
-    /// Whether points are missing.
+    /// Whether some points since the last news are no longer kept.
     pub(super) gap: bool,
     /// Whether the object no longer exists.
     pub(super) gone: bool,
@@ -139,7 +145,8 @@ impl Hub {
         Arc::clone(&lock(&self.condition))
     }
 
-    /// The objects that are read without clients, with their newest points.
+    /// Calls `row` for each object that is read without clients, with the points that are kept of
+    /// it.
     pub(super) fn overview(&self, mut row: impl FnMut(&Object, &Kept)) {
         for (object, watched) in lock(&self.watched).iter().filter(|(_, watched)| watched.base) {
             row(object, &watched.kept);
@@ -157,7 +164,7 @@ impl Hub {
         read(watched.get(object).map(|watched| watched.kept.since(from_ns)).unwrap_or_default())
     }
 
-    /// The points of all objects that are not in a history yet.
+    /// For each object, the points that `history` does not have yet.
     pub(super) fn fresh(&self, history: &History, unfinished: bool) -> BTreeMap<Object, Fresh> {
         let watched = lock(&self.watched);
         let fresh = |(object, watched): (&Object, &Watched)| {
@@ -166,7 +173,7 @@ impl Hub {
         watched.iter().filter(|(_, watched)| !watched.gone).map(fresh).collect()
     }
 
-    /// The rules with their counters, which clients share for a moment; none if the loop does not
+    /// The rules with their counters, at most [`RULES_AGE`] old; `None` if the loop does not
     /// answer.
     pub(super) async fn rule_views(&self) -> Option<Arc<Vec<RuleView>>> {
         if let Some((at, views)) = &*lock(&self.rules)
@@ -181,7 +188,8 @@ impl Hub {
         Some(views)
     }
 
-    /// The changes with numbers above `after`, with their times.
+    /// The changes with numbers above `after`, with their times on the page's clock, and the number
+    /// of older changes that are no longer kept.
     pub(super) fn changes(&self, after: u64) -> (Vec<ChangeView>, u64) {
         let (mut changes, more) = self.source.changes(after);
         for change in &mut changes {
@@ -314,7 +322,7 @@ impl Hub {
                 entry.gone = true;
             }
         }
-        // An object may be created again.
+        // Forgets objects that are gone and have no clients. Such an object may be created again.
         watched.retain(|_, entry| !(entry.gone && entry.users.is_empty()));
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the past of the page's objects to disk, every few seconds and at the end.
+//! Writes the points of the page's objects to disk, every few seconds and when the server stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::hub::Hub;
 use crate::dashboard::History;
 use crate::server::stopping::stop;
 
-/// Writes until the server stops. A thread of its own uses the disk. Nothing waits for this thread
-/// except, for a moment, the end of the server.
+/// Writes the history until the server stops. Another thread writes to the disk. Only the end of
+/// the server waits for this thread, and only for a moment.
 pub(super) async fn keep(hub: Arc<Hub>, mut history: History, mut stopped: watch::Receiver<bool>) {
     loop {
         let ends = tokio::select! {

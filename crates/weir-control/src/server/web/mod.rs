@@ -67,6 +67,7 @@ struct State {
     hub: Arc<Hub>,
     session: Arc<dyn Session>,
     report: fn(&Span) -> String,
+    /// When the session started, in ms since 1970.
     since_ms: i64,
     uploads: Uploads,
     /// Tabs with a stream.
@@ -86,10 +87,10 @@ pub(super) struct Held(
     #[expect(dead_code, reason = "it is only held")] pub(super) Arc<dyn Any + Send + Sync>,
 );
 
-/// The router of a page: the page's own resources, then those of `api`, behind the gate. The call
-/// starts a task that reads counters, so it must be made inside the runtime. The API of a session
-/// has no resource for rules, so this router adds one. The end of the server waits while a clone of
-/// `open` exists.
+/// The router of a page: the page's own resources, then those of `api`, behind the gate. With
+/// `of_session`, `api` is the API of a session. It has no resource for rules, so this router adds
+/// one. The call starts a task that reads counters, so it must be made inside the runtime. The end
+/// of the server waits while a clone of `open` exists.
 pub(super) fn router(
     web: Web,
     api: Router,
@@ -375,7 +376,7 @@ impl From<EditError> for Reject {
     }
 }
 
-/// The parts of the page that this server has.
+/// The parts of the page that this server supports.
 const FEATURES: &[&str] = &[
     "stream", "change", "undo", "changes", "top", "rules", "history", "trace", "plan", "report",
     "studies",

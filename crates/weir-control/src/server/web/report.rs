@@ -111,12 +111,13 @@ fn plain(name: &str) -> String {
 
 /// Maximum number of objects of a report.
 pub(super) const MOST_OBJECTS: usize = 16;
-/// Maximum number of points of all objects, and of one object.
+/// Maximum number of points of all objects together.
 const MOST_POINTS: usize = 4000;
+/// Maximum number of points of one object.
 const MOST_POINTS_OF_ONE: usize = 600;
 /// Maximum number of bytes of a report.
 const MOST_BYTES: usize = 8 << 20;
-/// The longest span: a day, for which points are kept.
+/// The longest span, in ms: a day, for which points are kept.
 const LONGEST_MS: i64 = 86_400_000;
 /// Maximum number of objects among which those of a report are looked up.
 const MOST_VIEWS: usize = 70_000;

@@ -1,8 +1,8 @@
 //! The stream of one tab: a WebSocket over which the tab subscribes to the objects that it shows.
 //!
-//! Nothing waits in a queue for a client. When a message is due, it is made from the points since
-//! the last one; a client that was slow gets fewer and longer points, which keep all peaks. A
-//! client that takes no data at all is disconnected by the guard of its connection.
+//! No messages wait in a queue for a client. A message is made when it is due, from the points
+//! since the last message. A slow client therefore gets fewer and longer points, which keep all
+//! peaks. A client that accepts no data at all is disconnected (`server/guard.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -33,14 +33,19 @@ enum Request {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wish {
+    /// The number that the client gives to the subscription.
     id: u32,
     what: What,
+    /// The time between two messages; 0 for the default of 500 ms.
     #[serde(default)]
     period_ms: u64,
+    /// The object of [`What::Object`].
     #[serde(default)]
     object: String,
+    /// The seconds of the past that the first message about the object has.
     #[serde(default)]
     history_s: u64,
+    /// The group of [`What::Top`]; the fields below select and sort its members.
     #[serde(default)]
     of: String,
     #[serde(default)]
@@ -79,7 +84,9 @@ struct Subscription {
     shown: Shown,
 }
 
-/// What a subscription shows, and how much of it was sent to the client.
+/// What a subscription shows, and how much of it was sent to the client. `sent` is the number of
+/// the newest point that was sent, and `past_ns` is the start of the past that the first message
+/// has. `last` has the packets and bytes of each rule at `at_ns`.
 enum Shown {
     Overview { sent: BTreeMap<Object, u64> },
     Object { object: Object, sent: u64, past_ns: Option<u64> },
@@ -95,7 +102,9 @@ struct Tab {
     free: Instant,
     /// The newest change that the client knows.
     change: u64,
+    /// The condition that the client knows.
     condition: Arc<Condition>,
+    /// When changes and the condition were last checked.
     looked: Instant,
 }
 
@@ -334,7 +343,7 @@ impl Tab {
         Ok(answer.to_string())
     }
 
-    /// A message with everything that is due; none if nothing is.
+    /// A message with everything that is due; `None` if nothing is due.
     fn frame(&mut self, rules: Option<&[crate::api::RuleView]>) -> Option<String> {
         let now = Instant::now();
         let (hub, mut frame, mut gone) = (&self.hub, String::new(), Vec::new());
@@ -362,7 +371,8 @@ impl Tab {
 }
 
 impl Subscription {
-    /// Writes the members of a frame's part. Returns whether the subscription goes on.
+    /// Writes the members of the JSON object for this subscription. Returns whether the
+    /// subscription continues.
     fn write(
         &mut self,
         hub: &Hub,
@@ -437,7 +447,8 @@ fn write_overview(hub: &Hub, sent: &mut BTreeMap<Object, u64>, out: &mut String)
         total += 1;
         let newest = kept.newest();
         let after = sent.insert(object.clone(), newest);
-        // The first frame has the newest point. Each later frame has all points since the last.
+        // The first frame has the newest point. Each later frame has all points since the frame
+        // before, merged into one.
         let points = kept.after(after.unwrap_or(newest.saturating_sub(1))).0;
         let Some(point) = thinned(points, 1).pop().or_else(|| kept.last().cloned()) else { return };
         let quantile = |times: Option<crate::dashboard::Quantiles>| {
@@ -513,8 +524,10 @@ fn write_rules(
     out.push(']');
 }
 
+/// The fields of a row of the overview.
 const OVERVIEW: &[&str] =
     &["object", "in_bps", "out_bps", "queue_packets", "drops", "wait_p99_ns", "late_p99_ns"];
+/// The fields of a row of the rules.
 const RULES: &[&str] = &["id", "number", "packets", "bytes", "pps", "bps", "last_match_s"];
 /// The shortest time between two messages: 30 a second.
 pub(super) const LEAST_PERIOD: Duration = Duration::from_millis(33);

@@ -62,7 +62,8 @@ impl State {
         self.studies.as_ref().map_err(|why| Reject::new(StatusCode::NOT_IMPLEMENTED, why.as_str()))
     }
 
-    /// Runs work that waits for a process, if not too much waits already.
+    /// Runs work that waits for a process. Refuses the work if [`MOST_ASKED`] requests wait
+    /// already.
     async fn ask(
         &self,
         work: impl FnOnce(&dyn Studies) -> Result<String, StudyError> + Send + 'static,
@@ -145,8 +146,8 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The report of a study. All clients share one copy of it. Its scripts have none of the page's
-/// rights: they cannot read its cookie or send requests.
+/// The report of a study. All clients share one copy of it. The scripts of the report have none of
+/// the page's rights: they cannot read the page's cookie or send requests.
 async fn report(
     Shared(state): Server,
     number: Result<Path<u64>, PathRejection>,
@@ -188,7 +189,7 @@ struct Device {
     after: u64,
 }
 
-/// The queues of a device, read while clients ask.
+/// The readings of a device's queues. The queues are read only while clients ask.
 async fn kernel(
     Shared(state): Server,
     device: Result<Query<Device>, QueryRejection>,
@@ -201,7 +202,7 @@ async fn kernel(
     Ok(Json(json!(view)))
 }
 
-/// The schedulers of which curves can be computed, and the limits.
+/// The schedulers for which curves can be computed, and the limits.
 async fn curve_choice(Shared(state): Server) -> Result<Json<Value>, Reject> {
     let choice = state.studies()?.curve_choice();
     Ok(Json(json!({

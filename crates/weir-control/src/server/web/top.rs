@@ -19,9 +19,12 @@ pub(super) const TOP_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Tops(BTreeMap<Group, Watched>);
 
+/// A group that clients watch.
 #[derive(Default)]
 struct Watched {
+    /// The numbers of the clients.
     users: BTreeSet<u64>,
+    /// When the members were last read.
     read: Option<Instant>,
     ranking: Arc<Ranking>,
 }
@@ -29,6 +32,7 @@ struct Watched {
 /// The members of a group with their rates, and the past of each.
 #[derive(Clone, Default)]
 pub(super) struct Ranking {
+    /// When the members were read; 0 before the first reading.
     at_ns: u64,
     pub(super) rows: Vec<Arc<Ranked>>,
     by_id: HashMap<u64, Arc<Ranked>>,
@@ -38,14 +42,17 @@ pub(super) struct Ranking {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranked {
     pub(super) member: Member,
+    /// The rate of arrivals.
     pub(super) in_bps: f64,
     /// The rate of departures: the arrivals without the bytes that were dropped, and without the
-    /// bytes by which the queue grew. A dropped packet counts with the mean length.
+    /// bytes by which the queue grew. A dropped packet counts with the mean length of the arrivals.
     pub(super) out_bps: f64,
     /// Drops in the last second.
     pub(super) drops: u64,
-    /// How long the waiting bytes take at the rate of departures; none while nothing departs.
+    /// How long the waiting bytes take to depart at the rate of departures; `None` while nothing
+    /// departs.
     pub(super) wait_ns: Option<u64>,
+    /// The last rates of arrivals, the oldest first.
     rates: VecDeque<f32>,
 }
 
@@ -60,7 +67,7 @@ pub(super) enum Sort {
     Drops,
     /// Waiting bytes.
     Queue,
-    /// How long the waiting bytes take.
+    /// How long the waiting bytes take to depart.
     Wait,
     /// The name.
     Name,
@@ -71,7 +78,9 @@ pub(super) enum Sort {
 pub(super) struct View {
     pub(super) sort: Sort,
     pub(super) ascending: bool,
+    /// The maximum number of members to show.
     pub(super) n: usize,
+    /// The number of members to skip first.
     pub(super) offset: usize,
     pub(super) search: Search,
 }
@@ -135,8 +144,8 @@ impl Tops {
         self.0.entry(group).or_default().users.insert(user);
     }
 
-    /// Ends all that a client watches. The list of a group that no client watches is not kept,
-    /// because it may be long.
+    /// Ends everything that a client watches. The list of a group that no client watches is not
+    /// kept, because it may be long.
     pub(super) fn leave(&mut self, user: u64) {
         for watched in self.0.values_mut() {
             watched.users.remove(&user);
@@ -192,7 +201,7 @@ impl Ranking {
         Self { at_ns, rows, by_id }
     }
 
-    /// Writes what a client wants to see, as the members of a JSON object.
+    /// Writes the part of the list that a client wants to see, as the members of a JSON object.
     pub(super) fn write(&self, view: &View, out: &mut String) {
         let mut found: Vec<&Ranked> = self
             .rows
@@ -210,8 +219,7 @@ impl Ranking {
                 Sort::Name => natural(&a.member.name).cmp(&natural(&b.member.name)),
                 sort => a.value(sort).total_cmp(&b.value(sort)),
             };
-            // Names come in ascending order, and values in descending order, unless the client
-            // reverses it.
+            // By default, `ascending` is true for names and false for values.
             let order = if view.ascending { order } else { order.reverse() };
             order.then_with(|| a.member.id.cmp(&b.member.id))
         };
@@ -251,6 +259,7 @@ impl Ranking {
 }
 
 impl Ranked {
+    /// `known` is the member at the previous reading, `span_ns` earlier.
     fn new(member: Member, known: Option<&Self>, span_ns: u64) -> Self {
         let Some(known) = known.filter(|known| known.member.packets_in <= member.packets_in) else {
             return Self { member, ..Self::default() };
@@ -314,7 +323,7 @@ impl Ranked {
     }
 }
 
-/// The bin of a value: 0 for 0, i for 2^(i-1) up to 2^i.
+/// The bin of a value: 0 for values below 1, and i for values from 2^(i-1) to below 2^i.
 fn bin(value: f64) -> usize {
     let whole = value as u64;
     ((u64::BITS - whole.leading_zeros()) as usize).min(BINS - 1)
