@@ -20,13 +20,14 @@ pub struct DeviceConfig {
     /// `None`, only the ring's size limits its contents.
     pub dql: Option<DqlConfig>,
     /// Whether the wire takes a packet from the ring only with the driver's permission: one packet
-    /// at the start, and one more after each call of [`crate::Emulator::permit`]. The driver can
-    /// then hold back the device, and all queues before it, until there is room for the last packet
-    /// that it received from the device.
+    /// at the start, and one more after each call of [`crate::Emulator::permit`]. A driver that has
+    /// no room for the last packet it received can thus hold back the device and all queues before
+    /// the device.
     pub gated: bool,
 }
 
-/// The configuration of a stage: a first-in first-out queue with its feeder.
+/// The configuration of a stage: a first-in first-out queue, and the feeder that adds packets to
+/// this queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageConfig {
     /// Size of the queue, at least one packet or one byte. An offload train occupies one place for

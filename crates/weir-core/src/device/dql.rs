@@ -3,8 +3,8 @@
 //! # Model
 //! A ring should hold enough bytes to keep the wire busy until the processor can fill it again, and
 //! no more. That amount is not known in advance, but two observations show that the limit is wrong.
-//! An *interval* is the time between two completions. If the ring ran *dry* although the limit had
-//! kept packets out, the limit is too small, and it grows by the bytes sent in that interval. If
+//! An *interval* is the time between two completions. If the ring became empty although the limit
+//! had kept packets out, the limit is too small and grows by the bytes sent in that interval. If
 //! the ring was busy for a whole interval and never needed some of its contents, the bytes that
 //! were not needed are *slack*, and the limit decreases by the least slack within the hold time.
 //!
@@ -55,21 +55,25 @@ impl Default for DqlConfig {
 #[derive(Clone, Debug)]
 pub struct Dql {
     config: DqlConfig,
-    /// Total bytes added, and total bytes completed.
+    /// Total bytes added.
     num_queued: u32,
+    /// Total bytes completed.
     num_completed: u32,
+    /// The current limit in bytes.
     limit: u32,
     /// `limit + num_completed`.
     adj_limit: u32,
     /// Bytes of the object that was added last.
     last_obj_cnt: u32,
-    /// The values of `num_queued`, the excess over the limit, and `last_obj_cnt` at the previous
-    /// completion.
+    /// `num_queued` at the previous completion.
     prev_num_queued: u32,
+    /// The excess over the limit at the previous completion.
     prev_ovlimit: u32,
+    /// `last_obj_cnt` at the previous completion.
     prev_last_obj_cnt: u32,
     /// Least slack since `slack_start`.
     lowest_slack: u32,
+    /// Start of the current search for the least slack.
     slack_start: Nanos,
 }
 

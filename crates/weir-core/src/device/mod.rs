@@ -16,9 +16,9 @@
 //! The last stage is the transmission *ring*. Its feeder is the processor, and its service time is
 //! the driver's time for a packet. A place in the ring does not become free when a packet leaves,
 //! as in other stages, but when the device has *reported* the packet and the processor has handled
-//! the report, which it does between two packets. Reports are coalesced: one report covers several
-//! packets, or the packets of a period. With [`Dql`] the ring is also closed while it holds more
-//! bytes than necessary.
+//! the report. The processor handles reports between two packets. Reports are coalesced: one report
+//! covers several packets, or the packets of a period. With [`Dql`] the ring is also closed while
+//! it holds more bytes than necessary.
 //!
 //! A software switch has a traffic manager (the scheduler), an egress queue (a stage), and an
 //! interface queue (the ring).
@@ -80,11 +80,13 @@ pub(crate) struct Device {
     done: Size,
     /// Time at which the first packet in `done` was completed.
     done_since: Nanos,
+    /// Packets inside that the wire has not begun to transmit.
     packets: u32,
     /// Whether the wire may take a packet, if the device is gated.
     permitted: bool,
     /// Whether the device accepts no more packets.
     leaving: bool,
+    /// The time of the last call of [`Device::note_starved`], if the wire starves since then.
     starved_since: Option<Nanos>,
     /// The end of the most recent starvation: a time in which the wire was idle although packets
     /// for it existed.
@@ -100,6 +102,7 @@ struct Size {
     bytes: u64,
 }
 
+/// A running stage: a queue and its feeder.
 #[derive(Debug)]
 struct Stage {
     config: StageConfig,
@@ -229,9 +232,9 @@ impl Device {
         }
     }
 
-    /// Records whether the wire is idle from `now` on although packets for it exist. Returns the
-    /// length of the starvation until now, and whether a new one begins. A starvation that resumes
-    /// at the time at which the previous one ended is not new.
+    /// Records whether the wire is idle from `now` on although packets for it exist. Returns for
+    /// how long the wire has starved since the previous call, and whether a new starvation begins.
+    /// A starvation that resumes at the time at which the previous one ended is not new.
     pub(crate) fn note_starved(&mut self, now: Nanos, starved: bool) -> (Nanos, bool) {
         let since = core::mem::replace(&mut self.starved_since, starved.then_some(now));
         if since.is_some() {

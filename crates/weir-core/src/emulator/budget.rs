@@ -6,7 +6,8 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub(super) struct StepBudget {
     left: u32,
-    /// The time of the current call, up to which a link skips when no steps are left.
+    /// The time of the current call. A link skips its steps up to this time when the budget is used
+    /// up.
     now: Nanos,
     /// Steps that were skipped so far.
     skipped: u64,
@@ -38,7 +39,7 @@ impl StepBudget {
         taken
     }
 
-    /// The time up to which a link skips.
+    /// The time up to which a link skips its steps.
     pub(super) fn now(&self) -> Nanos {
         self.now
     }

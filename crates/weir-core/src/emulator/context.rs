@@ -136,6 +136,8 @@ impl Context<'_> {
     }
 }
 
+/// Drops a packet inside a link: removes it from the pool, counts the drop, and adds it to the
+/// departures.
 pub(super) fn drop_inside(
     at: Nanos,
     packet: PacketId,

@@ -20,7 +20,9 @@ use crate::wheel::EventQueue;
 /// The engine.
 #[derive(Debug)]
 pub struct Emulator {
+    /// The seed of all random draws.
     pub(super) seed: u64,
+    /// The secret of the hashes that find flows and instances.
     pub(super) lookup: LookupKey,
     pub(super) limits: Limits,
     pub(super) pool: Pool,
@@ -30,6 +32,7 @@ pub struct Emulator {
     pub(super) queues: Vec<Option<Flowset>>,
     pub(super) links: Slab<Link>,
     pub(super) flows: Slab<Flow>,
+    /// The time of the next event of each link.
     pub(super) events: EventQueue,
     /// Departures since the last poll.
     pub(super) ready: Vec<Departure>,

@@ -22,8 +22,9 @@ use crate::units::{Nanos, Rate};
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// Number of arrivals and their bytes, including dropped packets.
+    /// Arrivals, including dropped packets.
     pub(super) packets_seen: u64,
+    /// Network-layer bytes of the arrivals, including dropped packets.
     pub(super) bytes_seen: u64,
     /// The limit of the queue, and its length.
     pub(super) gate: Gate,
@@ -50,6 +51,7 @@ struct Managed {
     aqm: AnyAqm,
     policy: Policy,
     limit: QueueLimit,
+    /// The link's rate in bit/s.
     rate: u64,
 }
 
@@ -63,9 +65,9 @@ pub(super) struct Cold {
     pub(super) key: FlowKey,
     /// Drops and marks by reason; `None` until the first drop or mark.
     pub(super) reasons: Option<Box<Reasons>>,
-    /// The neighbours in the list of the link's flows, which is in the order of creation, or
-    /// [`NO_FLOW`].
+    /// The flow of the same link that was created before this flow, or [`NO_FLOW`].
     pub(super) older: u32,
+    /// The flow of the same link that was created after this flow, or [`NO_FLOW`].
     pub(super) newer: u32,
     /// Distinguishes the flow from later flows with the same number.
     pub(super) serial: u64,
@@ -154,6 +156,7 @@ impl Flow {
             .unwrap_or_default()
     }
 
+    /// Applies the changed configuration of the flow's flowset.
     pub(super) fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
         self.gate.set_bounds(flowset.limit.into());
         self.cold.spec = spec(self.cold.spec.flow, &flowset.config);
@@ -165,6 +168,7 @@ impl Flow {
         (self.packets_seen, self.bytes_seen, self.cold.reasons) = (0, 0, None);
     }
 
+    /// Whether this is the flow with the key `masked` in instance `link`.
     #[inline]
     pub(super) fn is_of(&self, link: u32, masked: &FlowKey) -> bool {
         self.link == link && self.cold.key == *masked
@@ -251,14 +255,14 @@ fn packets(limit: QueueLimit, max_packet: u32) -> u32 {
     }
 }
 
-/// The path of an instance's random streams. It does not depend on the time or order in which
-/// instances are made.
+/// The number that selects the random streams of an instance. It does not depend on the time or
+/// order in which instances are made.
 pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
 }
 
-/// The path of the random streams of a queue's flow, in the instance of `template` with the key
-/// `link`.
+/// The number that selects the random streams of a flow: the flow of queue `queue` with the key
+/// `masked`, in the instance of `template` with the key `link`.
 pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }

@@ -89,6 +89,8 @@ impl Emulator {
 
     // The following functions run rarely. They are not inlined, so that `locate` can keep its
     // values in registers.
+
+    /// Creates the instance of a template for packets with `key`.
     #[cold]
     #[inline(never)]
     fn make_link(
@@ -133,6 +135,8 @@ impl Emulator {
         Ok(link)
     }
 
+    /// Creates the flow for packets with `key` in an instance, and the nodes of its nested
+    /// schedulers.
     #[cold]
     #[inline(never)]
     fn make_flow(
@@ -349,7 +353,7 @@ fn make_nodes(
     node
 }
 
-/// The next check, if it is due.
+/// Removes and returns the next check if it is due.
 fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
     if checks.front()?.time > now { None } else { checks.pop_front() }
 }

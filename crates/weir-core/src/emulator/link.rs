@@ -21,24 +21,28 @@ use crate::sched::{AnyScheduler, Scheduler};
 use crate::units::Nanos;
 
 /// A scheduler instance with its link. The fields that every packet uses fill the first three cache
-/// lines: the link's own state, the delay line with the queue, and the serialiser's clock.
+/// lines: the link's own state, the delay line with the scheduler, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
     /// The short form of [`Self::key`].
     compact: CompactKey,
+    /// The packet on the wire. On a plain link without waiting packets, its transmission may
+    /// already have ended.
     pub(super) wire: Option<OnWire>,
+    /// The latest time at which the link accepted or delivered a packet.
     pub(super) last_used: Nanos,
     /// The value of [`Self::next_event`] in the event queue.
     pub(super) announced: Nanos,
     /// The latest due time in the delay line among packets that keep their order.
     pub(super) last_due: Nanos,
+    /// The number of the link's template.
     pub(super) template: u16,
     /// Whether the template has another mask now. New packets do not find such a link, and it is
     /// freed when it is empty.
     pub(super) orphan: bool,
     pub(super) effects: Effects,
-    /// The only flow of a pipe, or [`NO_FLOW`].
+    /// The flow of packets that are sent to the pipe or scheduler directly, or [`NO_FLOW`].
     pub(super) flow: u32,
     pub(super) line: DelayLine,
     pub(super) scheduler: AnyScheduler,
@@ -59,8 +63,9 @@ pub(super) struct Link {
     /// The device between the scheduler and the wire.
     pub(super) device: Option<Box<Device>>,
     pub(super) profile_stream: Stream,
-    /// The start time of the schedule, and the number of the next step.
+    /// The start time of the schedule.
     schedule_origin: Nanos,
+    /// The number of the schedule's next step.
     schedule_step: u64,
     /// Distinguishes the link from later links with the same number.
     pub(super) serial: u64,
@@ -89,6 +94,7 @@ pub(super) enum Effects {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnWire {
     pub(super) packet: PacketId,
+    /// The end of the transmission.
     pub(super) done: Nanos,
     /// Whether the profile drops the packet at the end of its air-time.
     pub(super) lost: bool,
@@ -213,6 +219,8 @@ impl Link {
         self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && !waits
     }
 
+    /// Sets [`Self::effects`] according to the configuration and the steps that the schedule still
+    /// has.
     pub(super) fn set_effects(&mut self, config: &LinkConfig) {
         if self.device.is_some() {
             self.effects = Effects::Device;
@@ -229,6 +237,7 @@ impl Link {
         };
     }
 
+    /// Changes the capacity at `now`, and thereby the end of the current transmission.
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
         // A transmission that has ended by now no longer occupies the wire, even if its event has
         // not been handled.
@@ -301,6 +310,7 @@ impl Link {
         }
     }
 
+    /// Sets the due time of step [`Self::schedule_step`].
     fn next_step(&mut self, config: &LinkConfig) {
         let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
         self.next_step_due =

@@ -107,7 +107,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Handles all events of the link at one time.
+    /// Handles all events of the link at time `at`.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn step(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -118,7 +118,7 @@ impl Link {
         self.release_until(at, context);
     }
 
-    /// Handles the events of schedule, wire and device at one time.
+    /// Handles the events of schedule, wire and device at time `at`.
     #[inline(never)]
     fn advance_general(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.schedule_due() <= at {
@@ -131,8 +131,8 @@ impl Link {
         }
     }
 
-    /// Handles the events of schedule and wire until `now`, so that the queue has its state at that
-    /// time.
+    /// Handles the events of schedule, wire and device until `now`, so that the queue has its state
+    /// at that time.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -346,6 +346,7 @@ impl Link {
         }
     }
 
+    /// [`Self::release_until`] as a call that is not inlined.
     #[inline(never)]
     fn release_some(&mut self, at: Nanos, context: &mut Context<'_>) {
         self.release_until(at, context);
@@ -419,8 +420,8 @@ impl Link {
         self.serve_free_wire(now, context);
     }
 
-    /// Serves packets that the old scheduler held back and the new one releases: the wire may be
-    /// free, and no other event would serve them.
+    /// Serves the wire, if it is free, after a change that may release packets, such as packets
+    /// that the old scheduler held back. No event would serve these packets.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         self.serve_next(now, context);
         self.release_due(now, context);

@@ -30,7 +30,7 @@ pub(super) struct Template {
     /// Whether the template was last configured as a pipe.
     pub(super) pipe: bool,
     pub(super) link: LinkConfig,
-    /// The flowset of a pipe.
+    /// The flowset of packets that are sent to the pipe or scheduler directly.
     pub(super) flowset: Flowset,
     /// Instances, by the hash of their masked key.
     pub(super) instances: HashTable<u32>,
@@ -39,7 +39,9 @@ pub(super) struct Template {
     /// The only instance, if the mask is empty.
     pub(super) single: Option<u32>,
     pub(super) stats: LinkStats,
+    /// Packets that wait now in all instances.
     pub(super) queue_packets: u64,
+    /// Network-layer bytes of the packets that wait now in all instances.
     pub(super) queue_bytes: u64,
     /// The most packets and the most bytes that waited at once since [`Self::restart_peak`].
     pub(super) peak: (u64, u64),
@@ -128,6 +130,7 @@ pub(super) struct Flowset {
     /// The bits of the key that distinguish the flows: those of the flowset's own mask, and those
     /// of the nested schedulers in the chain.
     pub(super) mask: FlowMask,
+    /// The configured limit, or the default limit for the link and the scheduler.
     pub(super) limit: QueueLimit,
     /// The link's rate in bit/s, for AQMs.
     pub(super) rate: u64,

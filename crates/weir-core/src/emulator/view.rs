@@ -106,7 +106,7 @@ impl Emulator {
     }
 
     /// Up to `max` instances of pipe or scheduler `id` in the order of their numbers, starting
-    /// after number `after`, or with the first.
+    /// after number `after`, or with the first instance if `after` is `None`.
     ///
     /// The next page starts after the last number of this page. Instances that are created or freed
     /// between two pages may be missing; every other instance appears exactly once.
@@ -141,7 +141,8 @@ impl Emulator {
     }
 
     /// Up to `max` flows of queue `id` in the order of their numbers, starting after number
-    /// `after`, or with the first; paged like [`Self::instances_of`].
+    /// `after`, or with the first flow if `after` is `None`. Pages work as for
+    /// [`Self::instances_of`].
     pub fn flows_of(
         &self,
         id: u16,

@@ -24,7 +24,8 @@ pub(crate) struct Impairments {
     reorder: Option<Reorder>,
     reorder_stream: Stream,
     reorder_source: CorrelatedUniform,
-    /// Number of packets since the last packet that skipped the delay line.
+    /// Number of packets since the last packet that skipped the delay line, counted only up to the
+    /// gap.
     since_reordered: u32,
 }
 
@@ -131,7 +132,7 @@ impl Impairments {
             self.since_reordered += 1;
             return false;
         }
-        // 63 bits, so that a probability of 1 is certain.
+        // The draw has 63 bits, like the probability, so that a probability of 1 is certain.
         let draw = u64::from(self.reorder_source.next(&mut self.reorder_stream, tables)) << 31;
         let skips = draw < reorder.probability.raw();
         if skips {

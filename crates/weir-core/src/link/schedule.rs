@@ -23,8 +23,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     steps: Vec<(Nanos, Step)>,
-    /// For each step, the steps of its period that last set each value, up to and including this
-    /// step.
+    /// For each step, the steps of one period that determine the values in force after this step.
     setters: Vec<Setters>,
     period: Option<Nanos>,
 }

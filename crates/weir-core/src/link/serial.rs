@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! The link has its own clock: the time at which the link becomes free. A packet starts at that
-//! time, but no earlier than now less the time of the burst (so that an idle link has credit for
-//! `burst` bytes), and takes `bits / rate`. The remainder of the division, a fraction of a
+//! time, but no earlier than now less the transmission time of `burst` bytes, which is the credit
+//! of an idle link. The packet takes `bits / rate`. The remainder of the division, a fraction of a
 //! nanosecond, is carried over to the next packet of the same busy period, so that a busy period of
 //! any length has no drift. A packet is released when the link's clock reaches the packet's end, or
 //! at once if that time has passed.
@@ -11,8 +11,8 @@
 //! All times are computed from previous ideal times, so a late driver does not slow the link.
 //!
 //! The link's clock is ahead of the driver's by a constant, [`LEAD`], so that it has times before
-//! the driver's time 0. A new link, which counts as idle forever, thus has its full credit at time
-//! 0 too.
+//! the driver's time 0. A new link counts as if it had always been idle, and thus has its full
+//! credit even at time 0.
 
 use alloc::boxed::Box;
 
@@ -43,9 +43,10 @@ pub(crate) struct Serializer {
 struct Current {
     /// The start time, by the link's clock.
     start: Nanos,
-    /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of
-    /// the rate loses nothing, however often it happens.
+    /// The length of the packet plus the carried remainder, in nanoseconds times rate. In this unit
+    /// a change of the rate loses nothing, however often it happens.
     work: u64,
+    /// The additional air-time.
     extra: Nanos,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Timed {
 impl Serializer {
     /// A serialiser that is free from `now` on.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
-        // A new link counts as idle forever, so it starts with full credit.
+        // `free_at` is 0: a new link counts as if it had always been idle, with full credit.
         let cursor = cursor(&capacity, now);
         let after = after(&capacity, burst);
         Self {
@@ -151,7 +152,7 @@ impl Serializer {
     }
 
     /// Changes the capacity at `now`. If a packet is on the wire (`busy`), its rest continues at
-    /// the new capacity. Returns when that packet has left.
+    /// the new capacity. Returns when that packet has left; `None` if there is none.
     pub(crate) fn set_capacity(
         &mut self,
         now: Nanos,
@@ -211,8 +212,8 @@ const LEAD: Nanos = Nanos(1 << 62);
 /// A byte in nanoseconds times rate.
 const BYTE: u64 = 8 * NANOS_PER_SEC;
 
-/// Returns three values: the time of `bytes` and the carried remainder at `rate`, the new
-/// remainder, and the sum of `bytes` and the carried remainder, in nanoseconds times rate.
+/// Adds the carried `remainder` to `bytes`. Returns the time that the sum takes at `rate`, the new
+/// remainder, and the sum itself. The remainders and the sum are in nanoseconds times rate.
 #[inline(always)] // Measured: see the emulator's module.
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64, u64) {
     let rate = rate.bps();
