@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from machine import Api, Broken, Daemon, cable, connect, must, sh
 
-MARK = 1000  # the pipe that holds the number of the latest change, as its rate in kbit/s
+MARK = 1000  # the pipe whose rate in kbit/s, less FIRST_RATE, is the number of the latest change
 FIRST_RATE = 10_000
 SCHEDULERS = ("fq_codel", "wf2q+", "qfq", "drr", "prio", "fifo")
 AQMS = ("", "aqm codel", "aqm pie", "aqm red")
@@ -29,7 +29,7 @@ MOST_CLIENTS = 40  # open connections, well below the daemon's limit
 class Model:
     """The part of the configuration that must survive a kill."""
 
-    number: int = 0
+    number: int = 0  # of the latest change
     table: dict[str, int] = field(default_factory=dict)
     pipes: set[int] = field(default_factory=set)
     rules: set[int] = field(default_factory=set)
@@ -169,7 +169,8 @@ class Changer(Worker):
         return f"add {number} count udp from any to table(t)"
 
     def verify(self) -> None:
-        """Checks that a restarted daemon has the last acknowledged configuration, or the next."""
+        """Checks that a restarted daemon has the last acknowledged configuration, or also the
+        change that was sent and not acknowledged."""
         api = Api(self.weir.socket)
         pipes = {pipe["number"]: pipe for pipe in api.request("GET", "/v1/pipes")}
         number = pipes[MARK]["rate_bps"] // 1000 - FIRST_RATE
@@ -276,7 +277,7 @@ class Flapper(Worker):
 
 
 class Killer(Worker):
-    """kill -9 at random, a new start, and the comparison of the configuration."""
+    """Kills the daemon at random with kill -9, starts it again, and checks its configuration."""
 
     def __init__(self, daemon, seed, findings, note, changer: Changer, mean: float) -> None:
         super().__init__(daemon, seed, findings, note)

@@ -153,7 +153,7 @@ print(status.done, (cpu() - before) / {count} * 1e6,
 
 
 def made(place: Path, count: int) -> None:
-    """Puts synthetic runs into a store: directories whose only file is a link to another one."""
+    """Puts synthetic runs into a store: directories with one file, a hard link to a common file."""
     c = campaign(place, count)
     meta = place / "tmp/meta.json"
     number = 0
@@ -277,7 +277,7 @@ def client(place: str, count: int) -> None:
         print(took, result.cpu_s, own / EMPTY, scheduler / EMPTY)
 
 
-# Tasks without work, by which Dask's cost of a task is measured.
+# Number of tasks without work. Their time is Dask's cost of a task.
 EMPTY = 2000
 
 

@@ -46,8 +46,8 @@ impl Page {
         Self::with_tokens(args, confined.then_some(user), tokens)
     }
 
-    /// Binds the address, and starts the process for studies, with all rights if `confine` is
-    /// `None`. Otherwise this process gives up its rights, and becomes the given user.
+    /// Binds the address and starts the spawner of studies. With `confine`, the spawner gives up
+    /// its rights and becomes the given user, if there is one.
     fn with_tokens(
         args: &WebArgs,
         confine: Option<Option<User>>,

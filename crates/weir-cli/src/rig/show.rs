@@ -90,10 +90,13 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
 
 /// A column of the tables.
 struct Column {
+    /// The heading of the column in the table of one flow set.
     head: &'static str,
+    /// The title of the table of this value for several flow sets.
     title: &'static str,
     /// Whether several flow sets get a table that compares this value.
     compared: bool,
+    /// The value as text.
     word: fn(&Measured) -> String,
 }
 

@@ -56,7 +56,7 @@ fn watch(client: &mut SessionClient, name: &str, json: bool) -> Result<ExitCode,
             }
         }
         before = Some(now);
-        // If this command was suspended (^Z) for longer than a second, the next interval begins now.
+        // If this command was suspended (^Z) meanwhile, the next interval begins now.
         due = (due + SECOND).max(Instant::now());
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }

@@ -126,10 +126,13 @@ pub(crate) fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
 /// this value is dropped before that, the directory is removed.
 #[derive(Debug)]
 pub(crate) struct Directory {
+    /// The path of the complete directory.
     path: PathBuf,
+    /// The temporary path.
     building: PathBuf,
     /// The names of the subdirectories of a sweep's points.
     points: Vec<String>,
+    /// The first error of a trace.
     failed: Arc<Mutex<Option<String>>>,
 }
 
@@ -227,7 +230,7 @@ impl Drop for Directory {
     }
 }
 
-/// A trace in its two forms.
+/// A trace in its two files: a Parquet table, and a capture in pcapng.
 struct Trace {
     table: TraceTable<BufWriter<File>>,
     capture: TraceCapture<BufWriter<File>>,

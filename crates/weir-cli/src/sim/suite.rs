@@ -95,5 +95,5 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// The width of the tables in columns, which every terminal has.
+/// The width of the tables in characters. Every terminal is at least this wide.
 const WIDTH: usize = 80;

@@ -1,4 +1,4 @@
-//! Studies as the page's server sees them: it asks the spawner for processes, follows them, and
+//! The part of studies in the page's server: it asks the spawner for processes, follows them, and
 //! keeps their results.
 
 use std::collections::VecDeque;
@@ -35,9 +35,11 @@ pub(crate) struct Workshop {
 #[derive(Debug, Default)]
 struct Shelf {
     studies: VecDeque<Kept>,
+    /// The number of studies that have been started, and the number of the newest study.
     count: u64,
 }
 
+/// A study and, once it is done, its results.
 #[derive(Debug)]
 struct Kept {
     view: StudyView,
@@ -62,7 +64,7 @@ impl Shelf {
         })
     }
 
-    /// Forgets the oldest studies that have ended, until there is room for `more` of them.
+    /// Forgets the oldest studies that have ended, until there is room for `more` new ones.
     fn tidy(&mut self, more: usize) {
         let is_full = |studies: &VecDeque<Kept>| {
             let bytes: usize = studies.iter().map(Kept::bytes).sum();
@@ -277,7 +279,7 @@ fn follow(spawned: &Spawned, wanted: &[u8], number: u64, shelf: &Mutex<Shelf>) {
         _ => {}
     });
     let mut shelf = lock(shelf);
-    // A study that a client has ended and forgotten is no longer there.
+    // A study that a client has cancelled and then removed is no longer there.
     let Ok(kept) = shelf.find(number) else { return };
     kept.stream = None;
     if kept.view.state == StudyState::Cancelled {

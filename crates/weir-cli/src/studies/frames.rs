@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A part of a request; [`END`] follows the last.
+/// A part of a request; [`END`] follows the last part.
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';

@@ -16,6 +16,7 @@ use super::frames::{self, PROGRESS, RESULTS};
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) method: String,
+    /// Readings per second.
     pub(super) rate: u64,
     pub(super) remarks: Vec<String>,
 }
@@ -23,7 +24,7 @@ pub(super) struct Begun {
 /// The queues during an interval.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Interval {
-    /// Its end on the monotonic clock, ns.
+    /// The end of the interval on the monotonic clock, ns.
     pub(super) at_ns: u64,
     pub(super) span_ms: f64,
     pub(super) queues: Vec<KernelQueue>,
@@ -94,6 +95,7 @@ struct Queues {
     newest: u64,
 }
 
+/// A queue in the current interval.
 #[derive(Debug)]
 struct Entry {
     label: String,
@@ -104,7 +106,7 @@ struct Entry {
     before: Option<Counters>,
 }
 
-/// Readings of one queue.
+/// Sums and extremes of the readings of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     count: u64,
@@ -116,7 +118,7 @@ struct Sums {
 }
 
 impl Queues {
-    /// The interval, if it is long enough.
+    /// Ends the interval and returns it, if it is long enough.
     fn take(&mut self) -> Option<Interval> {
         let start = *self.start.get_or_insert(self.newest);
         let span = self.newest.saturating_sub(start);

@@ -1,6 +1,6 @@
-//! Studies: what the web page computes beside the links. A spawner, which starts before the command
-//! gives up rights or enters namespaces, forks a bounded process for each study
-//! ([`weir_linux::process::Spawner`]).
+//! Studies: the computations that the web page starts. A spawner forks a process with bounded
+//! resources for each study ([`weir_linux::process::Spawner`]). The spawner itself starts before
+//! the command gives up rights or enters namespaces.
 
 mod client;
 mod comparison;
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 pub(crate) use client::Workshop;
 
-/// Runs as the spawner of studies when the first argument says so.
+/// Runs as the spawner of studies if the first argument is [`task::WORD`]; else returns `None`.
 pub(crate) fn main_if_spawner() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let word = arguments.next()?;

@@ -27,6 +27,7 @@ pub(super) struct Wanted {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Far {
     pub(super) name: String,
+    /// The part of the simulated time that is done, from 0 to 1.
     pub(super) part: f64,
     pub(super) events: u64,
     pub(super) finished: u64,
@@ -117,7 +118,8 @@ fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
     Ok(points)
 }
 
-/// Carries out the runs on this thread, while another thread reports their progress.
+/// Carries out the runs on this thread, while another thread reports their progress. `whole` is the
+/// simulated time of all runs together, ns.
 fn run(
     points: Vec<Point>,
     (mut far, whole): (Far, u64),
@@ -130,7 +132,7 @@ fn run(
         far.events = progress.events.load(Ordering::Relaxed);
         far.finished = progress.finished.load(Ordering::Relaxed) as u64;
         let text = serde_json::to_vec(&far).unwrap_or_default();
-        // Without a client this process ends.
+        // If the client is gone, this process ends anyway.
         let _ = frames::send(stream, PROGRESS, &text);
     };
     let ran = std::thread::scope(|scope| {

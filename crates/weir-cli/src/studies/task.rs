@@ -115,7 +115,7 @@ fn ends_with_its_client(stream: &UnixStream) -> bool {
 
 /// The exit code of a process without a result.
 const FAILED: u8 = 1;
-/// Maximum number of bytes of a part of a request: results of a study, to compare.
+/// Maximum number of bytes of a part of a request. The largest parts are results to compare.
 const MOST_REQUEST: usize = 16 << 20;
 /// The bounds of a simulation.
 pub(super) const MEMORY: u64 = 768 << 20;
@@ -123,5 +123,5 @@ pub(super) const PROCESSOR_S: u64 = 300;
 /// The bounds of a process whose answer a client waits for.
 pub(super) const SHORT_MEMORY: u64 = 512 << 20;
 pub(super) const SHORT_S: u64 = 10;
-/// The processor time of a reader, which lasts for days.
+/// The bound on the processor time of a reader, which may run for days.
 pub(super) const WATCH_S: u64 = 86_400;

@@ -1,5 +1,5 @@
-//! Watches of the kernel's queues, as the page's server sees them. There is one for each device
-//! that clients look at, and only while they look at it.
+//! The part of watches of the kernel's queues in the page's server. Each device that clients look
+//! at has one watch, which ends when no client looks at the device any more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -21,16 +21,18 @@ pub(super) struct Watches(Arc<Mutex<BTreeMap<String, Watched>>>);
 struct Watched {
     begun: Begun,
     points: VecDeque<KernelPoint>,
+    /// The number of the newest point.
     count: u64,
     /// When a client last asked.
     asked: Instant,
+    /// Why the reader has ended.
     ended: Option<String>,
 }
 
 impl Watches {
-    /// The readings of a device after the point with number `after`. A watch that does not exist
-    /// yet begins: `spawn` starts its process. `remark` is added to the remarks of a reader that
-    /// has fallen back to netlink.
+    /// The readings of a device after the point with number `after`. If the device has no watch
+    /// yet, one begins, and `spawn` starts its process. `remark` is added to the remarks of a
+    /// reader that has fallen back to netlink.
     pub(super) fn view(
         &self,
         device: &str,
@@ -154,7 +156,7 @@ impl Watched {
 }
 
 fn view(one: &Watched, after: u64) -> KernelView {
-    // A client that knows a later point than this watch has seen an earlier watch.
+    // A number above that of the newest point comes from an earlier watch of the device.
     let after = if after > one.count { 0 } else { after };
     KernelView {
         method: one.begun.method.clone(),
@@ -186,6 +188,7 @@ const SILENT: Duration = Duration::from_secs(1);
 /// Number of points that are kept: a quarter of a minute. A page keeps the points that it has
 /// received.
 const MOST_POINTS: usize = 150;
+/// Maximum number of bytes of a message, and of remarks of a watch.
 const MOST_MESSAGE: usize = 256 << 10;
 const MOST_REMARKS: usize = 8;
 

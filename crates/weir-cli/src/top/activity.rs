@@ -54,11 +54,11 @@ pub(super) struct Activity {
     pub(super) name: String,
     /// The mean rate of arrivals, bit/s.
     pub(super) offered: f64,
-    /// The mean rate of departures, bit/s; none for a queue, whose departures are not counted in
-    /// bytes.
+    /// The mean rate of departures, bit/s; `None` for a queue, because the bytes of its departures
+    /// are not counted.
     pub(super) carried: Option<f64>,
-    /// Packets inside at the end: for a daemon's objects those in the queue, for a link of a
-    /// session also those on the link.
+    /// Packets inside at the end of the interval. An object of the daemon counts the packets in its
+    /// queue; a link of a session also counts those that are on the link.
     pub(super) inside: u64,
     /// Dropped packets per second.
     pub(super) drops: f64,

@@ -1,8 +1,9 @@
 //! Bars of block characters for values over time.
 
-/// The values of a history in at most `width` groups, oldest first. Each group has its greatest
-/// value, so a peak of one reading stays visible. Groups begin at fixed points in time, so a bar
-/// does not change while it moves. `count` is the number of values that there have been.
+/// Divides the values of a history into at most `width` groups, oldest first, and returns the
+/// greatest value of each group, so that a peak of one reading stays visible. Groups begin at fixed
+/// points in time, so a bar keeps its height while it moves along. `count` is the number of values
+/// that the history has ever received, and `kept` the number that it can hold.
 pub(super) fn squeezed(
     values: impl ExactSizeIterator<Item = f32>,
     count: u64,

@@ -89,7 +89,7 @@ pub(super) struct History {
     values: Vec<f32>,
     /// The place of the oldest value, once the history is full.
     oldest: usize,
-    /// The number of values that there have been.
+    /// The number of values that the history has ever received.
     pub(super) count: u64,
 }
 
@@ -118,7 +118,7 @@ impl History {
     }
 }
 
-/// The identity of a row, which stays when rows are sorted anew.
+/// The identity of a row. It does not change when rows are sorted anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) source: Id,

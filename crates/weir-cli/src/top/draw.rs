@@ -40,6 +40,7 @@ pub(super) fn draw(
     pen.screen(view, board, paused.is_some())
 }
 
+/// Writes the parts of the view into a frame.
 struct Pen<'a> {
     buffer: &'a mut Buffer,
     look: Look,
@@ -298,7 +299,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Colours repeat what numbers say.
+    /// The style of a value. A colour only repeats what the value shows.
     fn style(&self, column: Column, row: &Row) -> Style {
         match column {
             Column::Drops if row.activity.drops > 0.0 => self.coloured(Color::Red),
@@ -548,7 +549,8 @@ impl Column {
     }
 }
 
-/// The columns that fit into a width.
+/// The widths of the first columns, and the columns of values that fit. A width of 0 omits the
+/// column.
 struct Columns {
     name: u16,
     spec: u16,

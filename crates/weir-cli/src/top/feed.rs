@@ -160,7 +160,8 @@ impl Poll {
         self.tell(News::Silent { source: Arc::clone(&self.id), name, why })
     }
 
-    /// Waits until `due`, and serves requests meanwhile.
+    /// Waits until `due`, and handles requests. Returns earlier after a change, or if details of
+    /// another object are requested, so that the next reading shows them at once.
     fn wait(
         &mut self,
         due: Instant,
@@ -289,9 +290,12 @@ fn of_session_change(
 /// The daemon, with its last readings.
 struct Daemon {
     connection: Connection,
-    /// The lanes of bridges, which only root and the daemon's user may read.
+    /// The client that reads the lanes of bridges; `None` unless the user is root or the daemon's
+    /// user.
     session: Option<SessionClient>,
+    /// The last readings of objects and of lanes.
     before: Option<(LengthsView, Option<Readings>)>,
+    /// The revision of the configuration from which `specs` is.
     revision: Option<u64>,
     specs: Arc<BTreeMap<String, String>>,
     client: Client,
@@ -478,7 +482,7 @@ const WITHIN: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between the first two readings.
 const FIRST: Duration = Duration::from_millis(500);
-/// Maximum number of messages that wait for the view. Beyond it, sources wait too.
+/// Maximum number of messages that wait for the view. A source with a further message waits, too.
 const QUEUED: usize = 64;
 /// Maximum number of sessions that are shown.
 const MOST_SOURCES: usize = 256;

@@ -1,7 +1,7 @@
 //! `weir top`: the links of all sessions and of the daemon in a terminal, while they run.
 //!
-//! `feed` asks the control sockets, each on a thread of its own; `board` keeps what they report,
-//! with its recent past; `view` is the state that keys change; `draw` makes a frame of both.
+//! `feed` queries the control sockets, each on a thread of its own. `board` keeps their reports and
+//! the recent past. `view` is the state that keys change. `draw` draws board and view into a frame.
 
 mod activity;
 mod args;
@@ -47,8 +47,8 @@ pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         let message = "weir top needs a terminal; `weir top --once` prints the table as text";
         return Err(Failure::new(USAGE, message));
     }
-    // The signals are taken before the first thread starts: they would still kill a thread that
-    // already exists.
+    // The signals are taken before the first thread starts. A thread that exists earlier does not
+    // block them, so that a signal would still kill the process.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let look = Look { colour: colours_allowed(), period: args.interval.as_secs_f64() };
@@ -136,7 +136,7 @@ fn end_by(signals: &Signals) {
     }
 }
 
-/// The shortest time between two frames: 10 a second also pass over a slow line.
+/// The shortest time between two frames. Even a slow connection carries ten frames a second.
 const FRAME: Duration = Duration::from_millis(100);
 /// Maximum number of messages that the board takes between two frames.
 const MOST_NEWS: usize = 64;

@@ -46,8 +46,8 @@ impl Screen {
         Ok(Self { terminal })
     }
 
-    /// Draws a frame, of which only what changed is sent to the terminal. After a panic it draws
-    /// nothing, so that the message stays visible.
+    /// Draws a frame. Only the parts that changed are sent to the terminal. After a panic, nothing
+    /// is drawn, so that the message stays visible.
     ///
     /// # Errors
     /// The terminal is gone.
@@ -72,13 +72,13 @@ impl Screen {
     }
 
     /// Stops this process as ^Z does, with the terminal restored, and takes the terminal again when
-    /// it goes on.
+    /// the process continues.
     ///
     /// # Errors
     /// The terminal is gone.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back();
-        // The whole job stops, as with ^Z; this call returns when it goes on.
+        // The process stops in this call, which returns when the process continues.
         kill_process(getpid(), Signal::TSTP)?;
         enter()?;
         self.terminal.clear()

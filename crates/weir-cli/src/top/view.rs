@@ -145,7 +145,7 @@ pub(super) enum Mode {
     Help,
     /// The filter is being written.
     Filter(Line),
-    /// A change is being written; the verdict is that on the text.
+    /// A change is being written. The verdict says whether the text may be sent.
     Change {
         target: Target,
         line: Line,
@@ -175,8 +175,10 @@ pub(super) struct View {
     pub(super) paused: Option<Rc<Board>>,
     /// The last message to the user.
     pub(super) message: String,
-    /// The rows to show: source and row, in their order. Made for a version of the board.
+    /// The rows to show, in order: the place of the source on the board, and that of the row in the
+    /// source.
     rows: Vec<(u32, u32)>,
+    /// The version of the board for which `rows` was made; `None` if `rows` is out of date.
     made: Option<u64>,
 }
 

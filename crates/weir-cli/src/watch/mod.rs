@@ -84,7 +84,7 @@ struct Incident {
 enum Display {
     /// A view that uses the whole terminal.
     Screen(Screen, Box<View>),
-    /// A line from time to time.
+    /// A line from time to time, and the time of the last line.
     Lines(Instant),
     Nothing,
 }
@@ -142,7 +142,8 @@ impl RunningWatch<'_> {
     /// Sleeps until something happens, for at most `most`.
     fn wait(&self, most: Duration, display: &Display, readers_over: bool) -> Result<Wake, Failure> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        // The descriptor remains readable after the readers have ended, so it is then left out.
+        // The descriptor of `over` remains readable after the readers have ended, so it is then
+        // left out.
         if !readers_over {
             fds.push(PollFd::new(&self.over, PollFlags::IN));
         }

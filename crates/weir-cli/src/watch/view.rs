@@ -11,13 +11,14 @@ use super::terminal::Key;
 /// A queue as the view shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// Its name.
+    /// The name of the queue.
     pub(super) label: String,
-    /// Whether it still exists.
+    /// Whether the queue still exists.
     pub(super) present: bool,
     /// The maximum length in packets in each of the last periods, the newest period last; 0 in a
     /// period without packets.
     pub(super) recent: Vec<u32>,
+    /// The current length in packets. `mean`, `p99` and `max` are statistics of the length.
     pub(super) now: u32,
     pub(super) mean: f64,
     pub(super) p99: u64,
@@ -28,7 +29,7 @@ pub(super) struct Row {
 /// The measurements at one moment, in the form that the view shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Picture {
-    /// The line about the sources.
+    /// The line about the rate at which queues are read.
     pub(super) head: String,
     /// Queues in the order in which they appeared.
     pub(super) rows: Vec<Row>,
