@@ -149,6 +149,7 @@ impl JsonSchema for Number {
     }
 }
 
+/// Whether a value is a whole number that is written without a decimal point.
 fn is_whole(value: f64) -> bool {
     value == (value as i64) as f64 && value.abs() < 1e15
 }
@@ -276,10 +277,12 @@ fn object(text: &mut String, definition: &Value) {
     }
 }
 
+/// The description of a schema as the text of a table cell.
 fn words(schema: &Value) -> String {
     schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|")
 }
 
+/// The type of the values that a schema allows, as Markdown.
 fn type_of(schema: &Value) -> String {
     if let Some(path) = schema["$ref"].as_str() {
         let name = path.rsplit('/').next().unwrap_or_default();

@@ -17,10 +17,11 @@ pub struct Estimate {
     pub runs: u64,
     /// The mean over the runs.
     pub mean: f64,
-    /// The standard deviation over the runs (with n − 1); `None` for a single run.
+    /// The standard deviation over the runs, with n − 1 as the divisor; `None` for fewer than two
+    /// runs.
     pub deviation: Option<f64>,
     /// Half the width of the 95 % confidence interval: the true mean lies this close to `mean`.
-    /// `None` for a single run.
+    /// `None` for fewer than two runs.
     pub half_width: Option<f64>,
 }
 

@@ -15,12 +15,16 @@ use crate::histogram::Bin;
 /// time in ns for a queue with a record of every change.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
+    /// The weights of the values below [`SMALL`], indexed by value.
     small: Vec<u64>,
+    /// The weights of the larger values; the key is the lowest of the values that share a count.
     large: BTreeMap<u64, u64>,
     /// Number of trailing bits that are rounded away for the largest values.
     coarser: u32,
+    /// The sum of all weights.
     total: u64,
     sum: u128,
+    /// The least and the greatest value; `None` without values.
     range: Option<(u64, u64)>,
 }
 
@@ -58,6 +62,7 @@ impl Exact {
         (value >> shift) << shift
     }
 
+    /// The number of trailing bits that are rounded away for a value.
     fn shift(&self, value: u64) -> u32 {
         (64 - value.leading_zeros()).saturating_sub(64 - self.coarser)
     }

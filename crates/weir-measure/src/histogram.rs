@@ -53,6 +53,7 @@ impl Histogram {
         self.sum += u128::from(value) * u128::from(more);
     }
 
+    /// Counts the first value, and allocates the buckets.
     #[cold]
     fn record_first(&mut self, value: u64) {
         self.buckets = Some(Box::new([0; BUCKETS]));

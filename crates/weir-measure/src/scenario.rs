@@ -61,16 +61,17 @@ pub struct LinkName {
     pub loss: Option<f64>,
 }
 
-/// Quantities of a run over time: period `n` of each list begins at `n · interval`.
+/// Quantities of a run over time, by intervals of equal length: element `n` of each list covers the
+/// interval that begins at `n · interval_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunSeries {
     /// Length of an interval, ns.
     pub interval_ns: u64,
     /// End of the last interval, which may be shorter, ns.
     pub end_ns: u64,
-    /// The periods of each port.
+    /// A list for each port.
     pub links: Vec<Vec<LinkPeriod>>,
-    /// The periods of each group of flows.
+    /// A list for each group of flows.
     pub flows: Vec<Vec<FlowPeriod>>,
 }
 

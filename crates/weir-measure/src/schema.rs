@@ -117,6 +117,7 @@ impl JsonSchema for LinkMeans {
 
 /// Names the schema of the drops in [`ReasonMeans`].
 struct DropMeans;
+/// Names the schema of the marks in [`ReasonMeans`].
 struct MarkMeans;
 
 /// The JSON type of an object's numbers, and whether every key is required.

@@ -25,10 +25,13 @@ fn main() -> io::Result<()> {
     for (name, packet) in trains() {
         let (vnet, frame) = packet.train(30);
         write(&root.join("train"), name, &seed(1, vnet, &frame))?;
+        // The train without a request to complete the checksum.
         let unasked = VnetHeader { flags: 0, csum_start: 0, csum_offset: 0, ..vnet };
         write(&root.join("train"), &format!("{name}-unasked"), &seed(0, unasked, &frame))?;
+        // One packet with a partial checksum instead of a train.
         let partial = VnetHeader { gso_type: 0, gso_size: 0, ..vnet };
         write(&root.join("train"), &format!("{name}-single"), &seed(0, partial, &frame))?;
+        // The train as a layer-3 packet.
         let shift = vnet.csum_start - (frame.len() - packet.packet().len() - packet.padding) as u16;
         let layer3 = VnetHeader { csum_start: shift, hdr_len: 0, ..vnet };
         write(
@@ -40,10 +43,13 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
+/// An input of the fuzz target `train`. The first byte, `choice`, selects the layer and the first
+/// packet of a run; the second byte selects the length of the run.
 fn seed(choice: u8, vnet: VnetHeader, frame: &[u8]) -> Vec<u8> {
     [&[choice, 2], vnet.encode().as_slice(), frame].concat()
 }
 
+/// Single packets, each with the name of its seed.
 fn packets() -> Vec<(&'static str, PacketBuilder)> {
     let (a, b) = (A4, B4);
     let mut options = PacketBuilder::udp(a, b, 1, 2).numbered(1, 9);
@@ -97,6 +103,7 @@ fn packets() -> Vec<(&'static str, PacketBuilder)> {
     ]
 }
 
+/// Packets to build trains from, each with the name of its seed.
 fn trains() -> Vec<(&'static str, PacketBuilder)> {
     let (a, b) = (A4, B4);
     let flags = Transport::Tcp {
@@ -115,6 +122,7 @@ fn trains() -> Vec<(&'static str, PacketBuilder)> {
     ]
 }
 
+/// Adds three IPv6 extension headers.
 fn chain(packet: PacketBuilder) -> PacketBuilder {
     packet
         .extension(protocol::HOP_BY_HOP, &[5, 2, 0, 0, 1, 0])

@@ -45,7 +45,7 @@ pub struct PacketBuilder {
     pub ttl: u8,
     /// IPv4 identification.
     pub id: u16,
-    /// IPv4 options, padded to words with "end of options".
+    /// IPv4 options, padded with "end of options" to a multiple of four bytes.
     pub options: Vec<u8>,
     /// For an IPv4 fragment: its offset in units of eight bytes, and whether more fragments follow.
     /// `payload` is then the payload of the fragment.
@@ -78,7 +78,7 @@ pub enum Transport {
         sequence: u32,
         /// Flags, FIN in the lowest bit.
         flags: u8,
-        /// Options, padded to words with "end of options".
+        /// Options, padded with "end of options" to a multiple of four bytes.
         options: Vec<u8>,
     },
     /// ICMP or ICMPv6 echo request.
@@ -192,7 +192,7 @@ impl PacketBuilder {
     }
 
     /// Adds an IPv6 extension header of `kind` with `body` after its next-header and length bytes,
-    /// padded to full words.
+    /// padded to a multiple of eight bytes.
     pub fn extension(mut self, kind: u8, body: &[u8]) -> Self {
         self.extensions.push((kind, body.to_vec()));
         self
@@ -301,6 +301,7 @@ impl PacketBuilder {
         }
     }
 
+    /// The EtherType of the network layer.
     fn network_type(&self) -> u16 {
         match (&self.transport, self.src) {
             (Transport::Arp, _) => ethertype::ARP,

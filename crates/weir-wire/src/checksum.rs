@@ -180,6 +180,7 @@ pub(crate) fn nonzero(check: u16) -> u16 {
     if check == 0 { 0xffff } else { check }
 }
 
+/// The ones' complement sum of the four 16-bit words of `total`.
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
     // Each step adds the carries of the previous step. After four steps there is no carry left.

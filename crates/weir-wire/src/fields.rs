@@ -68,6 +68,8 @@ pub fn icmp6_type(frame: &[u8], parsed: &Parsed) -> Option<u8> {
     first_byte(frame, parsed, IpVersion::V6, protocol::ICMPV6)
 }
 
+/// The first byte of the transport layer, if the packet has this IP version and this protocol
+/// number.
 fn first_byte(frame: &[u8], parsed: &Parsed, ip: IpVersion, number: u8) -> Option<u8> {
     if parsed.ip != ip || parsed.protocol != number {
         return None;
@@ -169,9 +171,13 @@ pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     frame: &'a [u8],
+    /// Offset after the network layer.
     end: usize,
+    /// Offset of the next header.
     at: usize,
+    /// Kind of the next header; `None` at the end of the chain.
     next: Option<u8>,
+    /// Number of headers that the iterator may still return.
     remaining: usize,
 }
 

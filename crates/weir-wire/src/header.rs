@@ -16,7 +16,8 @@ use crate::view::{u16_at, u32_at};
 #[non_exhaustive]
 pub struct Parsed {
     /// Length of the network layer in bytes, according to the IP header; the rest of the frame is
-    /// padding. For protocols other than IP it is the rest of the frame.
+    /// padding. For protocols other than IP it is the rest of the frame, or less if ARP or an IEEE
+    /// 802.3 length field ends the packet earlier.
     pub network_len: u32,
     /// IPv6 flow label, 20 bits, or 0.
     pub flow_label: u32,
@@ -333,6 +334,7 @@ fn find_transport(frame: &[u8], end: usize, at: usize, parsed: &mut Parsed) {
     }
 }
 
+/// A result with the fields of the link layer and the IP version; all other fields are empty.
 fn empty(network: usize, vlan: u16, ethertype: u16, ip: IpVersion) -> Parsed {
     Parsed {
         network_len: 0,
@@ -362,11 +364,13 @@ pub(crate) fn ecn_of(class: u8) -> Ecn {
     }
 }
 
+/// Whether an EtherType announces a VLAN tag.
 #[inline(always)]
 fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN)
 }
 
+/// Whether a next-header number is that of an IPv6 extension header that the parser follows.
 #[inline(always)]
 pub(crate) fn is_extension(next: u8) -> bool {
     matches!(

@@ -51,6 +51,7 @@ pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
     key
 }
 
+/// Whether the transport protocol with this number has port numbers.
 #[inline(always)]
 pub(crate) fn has_ports(number: u8) -> bool {
     matches!(

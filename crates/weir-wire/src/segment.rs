@@ -1,4 +1,4 @@
-//! Offload trains: one frame that stands for many wire packets, cut without copying the payload.
+//! Offload trains: frames that each represent many wire packets, cut without copying the payload.
 //!
 //! # Model
 //! A train consists of `[link][network][transport]` headers and payload. Wire packet *i* has the
@@ -317,6 +317,7 @@ impl Train {
         u32::from(self.header_len) - u32::from(self.parsed.link_header)
     }
 
+    /// Offset of the transport header.
     #[inline]
     fn transport(&self) -> usize {
         self.parsed.transport().unwrap_or(self.header_len.into())

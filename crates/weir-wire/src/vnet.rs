@@ -179,6 +179,7 @@ pub enum VnetError {
 /// Bytes of a [`VnetHeader`].
 pub const VNET_HEADER_LEN: usize = 10;
 
+/// The values of `gso_type` (`VIRTIO_NET_HDR_GSO_*` in Linux).
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 3;

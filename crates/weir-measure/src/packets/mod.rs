@@ -3,8 +3,8 @@
 //!
 //! # Format
 //! A recording is a line of JSON, the [`Head`], and then entries of 32 bytes in the order of
-//! arrival. All numbers are little-endian. The last entry is the end; without it a recording is
-//! incomplete.
+//! arrival. All numbers are little-endian. The last entry has the kind `end`; a recording without
+//! this entry is incomplete.
 //!
 //! ```text
 //! byte   0        8       16      20      24     25     26     27     28      32
@@ -158,7 +158,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Begins a recording: appends the head. The format is set here.
+    /// Begins a recording: appends the head. The key `format` is [`FORMAT`], whatever `head`
+    /// contains.
     pub fn begin(head: &Head, out: &mut Vec<u8>) -> Self {
         let head = Head { format: FORMAT.into(), ..head.clone() };
         let from = out.len();
@@ -189,6 +190,7 @@ impl Encoder {
     }
 }
 
+/// The bytes of a packet's entry.
 fn encoded(packet: &Packet) -> [u8; ENTRY] {
     let mut bytes = words(packet.time, packet.wait.unwrap_or(u64::MAX), packet.fate as u8);
     bytes[16..20].copy_from_slice(&packet.flow.to_le_bytes());
@@ -198,6 +200,7 @@ fn encoded(packet: &Packet) -> [u8; ENTRY] {
     bytes
 }
 
+/// The bytes of an entry with these two numbers and this kind; all other bytes are 0.
 fn words(first: u64, second: u64, kind: u8) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
     bytes[..8].copy_from_slice(&first.to_le_bytes());
@@ -216,10 +219,11 @@ const START: u32 = 0x811c_9dc5;
 /// Offsets of the checksum and of the kind.
 const CHECK: core::ops::Range<usize> = 16..20;
 const KIND: usize = 24;
+/// The kinds of entries that are not packets.
 const LOST: u8 = 0x10;
 const CHANGED: u8 = 0x11;
 const END: u8 = 0xff;
-/// Bits of a packet.
+/// The bits of the byte `bits` of a packet.
 const IN_TRAIN: u8 = 1;
 const MARKED: u8 = 2;
 

@@ -54,9 +54,11 @@ impl core::error::Error for FormatError {}
 #[derive(Clone, Debug)]
 pub struct Decoder {
     check: u32,
+    /// The time of the previous entry.
     last: u64,
     entries: u64,
     packets: u64,
+    /// Whether the last entry was the end.
     over: bool,
 }
 
@@ -108,6 +110,7 @@ impl Decoder {
         FormatError::Entry(self.entries + 1, AFTER_END)
     }
 
+    /// Checks and decodes an entry.
     fn read(&mut self, bytes: &[u8; ENTRY]) -> Result<Entry, &'static str> {
         if self.over {
             return Err(AFTER_END);
@@ -150,6 +153,7 @@ impl Decoder {
     }
 }
 
+/// Checks and decodes the fields of a packet.
 fn packet(
     kind: u8,
     time: u64,
@@ -177,10 +181,12 @@ fn packet(
     Ok(Packet { time, wait, flow, bytes, fate, tos, in_train, marked })
 }
 
+/// The 64-bit number at offset `at`.
 fn long(bytes: &[u8; ENTRY], at: usize) -> u64 {
     u64::from(short(bytes, at)) | u64::from(short(bytes, at + 4)) << 32
 }
 
+/// The 32-bit number at offset `at`.
 fn short(bytes: &[u8; ENTRY], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

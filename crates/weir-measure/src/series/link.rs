@@ -124,6 +124,7 @@ impl Period for LinkPeriod {
     }
 }
 
+/// `None` if there were no drops and marks.
 fn boxed(reasons: Reasons) -> Option<Box<Reasons>> {
     (reasons != Reasons::default()).then(|| Box::new(reasons))
 }
@@ -186,7 +187,9 @@ pub struct LinkSeries {
     pub base_ns: u64,
     /// End of the recording, ns since the start of the run.
     pub end_ns: u64,
+    /// See [`Self::busy_ns`].
     pub(super) busy_ns: u64,
+    /// The most bytes submitted and the most bytes that left, each within one second.
     pub(super) peak_second: Option<(u64, u64)>,
 }
 

@@ -221,6 +221,7 @@ impl<P: Period> Periods<P> {
         index
     }
 
+    /// Doubles the width: merges the periods in pairs.
     fn double(&mut self) {
         self.width_ns *= 2;
         let half = self.periods.len().div_ceil(2);

@@ -35,13 +35,14 @@ pub struct LinkRecorder {
     seen: LinkPeriod,
     /// Length of the queue at the last observation: packets, bytes.
     level: (u64, u64),
-    /// The current base period.
+    /// The current base period, which has not ended.
     open: LinkPeriod,
     /// Number of finished base periods since the start.
     closed: u64,
     periods: Periods<LinkPeriod>,
     /// Bytes in and bytes out of each base period within the last second.
     window: VecDeque<(u64, u64)>,
+    /// The sums over `window`.
     window_sum: (u64, u64),
     /// Most bytes in and most bytes out within a second.
     peak_second: Option<(u64, u64)>,
@@ -137,6 +138,7 @@ impl LinkRecorder {
         self.open.add(&delta.since(&given));
     }
 
+    /// Ends the open base period and begins the next.
     fn close(&mut self) {
         let mut period = core::mem::replace(&mut self.open, LinkPeriod::holding(self.level));
         period.bytes_out_peak = period.bytes_out;
@@ -149,6 +151,8 @@ impl LinkRecorder {
         self.closed += 1;
     }
 
+    /// Extends the busy time to this period if packets departed in it. A pause longer than
+    /// [`LONGEST_PAUSE_NS`] is left out.
     fn count_busy(&mut self, period: &LinkPeriod) {
         if period.packets_out == 0 {
             return;
@@ -158,6 +162,7 @@ impl LinkRecorder {
         self.last_busy = Some(self.closed);
     }
 
+    /// Adds a period to the window of the last second, and updates the peaks.
     fn slide_window(&mut self, period: &LinkPeriod) {
         let full = usize::try_from(SECOND_NS.div_ceil(self.base_ns)).unwrap_or(usize::MAX);
         self.window.push_back((period.bytes_in, period.bytes_out));

@@ -1,7 +1,7 @@
 //! Why packets departed late: a row for each cause, and the time that each cause took in the
 //! periods in which packets were late.
 //!
-//! A row holds the variant, its name in results, its words in a sentence, the remedy, and its
+//! A row holds the variant, its name in results, its effect as a phrase, the remedy, and its
 //! meaning. Summaries, reports, results documents and their schema are generated from the rows. The
 //! live loop measures the times.
 
@@ -25,7 +25,8 @@ macro_rules! causes {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The effect of the cause, in words that precede the time that it took.
+            /// The effect of the cause as a phrase. A message continues the phrase with the time
+            /// that the cause took.
             pub const fn words(self) -> &'static str {
                 match self { $(Self::$variant => $words,)* }
             }
@@ -70,6 +71,7 @@ causes! {
 pub struct LateCauses {
     periods: u64,
     span_ns: u64,
+    /// For each cause, the number of periods in which it occurred, and its time in ns.
     counts: [(u64, u64); LateCause::ALL.len()],
 }
 
@@ -100,6 +102,7 @@ impl LateCauses {
         }
     }
 
+    /// Counts a period in which a cause took `time_ns`.
     fn count(&mut self, cause: LateCause, time_ns: u64) {
         let (periods, total) = &mut self.counts[cause as usize];
         *periods += 1;

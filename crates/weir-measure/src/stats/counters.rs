@@ -29,7 +29,8 @@ pub enum CounterKind {
 /// The description of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterRow {
-    /// The counter's name in results. Its last word is the unit; without a unit it counts packets.
+    /// The counter's name in results. The end of the name is the unit; a counter without a unit
+    /// counts packets.
     pub name: &'static str,
     /// How the counter changes and how it is merged.
     pub kind: CounterKind,

@@ -42,7 +42,9 @@ pub(super) fn periods(origin_ns: u64, capacity: usize) -> Periods<QueuePeriod> {
 /// A queue over the last seconds, for a live view: periods of 100 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
+    /// The number of the last period.
     slot: u64,
+    /// The last length: packets and bytes.
     level: (u32, u32),
     periods: VecDeque<QueuePeriod>,
 }
@@ -59,8 +61,8 @@ impl Recent {
         self.periods.iter()
     }
 
-    /// Packets dropped per second, over the last second of finished periods or as much of it as
-    /// there is; 0 before the first period has ended.
+    /// Packets dropped per second over the last ten finished periods, which are one second, or over
+    /// fewer periods at the start; 0 before the first period has ended.
     #[must_use]
     pub fn drops_per_second(&self) -> f64 {
         let finished: Vec<u64> =
@@ -78,6 +80,7 @@ impl Recent {
         self.reach(time).drops += drops;
     }
 
+    /// The period that contains `time`; adds the periods up to it.
     fn reach(&mut self, time: u64) -> &mut QueuePeriod {
         let slot = time / Recent::WIDTH;
         if self.periods.is_empty() {

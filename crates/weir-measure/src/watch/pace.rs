@@ -62,7 +62,7 @@ impl FromStr for Method {
 /// The achieved rate of readings, compared with the requested rate.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
-    /// Requested readings per second.
+    /// Requested readings per second; `None` for as many as possible, and for a record of events.
     pub asked: Option<u64>,
     /// Number of readings, each of all queues; for the method `events`, the number of events.
     pub readings: u64,

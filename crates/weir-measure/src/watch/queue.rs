@@ -27,6 +27,7 @@ pub struct Measured {
     pub(super) read: [Exact; 2],
     /// Lengths in packets and in bytes, weighted by ns.
     pub(super) held: [Exact; 2],
+    /// The absolute differences between consecutive readings, in packets.
     steps: Exact,
     last: Option<Level>,
     /// The first and the last reading of the counters since their last reset.
@@ -162,6 +163,7 @@ impl Measured {
         &self.recent
     }
 
+    /// Counts a run of equal readings.
     pub(super) fn run(&mut self, run: &Run) {
         let count = u64::from(run.count);
         self.readings += count;
@@ -186,6 +188,7 @@ impl Measured {
         self.recent.include(run.last, run.qlen, run.backlog, count);
     }
 
+    /// Counts an event, and the previous length until the event.
     pub(super) fn event(&mut self, event: &Event) {
         self.hold_until(event.time);
         match event.kind {
@@ -224,6 +227,7 @@ impl Measured {
         self.periods.spread(span, weight, |period, weight| period.include(packets, bytes, weight));
     }
 
+    /// Records a reading of the counters, and counts the drops since the previous reading.
     pub(super) fn count(&mut self, time: u64, now: &Counters) {
         let Some((first, last)) = self.counters else {
             self.counters = Some((*now, *now));
@@ -243,6 +247,7 @@ impl Measured {
         }
     }
 
+    /// Notes that the queue vanished at `time`.
     pub(super) fn vanish(&mut self, time: u64) {
         self.hold_until(time);
         self.until = Some(time);
@@ -259,7 +264,8 @@ impl Measured {
 
 impl Counters {
     /// The increase since an earlier reading. A counter below its earlier value has wrapped at 32
-    /// bits or was reset.
+    /// bits, if the earlier value was in the last quarter of the 32-bit range; otherwise it was
+    /// reset.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let since = |now: u64, before: u64| match now.checked_sub(before) {

@@ -270,8 +270,8 @@ impl DeviceSummary {
     }
 }
 
-/// Whether the device hands its packets to this discipline. That is the root, or, if the root only
-/// distributes packets among the device's transmission queues, its children.
+/// Whether the device hands its packets to this discipline: to the root, or to the children of a
+/// root that only distributes packets among the device's transmission queues.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
     let below = |root: &Measured| {
@@ -282,6 +282,7 @@ fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     if queue.queue.root { !deals(queue) } else { all.iter().any(|root| below(root)) }
 }
 
+/// The remarks as text, each with its time since `start` if it has one.
 fn notes(tally: &Tally, start: u64) -> Vec<String> {
     let text = |remark: &Remark| match remark.time {
         Some(time) => format!("{:.3} s: {}", seconds_between(start, time), remark.text),

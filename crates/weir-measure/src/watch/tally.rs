@@ -44,11 +44,13 @@ pub struct Tally {
     /// The index into `queues` for the number of each queue. Of vanished queues, only the last
     /// [`MOST_QUEUES`] are kept.
     indices: BTreeMap<QueueId, usize>,
+    /// The vanished queues that still have an index, the oldest first.
     vanished: VecDeque<QueueId>,
     rings: Vec<Ring>,
     remarks: Vec<Remark>,
     more_remarks: u64,
     unmeasured: u64,
+    /// The times of the first and the last reading or event.
     span: Option<(u64, u64)>,
 }
 
@@ -117,12 +119,14 @@ impl Tally {
         }
     }
 
+    /// Extends the span of the watch to `time`.
     fn saw(&mut self, time: u64) {
         let (first, last) = self.span.get_or_insert((time, time));
         // The first readings of a queue may be delivered before its appearance.
         (*first, *last) = ((*first).min(time), (*last).max(time));
     }
 
+    /// The measurements of a queue; `None` if the queue has no statistics.
     fn measured(&mut self, id: QueueId) -> Option<&mut Measured> {
         self.indices.get(&id).map(|&index| &mut self.queues[index])
     }
@@ -140,6 +144,8 @@ impl Tally {
         self.queues.iter().rposition(same)
     }
 
+    /// Notes that a queue has vanished. If too many vanished queues have an index, forgets the
+    /// oldest index.
     fn forget_vanished(&mut self, id: QueueId) {
         self.vanished.push_back(id);
         if self.vanished.len() > MOST_QUEUES

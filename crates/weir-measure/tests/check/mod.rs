@@ -20,6 +20,7 @@ pub(crate) fn assert_follows(schema: &Value, document: &Value) {
     }
 }
 
+/// Checks values against schemas; references point into `root`.
 struct Check<'a> {
     root: &'a Value,
 }
