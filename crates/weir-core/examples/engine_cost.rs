@@ -32,6 +32,7 @@ const PARTS: u32 = 20;
 /// Time between two packets, ns. With 1000 bytes per packet this is 800 Mbit/s.
 const GAP: u64 = 10_000;
 
+/// The arguments of the program; the documentation of the module describes them.
 struct Options {
     links: u32,
     packets: u32,

@@ -1,5 +1,5 @@
-//! Tests algorithms that are added to the tables. They keep the promises of built-in algorithms,
-//! and an engine gives the same results whether an algorithm is built in or added.
+//! Tests algorithms that are added to the tables. Added algorithms keep the promises of built-in
+//! algorithms, and an engine gives the same results whether an algorithm is built in or added.
 
 use std::collections::VecDeque;
 use std::sync::Once;
@@ -73,7 +73,7 @@ impl External for Deque {
     }
 }
 
-/// While ten or more packets wait, marks ECN-capable packets and drops the others.
+/// While ten or more packets wait, marks ECN-capable packets and drops all other packets.
 #[derive(Debug)]
 struct Ten;
 
@@ -91,7 +91,9 @@ impl Aqm for Ten {
     }
 }
 
+/// The factory of [`Deque`].
 struct Deques;
+/// The factory of [`Ten`].
 struct Tens;
 
 const fn row<T>(traits: T) -> Row<T> {
@@ -181,6 +183,7 @@ fn play(scheduler: Option<Kind>, policy: Option<aqm::Kind>) -> Vec<(u32, Nanos, 
     seen
 }
 
+/// The number of packets that were delivered.
 fn left(seen: &[(u32, Nanos, bool)]) -> usize {
     seen.iter().filter(|(.., delivered)| *delivered).count()
 }

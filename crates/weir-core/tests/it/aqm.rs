@@ -52,6 +52,7 @@ fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Depart
     out
 }
 
+/// Frames and due times of the delivered packets.
 fn delivered(departures: &[Departure]) -> Vec<(u32, Nanos)> {
     departures
         .iter()
@@ -60,6 +61,7 @@ fn delivered(departures: &[Departure]) -> Vec<(u32, Nanos)> {
         .collect()
 }
 
+/// Packets: length, and time since the previous packet in ns.
 fn packets() -> impl Strategy<Value = Vec<(u32, u64)>> {
     proptest::collection::vec((40u32..1500, prop_oneof![Just(0u64), 0u64..3_000_000]), 1..300)
 }

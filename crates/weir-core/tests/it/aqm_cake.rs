@@ -1,4 +1,4 @@
-//! CAKE: the shares of its tins, and random traffic of many flows and classes.
+//! CAKE: the shares of its tins, and random traffic of many flows and code points.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,10 +12,10 @@ use weir_core::{Action, Arrival, Emulator, Fate, Limits, Nanos, Rate};
 
 const MS: u64 = 1_000_000;
 
-/// The packets of a run: frame, class, hash, and the reason if the packet was dropped.
+/// The packets of a run: frame, code point, hash, and the reason if the packet was dropped.
 type Out = Vec<(u32, u8, u32, Option<DropReason>)>;
 
-/// A scheduler, and the frames inside it by class and hash.
+/// A scheduler, and the frames inside it by code point and hash.
 struct Link<S> {
     scheduler: S,
     pool: Pool,

@@ -105,9 +105,9 @@ impl<A: Aqm> Driven for Queue<A> {
     }
 }
 
-/// Sends twenty packets at once and takes one at each of four times. Returns for each of these
-/// times: the numbers of waiting packets, drops and marks, and the time of the next drop in ticks
-/// of 1.024 us.
+/// Sends twenty packets at once and takes one at each of four times. `switch` is the value of the
+/// setting `ecn`. Returns for each of these times: the numbers of waiting packets, drops and marks,
+/// and the time of the next drop in ticks of 1.024 us.
 fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
     with(&[("ecn", switch)], |queue| {
         (0..20).for_each(|_| queue.send(0, 1000, ecn));
@@ -159,6 +159,7 @@ fn overload(settings: &[(&str, &str)], ecn: Ecn) -> (Vec<u64>, Vec<u64>, usize) 
     })
 }
 
+/// The first seven times, in tenths of a millisecond.
 fn in_tenths(times: &[u64]) -> Vec<u64> {
     times.iter().take(7).map(|time| time / (MS / 10)).collect()
 }
@@ -204,6 +205,7 @@ struct Published {
 }
 
 impl Published {
+    /// Removes a packet, and decides whether it may be dropped.
     fn pop(&mut self, now: u64) -> (Option<Seen>, bool) {
         let Some(packet) = self.packets.pop_front() else {
             self.first_above = 0;
@@ -221,6 +223,7 @@ impl Published {
         (Some(packet), may_drop)
     }
 
+    /// The time of the next drop after a drop at `time`.
     fn law(&self, time: u64) -> u64 {
         time + (self.interval * self.interval / self.count).isqrt()
     }

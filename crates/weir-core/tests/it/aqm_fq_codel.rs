@@ -160,7 +160,8 @@ fn the_longest_queue_loses_packets_from_its_head() {
     });
 }
 
-/// In Linux no link starts at time 0, so the first second of a link must be like any other.
+/// No link of Linux starts at time 0. An overflow just after time 0 must have the same effect as a
+/// later overflow.
 #[test]
 fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
     let played = |begin: u64| {

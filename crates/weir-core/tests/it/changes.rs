@@ -61,6 +61,8 @@ fn by_customer() -> FlowMask {
     FlowMask { dst_ip: u32::MAX, ..FlowMask::default() }
 }
 
+/// A step of a test: traffic, or a change of the configuration. `Wait` is in ns, `Kind` is an index
+/// into [`Kind::ALL`], and `Rate` is in bit/s.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Submit { queue: u16, port: u16 },

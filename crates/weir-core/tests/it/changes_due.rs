@@ -20,12 +20,14 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Proba
 enum Operation {
     /// A packet of this length arrives.
     Submit(u32),
-    /// The driver polls at each event until this time has passed.
+    /// The driver polls at each event until this time in ns has passed.
     Wait(u64),
-    /// The driver is late: it does not poll for this time. The next operation finds overdue events.
+    /// The driver is late: it does not poll for this time in ns. The next operation finds overdue
+    /// events.
     Oversleep(u64),
     /// The rate in bit/s; `None` is unlimited.
     Rate(Option<u64>),
+    /// The delay in ns.
     Delay(u64),
     /// Whether the link loses packets. If it does, the departure of a packet is known only at the
     /// end of the packet's transmission.

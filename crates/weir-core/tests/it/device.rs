@@ -178,7 +178,7 @@ proptest! {
     }
 
     /// The device changes, or is removed, while packets are inside. Every lost packet is counted at
-    /// a stage, and the others keep their order.
+    /// a stage, and all other packets keep their order.
     #[test]
     fn a_change_keeps_packets_and_their_order(
         devices in proptest::collection::vec(proptest::option::of(device()), 1..8),

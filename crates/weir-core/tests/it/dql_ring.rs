@@ -24,6 +24,7 @@ const ACCESS: u16 = 1;
 const BOTTLENECK: u16 = 2;
 /// Bytes of framing on the wire.
 const FRAMING: u8 = 2;
+/// Length of a bulk packet.
 const BULK: u32 = 1500;
 /// Bytes of UDP and IP headers.
 const HEADERS: u32 = 28;

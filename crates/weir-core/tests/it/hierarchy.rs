@@ -31,6 +31,7 @@ fn by_port() -> FlowMask {
     FlowMask { src_port: u16::MAX, ..FlowMask::default() }
 }
 
+/// Configures the root, which has the link.
 fn root(emulator: &mut Emulator, now: Nanos, kind: Kind) {
     emulator.set_scheduler(
         now,
@@ -40,6 +41,7 @@ fn root(emulator: &mut Emulator, now: Nanos, kind: Kind) {
     );
 }
 
+/// Configures scheduler `id` as a child of `parent`.
 fn child(
     emulator: &mut Emulator,
     now: Nanos,
@@ -155,6 +157,7 @@ fn a_new_weight_of_a_scheduler_applies_to_waiting_packets() {
     assert!(of_two.abs_diff(800) <= 6, "{of_two}");
 }
 
+/// A step of a test: traffic, or a change of the configuration.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Submit { queue: u16, customer: u32, port: u16 },

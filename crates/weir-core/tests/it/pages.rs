@@ -83,7 +83,7 @@ fn scheduler_page(row: &sched::Row, source: &str) -> String {
         text += &picture(row.name);
     }
     text.push_str("\n## In the command language\n\n```\n");
-    // A medium needs no rate, because it has its own.
+    // A shared medium has its own rate, so that its link needs none.
     let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
     writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name)
         .unwrap();
@@ -232,6 +232,7 @@ fn parameters(aliases: &[&str], parameters: &[(&str, &[Parameter])]) -> String {
     text
 }
 
+/// Compares a page with the expected text, or writes it if `WEIR_UPDATE_DOCS` is set.
 fn compare(folder: &str, file: &str, expected: &str) {
     let path: PathBuf =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(folder).join(file);
@@ -248,6 +249,7 @@ fn compare(folder: &str, file: &str, expected: &str) {
     );
 }
 
+/// The comment at the top of a page.
 fn origin(kind: &str) -> String {
     format!(
         "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p \

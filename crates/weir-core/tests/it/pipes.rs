@@ -15,12 +15,13 @@ use weir_core::packet::Ecn;
 use weir_core::stats::{DropReason, LinkCounters};
 use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Number of pipes. Scheduler 4 follows them, with queues 1 and 2.
+/// Number of pipes. Scheduler 4 has queues 1 and 2.
 const PIPES: u16 = 3;
 const SCHEDULER: u16 = 4;
 /// Number of engines that share the instances.
 const ENGINES: u64 = 3;
 
+/// The configuration of an engine: links, queues, and the mask of the scheduler.
 #[derive(Clone, Debug)]
 struct Setup {
     links: Vec<LinkConfig>,
@@ -28,6 +29,7 @@ struct Setup {
     scheduler_mask: FlowMask,
 }
 
+/// A packet that is submitted.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     frame: u32,
@@ -45,7 +47,8 @@ enum Outcome {
 }
 
 impl Setup {
-    /// An engine with pipe or scheduler `only`, or with all of them.
+    /// An engine with only pipe or scheduler `only`; with `None`, an engine with all pipes and the
+    /// scheduler.
     fn emulator(&self, only: Option<u16>) -> Emulator {
         let mut emulator = Emulator::new(7, Limits::default());
         for id in (1..=PIPES).filter(|&id| only.is_none_or(|only| only == id)) {

@@ -25,8 +25,8 @@ fn variable<S: Scheduler>(rig: &Rig<S>, name: &str) -> u64 {
     rig.scheduler.variables().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
-/// A packet of 1464 bytes has 1500 bytes with its overhead, which take 192 + 1091 us at 11 Mbit/s.
-/// SIFS and 192 + 56 us of acknowledgement follow.
+/// A packet of 1464 bytes has 1500 bytes with its overhead. Its frame takes 192 us for the preamble
+/// and 1091 us at 11 Mbit/s. SIFS and an acknowledgement of 192 + 56 us follow.
 #[test]
 fn a_single_station_waits_whole_slots_between_exchanges() {
     let mut rig = medium(&[]);
@@ -131,6 +131,7 @@ fn a_station_may_be_removed_while_it_sends() {
     assert_eq!(rig.take_in_time(), Some((other, 1000)));
 }
 
+/// Adds a station with this rate in bit/s (0: the rate of the medium) and this priority.
 fn station(rig: &mut Rig<Dcf>, rate: u64, priority: u32) -> u32 {
     rig.add_spec(FlowSpec { rate, priority, ..FlowSpec::default() })
 }

@@ -12,9 +12,12 @@ use super::common::Rig;
 /// Bands by their definition: a list of packets for each strict priority, and a ring of flows.
 #[derive(Default)]
 struct Bands {
+    /// Priorities below this number are strict.
     strict: u32,
+    /// Flow and length of the waiting packets of each strict priority.
     urgent: BTreeMap<u32, VecDeque<(u32, u32)>>,
     flows: BTreeMap<u32, Flow>,
+    /// The flows of other priorities that have packets, in the order of their turns.
     ring: VecDeque<u32>,
 }
 
@@ -27,6 +30,7 @@ struct Flow {
 }
 
 impl Bands {
+    /// Adds a flow, or changes its weight and priority.
     fn set(&mut self, flow: u32, weight: u32, priority: u32) {
         let state = self.flows.entry(flow).or_default();
         let old = std::mem::replace(&mut state.priority, priority);
@@ -87,8 +91,10 @@ struct Compare<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Operation {
+    /// Flow and length.
     Send(u32, u32),
     Take,
+    /// Flow, weight and priority.
     Change(u32, u32, u32),
 }
 
@@ -99,7 +105,8 @@ impl Visitor for Compare<'_> {
         let mut rig = Rig::new(scheduler);
         let mut bands = Bands { strict: self.strict, ..Bands::default() };
         for flow in 0..FLOWS {
-            // Flow 0 is always in the ring, with the least weight, so that the unit stays the same.
+            // Flow 0 is never strict and has the least weight, so that the quantum for a weight of
+            // 1 stays the same.
             let (weight, priority) = if flow == 0 { (1, 63) } else { (flow, flow) };
             assert_eq!(rig.add(weight, QUANTUM, priority), flow);
             bands.set(flow, weight, priority);

@@ -1,5 +1,5 @@
-//! DualPI2: the choice of the queue, the control law with the sojourn times of the heads, limits,
-//! and the accounting in the engine.
+//! DualPI2: the choice of the queue, the control law with the sojourn times of the packets at the
+//! heads, limits, and the accounting in the engine.
 
 use std::collections::VecDeque;
 
@@ -130,8 +130,8 @@ proptest! {
         }
     }
 
-    /// `p'` follows the sojourn time of the older of the two heads, `p_C = p'²`, and `p_L = 2 p'`.
-    /// Dropped packets leave the model's queue, too.
+    /// `p'` follows the sojourn time of the older of the two packets at the heads, `p_C = p'²`, and
+    /// `p_L = 2 p'`. Dropped packets leave the model's queue, too.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);

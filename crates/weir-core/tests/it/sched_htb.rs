@@ -142,6 +142,7 @@ fn a_packet_longer_than_the_bucket_passes_and_makes_the_tokens_negative() {
     assert_eq!(rig.scheduler.next_event(), Some(Nanos(61_500_000)));
 }
 
+/// A `usize` selects a flow; a `u32` is a length, a `u64` a time in ns.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Add(FlowSpec),

@@ -325,6 +325,7 @@ proptest! {
 struct Counted {
     specs: Vec<FlowSpec>,
     steps: Vec<Step>,
+    /// Whether the rank is the slack plus the time of arrival.
     with_now: bool,
 }
 
@@ -400,8 +401,9 @@ fn each_rank_orders_as_computed_by_hand() {
     // Each case has a rank, packets (flow, length, label), and the resulting order of flows.
     type Sent = (u32, u32, u64);
     let cases: [(&str, &[Sent], &[u32]); 9] = [
-        // The weights are 1, 2 and 4, and every packet has 400 bytes. The starts are 0 400, 0 200
-        // and 0 100 200; equal starts are served in the order of arrival.
+        // The weights are 1, 2 and 4, and every packet has 400 bytes. The virtual starts of the
+        // packets are, flow by flow, 0 400, 0 200, and 0 100 200; equal starts are served in the
+        // order of arrival.
         (
             "stfq",
             &[
@@ -630,6 +632,7 @@ fn rankings_withstand_the_extremes_of_all_ranges() {
     }
 }
 
+/// Sends packets with extreme lengths and labels from flows with extreme settings.
 struct Extremes {
     kind: Kind,
     flows: u32,

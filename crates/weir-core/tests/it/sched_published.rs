@@ -81,10 +81,12 @@ fn aifo_admits_nearly_the_packets_that_a_pifo_serves() {
     let of = |kind, settings: &[(&str, &str)]| mean(&run(kind, settings, load).served);
     let pifo = of(Kind::Pifo, &[("limit", "64")]);
     let aifo = of(Kind::Aifo, &[("limit", "64")]);
+    // With `k` 99, AIFO admits packets like tail drop.
     let drop_tail = of(Kind::Aifo, &[("limit", "64"), ("k", "99")]);
     assert!((pifo - 25.5).abs() < 2.0, "{pifo}");
     assert!((drop_tail - 50.5).abs() < 2.0, "{drop_tail}");
     assert!(aifo < pifo + 0.25 * (drop_tail - pifo), "{pifo} {aifo} {drop_tail}");
 }
 
+/// The number of ranks.
 const RANKS: u64 = 100;

@@ -22,6 +22,7 @@ struct Model {
 #[derive(Default)]
 struct ModelFlow {
     weight: u32,
+    /// The largest packet in bytes.
     lmax: u32,
     /// Start of the first packet, or the finish of the last packet if none waits.
     start: u128,
@@ -32,6 +33,7 @@ struct ModelFlow {
 }
 
 impl ModelFlow {
+    /// 2^32 divided by the weight, rounded up.
     fn inverse(&self) -> u128 {
         (1u128 << 32).div_ceil(u128::from(self.weight))
     }
@@ -41,6 +43,7 @@ impl ModelFlow {
         (u128::from(self.lmax.min(1 << 21)) * self.inverse()).next_power_of_two().max(1 << 22)
     }
 
+    /// The start, rounded down to a multiple of the unit.
     fn rounded(&self) -> u128 {
         self.start / self.unit() * self.unit()
     }
@@ -62,6 +65,7 @@ impl Model {
         }
     }
 
+    /// The sum of the weights that count at the current virtual time.
     fn weights(&self) -> u128 {
         let counts = |f: &&ModelFlow| f.busy() || f.counts_until > self.virtual_time;
         let flows: u128 = self.flows.values().filter(counts).map(|f| u128::from(f.weight)).sum();
@@ -137,6 +141,7 @@ impl Model {
         Some((flow, len))
     }
 
+    /// Resets the model once no flow has packets.
     fn rest(&mut self) {
         if self.flows.values().all(|f| !f.busy()) {
             self.flows.values_mut().for_each(|f| f.counts_until = 0);
@@ -153,6 +158,7 @@ impl Model {
         }
     }
 
+    /// Changes the weight and the largest packet of a flow.
     fn set(&mut self, flow: u32, weight: u32, lmax: u32) {
         let now = self.virtual_time;
         let f = self.flows.get_mut(&flow).unwrap();
@@ -186,6 +192,8 @@ fn until(flow: &ModelFlow, now: u128) -> u128 {
     if flow.start > now { flow.rounded() + flow.unit() } else { 0 }
 }
 
+/// A `usize` selects a flow. `Put` has a length; `Add` and `Change` end with a weight and a largest
+/// packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Operation {
     Add(u32, u32),
@@ -208,6 +216,7 @@ impl<S: Scheduler> Player<S> {
         Self { scheduler, store: Descriptors::new(16), flows: BTreeMap::new(), next: 0 }
     }
 
+    /// Performs an operation; adds flow and length of a served packet to `served`.
     pub(super) fn play(&mut self, operation: Operation, served: &mut Vec<(u32, u32)>) {
         let nth = |n: usize| {
             self.flows.iter().nth(n % self.flows.len().max(1)).map(|(&flow, &slot)| (flow, slot))
@@ -333,6 +342,7 @@ impl Reference for Model {
     }
 }
 
+/// Compares QFQ with the model.
 fn agree(epoch: u64, operations: &[Operation]) -> Result<(), TestCaseError> {
     let discipline = Discipline::new(Kind::Qfq).starting_at(epoch);
     discipline.visit(Compare { model: Model::new(epoch), operations })

@@ -19,6 +19,7 @@ struct Model {
     /// Weights of removed aggregates, each with the virtual time until which it counts.
     removed: Vec<(u128, u128)>,
     placements: u64,
+    /// The largest number of classes in an aggregate (`m`).
     most: u32,
     /// The aggregate in service, the bytes that it has sent, and the sent bytes for which virtual
     /// time has not yet advanced.
@@ -71,6 +72,7 @@ impl Aggregate {
         if self.counts_until > now { self.start.max(now) } else { now }
     }
 
+    /// Makes the aggregate inactive at the virtual time `now`, with the start `start`.
     fn leave(&mut self, start: u128, now: u128) {
         self.start = start;
         self.active = false;
@@ -93,6 +95,7 @@ impl Model {
         }
     }
 
+    /// The sum of the weights that count at the current virtual time.
     fn weights(&self) -> u128 {
         let now = self.virtual_time;
         let counts = |a: &&Aggregate| a.active || a.counts_until > now;
@@ -100,6 +103,7 @@ impl Model {
         present + self.removed.iter().filter(|r| r.1 > now).map(|r| r.0).sum::<u128>()
     }
 
+    /// Advances virtual time by the sent bytes for which it has not yet advanced.
     fn advance(&mut self) {
         let Some((number, _, bytes)) = self.service.as_mut() else { return };
         let most = u64::from(LARGEST) * u64::from(self.aggregates[number].classes);
@@ -111,6 +115,7 @@ impl Model {
         }
     }
 
+    /// Ends the service of the aggregate in service, if there is one.
     fn end_service(&mut self) {
         self.advance();
         let Some((number, sent, _)) = self.service.take() else { return };
@@ -127,6 +132,7 @@ impl Model {
         }
     }
 
+    /// Ends the service of aggregate `number` if it is in service, and advances virtual time.
     fn settle(&mut self, number: u32) {
         if self.service.is_some_and(|service| service.0 == number) {
             self.end_service();
@@ -134,6 +140,7 @@ impl Model {
         self.advance();
     }
 
+    /// Changes the number of classes in an aggregate.
     fn resize(&mut self, number: u32, classes: u32) {
         let now = self.virtual_time;
         let a = self.aggregates.get_mut(&number).unwrap();
@@ -144,6 +151,8 @@ impl Model {
         }
     }
 
+    /// Puts class `flow` into an aggregate of its kind that has room, or into a new aggregate with
+    /// the start `start`.
     fn attach(&mut self, flow: u32, kind: Alike, start: Option<u128>) {
         let room = |a: &Aggregate| a.kind == kind && a.classes < self.most;
         let found = self.aggregates.iter().find(|(_, a)| room(a)).map(|(&number, _)| number);
@@ -166,6 +175,7 @@ impl Model {
         self.classes.get_mut(&flow).unwrap().aggregate = number;
     }
 
+    /// Gives class `flow`, which has packets, the last turn in its aggregate.
     fn activate(&mut self, flow: u32) {
         let class = self.classes.get_mut(&flow).unwrap();
         let number = class.aggregate;
@@ -182,8 +192,8 @@ impl Model {
         }
     }
 
-    /// Places an aggregate behind the others with equal times. Its start is at most 30 units ahead
-    /// of the first aggregate with the same unit.
+    /// Places an aggregate behind all other aggregates with equal times. Its start is at most 30
+    /// units ahead of the first aggregate with the same unit.
     fn place(&mut self, number: u32) {
         let unit = self.aggregates[&number].unit();
         let others =
@@ -223,6 +233,7 @@ impl Model {
         }
     }
 
+    /// Moves class `flow` to an aggregate of the kind `kind`.
     fn set(&mut self, flow: u32, kind: Alike) {
         let Class { aggregate: number, ref queue, .. } = self.classes[&flow];
         let busy = !queue.is_empty();
@@ -243,6 +254,7 @@ impl Model {
         self.classes.values().all(|class| class.queue.is_empty())
     }
 
+    /// Resets the model, in which no class has packets.
     fn rest(&mut self) {
         self.end_service();
         self.aggregates.values_mut().for_each(|a| a.counts_until = 0);
@@ -478,7 +490,7 @@ fn no_service_exceeds_the_budget() {
 
 /// As published, idle classes count in the weight of their aggregate: a class also gets the shares
 /// of the seven idle classes, and thus half of the link against an aggregate of eight busy classes.
-/// QFQ gives it a ninth.
+/// QFQ gives the class a ninth.
 #[test]
 fn a_class_gets_the_shares_of_the_idle_classes_in_its_aggregate() {
     let add = [Operation::Add(1, 1500); 16];
@@ -524,8 +536,8 @@ fn growing_packets_do_not_gain_service() {
     assert!(bytes(0) <= bytes(1) + 8 * 1500, "{} against {}", bytes(0), bytes(1));
 }
 
-/// After any changes, no weight and no other state remains: an idle scheduler serves the same
-/// classes as a new one.
+/// After a busy period no weight and no other state remains: the idle scheduler then serves the
+/// same packets in the same order as a new scheduler.
 #[test]
 fn a_busy_period_leaves_no_trace() {
     let busy: Vec<Operation> = (0..200)

@@ -14,7 +14,7 @@ use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Visitor};
 use common::Rig;
 use models::Model;
 
-/// Makes a model with a given origin of virtual time.
+/// A function that makes a model with a given origin of virtual time.
 type MakeModel = fn(u64) -> Box<dyn Model>;
 
 /// The schedulers with their models.
@@ -27,6 +27,8 @@ const ALL: &[(Kind, MakeModel)] = &[
     (Kind::Kps, |epoch| Box::new(models::Kps::new(epoch))),
 ];
 
+/// A `usize` selects a flow. The other number is a length for `Send` and for `Burst`, which sends
+/// 20 packets, a number of packets for `Take`, and a weight for `Add` and `Change`.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Add(u32),
@@ -365,15 +367,15 @@ proptest! {
     ) {
         for kind in [Kind::StartTime, Kind::SelfClocked] {
             let mut rig = Rig::new(kind.build());
-            // The extremes of each pair: the minimum and maximum so far of the difference in
-            // weighted service. The difference is multiplied by both weights, so that it is an
-            // integer.
             for &(weight, largest) in &flows {
                 let flow = rig.add(weight, largest, 0);
                 rig.send(flow, largest);
                 rig.send(flow, largest);
             }
             let mut bytes = vec![0i128; flows.len()];
+            // The extremes of each pair: the minimum and maximum so far of the difference in
+            // weighted service. The difference is multiplied by both weights, so that it is an
+            // integer.
             let mut extremes = vec![(0i128, 0i128); flows.len() * flows.len()];
             for percent in &lens {
                 let (served, len) = rig.take().unwrap();

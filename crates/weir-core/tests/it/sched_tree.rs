@@ -12,19 +12,23 @@ fn weighted() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.row().traits.weighted)
 }
 
+/// The description of a flow or node with this weight.
 fn share(weight: u32) -> FlowSpec {
     FlowSpec { weight, ..FlowSpec::default() }
 }
 
+/// Adds a node with a scheduler of this kind below `parent`.
 fn node(rig: &mut Rig<Tree>, parent: TreeNode, kind: Kind, spec: &FlowSpec) -> TreeNode {
     rig.scheduler.add_node(rig.now, parent, spec, &kind.into())
 }
 
+/// Adds a flow to a node.
 fn flow(rig: &mut Rig<Tree>, node: TreeNode, spec: FlowSpec) -> u32 {
     let now = rig.now;
     rig.add_by(spec, |tree, spec| tree.add_flow_in(now, node, spec))
 }
 
+/// Removes the packets that the schedulers have dropped.
 fn settle(rig: &mut Rig<Tree>) {
     while let Some((refused, _)) = rig.scheduler.pop_refused(&mut rig.pool) {
         rig.refuse(refused);
@@ -166,6 +170,7 @@ fn a_node_is_freed_with_its_last_flow_and_its_number_is_reused() {
     assert_ne!(reused, other);
 }
 
+/// A `usize` selects a node, a kind or a flow; a `u32` is a length, a `u64` a time in ns.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Node(usize, usize, FlowSpec),

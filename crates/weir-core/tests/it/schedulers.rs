@@ -8,6 +8,8 @@ use weir_core::sched::{Kind, Scheduler};
 
 use common::Rig;
 
+/// A `usize` selects a flow. `Add` has a weight, a largest packet and a priority, `Send` a length,
+/// `Change` a weight and a priority.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Add(u32, u32, u32),
@@ -50,7 +52,7 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
                 let expected = rig.inside() > 0;
                 let taken =
                     if kind.row().traits.work_conserving { rig.take() } else { rig.take_in_time() };
-                // A medium may drop the last packet.
+                // A shared medium may drop the last packet.
                 let emptied = !kind.row().traits.work_conserving && rig.inside() == 0;
                 assert!(
                     taken.is_some() == expected || emptied,

@@ -7,7 +7,8 @@ use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
 use weir_core::{Action, Arrival, Bytes, Emulator, Limits, Nanos, Rate};
 
-/// Sends 1 Gbit/s in packets of 1500 bytes for ten seconds. Returns the rate that leaves, in bit/s.
+/// Sends 1 Gbit/s in packets of 1500 bytes for ten seconds. Returns the rate of the departures in
+/// bit/s.
 fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
     let mut emulator = Emulator::new(1, Limits::default());
     let scheduler = SchedulerConfig { discipline: Kind::Htb.into(), ..SchedulerConfig::default() };

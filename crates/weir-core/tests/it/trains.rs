@@ -9,8 +9,8 @@ use weir_core::sched::Kind;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Packets of one flow that arrive at one time: nanoseconds since the previous train, flow,
-/// lengths.
+/// Packets of one flow that arrive at one time: nanoseconds since the previous train, number of the
+/// queue, lengths.
 type Train = (u64, u16, Vec<u32>);
 
 fn trains() -> impl Strategy<Value = Vec<Train>> {
@@ -35,6 +35,7 @@ fn links() -> impl Strategy<Value = LinkConfig> {
 /// Departures, refused frames, and the statistics of the link as text.
 type Outcome = (Vec<Departure>, Vec<(u32, DropReason)>, String);
 
+/// Submits trains, with one call for each train (`together`) or for each packet.
 fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: bool) -> Outcome {
     let mut emulator = Emulator::new(7, Limits { packets: 300, ..Limits::default() });
     emulator.set_scheduler(

@@ -16,6 +16,7 @@ pub(crate) struct Event {
     pub(crate) lost: bool,
 }
 
+/// A packet in the model.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     frame: u32,
@@ -46,6 +47,7 @@ pub(crate) struct Model {
     wire: Option<(Packet, u64, u64)>,
     events: Vec<Event>,
     was_starved: bool,
+    /// Number and total duration of the starvations.
     starved: (u64, u64),
     most_bytes: u64,
 }
@@ -119,6 +121,7 @@ impl Model {
         self.settle();
     }
 
+    /// Performs steps until no step is possible.
     fn settle(&mut self) {
         while self.step() {}
     }
@@ -183,6 +186,7 @@ impl Model {
         false
     }
 
+    /// Reports the complete packets if a report is due. Returns whether it was due.
     fn report(&mut self) -> bool {
         let completion = self.config.completion;
         let Some(&(_, first)) = self.unreported.first() else { return false };
@@ -202,6 +206,7 @@ impl Model {
         true
     }
 
+    /// Puts a packet with completed service into the queue of stage `number`, or drops it.
     fn arrive(&mut self, number: usize, packet: Packet) {
         let is_ring = number + 1 == self.stages.len();
         let stage = &mut self.stages[number];
@@ -228,7 +233,7 @@ impl Model {
         }
     }
 
-    /// Whether the feeder of stage `number` may take a packet from the part before the stage.
+    /// Whether stage `number` may take a packet from the part before it.
     fn open(&self, number: usize) -> bool {
         let stage = &self.stages[number];
         let (packets, bytes) = stage.used();
@@ -241,12 +246,14 @@ impl Model {
         stage.in_service.is_none() && (room || !stage.config.blocking) && allowed
     }
 
+    /// Number of packets in the stages.
     fn inside(&self) -> usize {
         self.stages.iter().map(|s| s.queue.len() + usize::from(s.in_service.is_some())).sum()
     }
 }
 
 impl Stage {
+    /// Wire packets and bytes that occupy places.
     fn used(&self) -> (u64, u64) {
         self.places.iter().fold((0, 0), |(packets, bytes), p| {
             (packets + u64::from(p.segments), bytes + u64::from(p.len))

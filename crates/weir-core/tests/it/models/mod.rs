@@ -1,5 +1,5 @@
-//! Simple models of the schedulers that order packets by virtual times. They visit every flow at
-//! each step and use numbers that never wrap, so that they contain nothing but the rules
+//! Simple models of the schedulers that order packets by virtual times. The models visit every flow
+//! at each step and use numbers that never wrap, so that they contain nothing but the rules
 //! themselves.
 
 pub(crate) mod device;
@@ -19,6 +19,7 @@ pub(crate) trait Model {
 /// Virtual time with 40 bits of fraction, of which the upper 20 take part in comparisons.
 pub(crate) type Time = i128;
 
+/// The part of a virtual time that takes part in comparisons.
 pub(crate) fn compared(time: Time) -> Time {
     time >> 20
 }
@@ -41,6 +42,7 @@ struct Flow {
 }
 
 impl Flow {
+    /// Computes the finish of the first packet.
     fn finish_head(&mut self) {
         self.finish = self.start + service(self.packets[0], self.weight);
     }
@@ -48,6 +50,7 @@ impl Flow {
 
 type Flows = BTreeMap<u32, Flow>;
 
+/// The flows with packets.
 fn waiting(flows: &Flows) -> impl Iterator<Item = (&u32, &Flow)> {
     flows.iter().filter(|(_, flow)| !flow.packets.is_empty())
 }
@@ -57,6 +60,7 @@ pub(crate) struct SelfClocked {
     pub(crate) by_finish: bool,
     pub(crate) virtual_time: Time,
     flows: Flows,
+    /// The latest finish so far.
     latest: Time,
 }
 
@@ -237,6 +241,7 @@ impl FluidClocked {
         Self { only_eligible, flows: BTreeMap::new(), now: Time::from(epoch), left_over: 0 }
     }
 
+    /// Advances the fluid by a packet that was served.
     fn serve(&mut self, len: u32) {
         self.left_over += Time::from(len.min(1 << 18)) << 40;
         loop {
@@ -325,7 +330,7 @@ impl Model for FluidClocked {
     }
 }
 
-/// KPS: flows are in slots according to rounded times.
+/// KPS: the rounded start of a flow determines the flow's slot.
 pub(crate) struct Kps {
     flows: BTreeMap<u32, InSlots>,
     virtual_time: Time,
@@ -344,6 +349,7 @@ struct InSlots {
 }
 
 impl InSlots {
+    /// The base-2 logarithm of the length of the flow's slots.
     fn width(&self) -> u32 {
         (1..).find(|width| 1 << width >= service(self.max_packet, self.flow.weight)).unwrap()
     }
@@ -359,6 +365,7 @@ impl Kps {
         Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), placement: 0 }
     }
 
+    /// Puts a flow into a slot.
     fn place(&mut self, slot: u32) {
         let state = self.flows.get_mut(&slot).unwrap();
         let width = state.width();
@@ -393,10 +400,12 @@ impl Kps {
         (state.eligible, state.begin, state.placement) = (eligible, begin, self.placement);
     }
 
+    /// The flows in slots that are eligible, or those that are not eligible.
     fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
         self.flows.iter().filter(move |(_, flow)| flow.flow.active && flow.eligible == eligible)
     }
 
+    /// Makes each flow eligible when its slot has begun.
     fn admit(&mut self) {
         loop {
             let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);
