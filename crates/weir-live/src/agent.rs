@@ -41,7 +41,7 @@ pub struct AgentConfig {
     pub all_required: bool,
     /// How each container's loop uses the machine.
     pub tuning: Tuning,
-    /// The seed of all random draws. Each container derives its own from it.
+    /// The seed of all random draws. The seed of each container is derived from it.
     pub seed: u64,
 }
 
@@ -99,8 +99,9 @@ pub struct Agent {
     _nri: Option<Nri>,
     board: Board,
     entries: BTreeMap<Key, Entry>,
-    /// The engines that have answered, and the last reason why one does not.
+    /// The engines that have answered.
     answered: BTreeSet<&'static str>,
+    /// For each engine that does not answer, the last reason.
     silent: BTreeMap<&'static str, String>,
     config: AgentConfig,
     began: Instant,
@@ -134,7 +135,9 @@ enum Place {
 
 /// A session with its keeper.
 struct Held {
+    /// The number of the session.
     run: u64,
+    /// Set when the session has to end.
     over: Arc<AtomicBool>,
     changes: Changes,
     keeper: JoinHandle<()>,
@@ -145,6 +148,7 @@ enum Message {
     Seen(Engine, Seen),
     /// The sender is dropped when the agent has looked at the pod.
     Pod(PodSeen, Sender<()>),
+    /// The session with this number has ended, for this reason.
     Held(Key, u64, HoldEnd),
 }
 
@@ -386,7 +390,7 @@ impl Agent {
         }
     }
 
-    /// A session has ended.
+    /// Handles the end of a session: attaches again, or sets the time of the next attempt.
     fn session_ended(
         &mut self,
         key: &Key,
@@ -395,7 +399,7 @@ impl Agent {
         report: &mut dyn FnMut(&AgentEvent),
     ) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        // A session that this thread has ended may have a successor.
+        // If this thread has ended the session, the container may already have a new session.
         let Some(held) = entry.held.take_if(|held| held.run == run) else { return };
         self.board.rows().shaped.remove(&entry.name);
         let now = Instant::now();
@@ -582,9 +586,10 @@ const NRI: &str = "nri";
 const IGNORED: [i32; 2] = [Signal::USR1.as_raw(), Signal::USR2.as_raw()];
 /// The interval at which the agent checks for signals and for attempts that are due.
 const TICK: Duration = Duration::from_millis(50);
-/// The first and the longest pause before the next attempt to attach to a container. Each pause is
-/// twice as long as the pause before it.
+/// The first pause before the next attempt to attach to a container. Each pause is twice as long as
+/// the pause before it.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause before the next attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait for a new pod to be shaped. It is shorter than the runtime's own limit.
 const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);

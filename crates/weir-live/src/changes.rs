@@ -28,7 +28,7 @@ struct Inner {
     rules: Option<Arc<Ruleset>>,
     /// The links in force. Reading them does not wait for the links.
     current: Mutex<Vec<Link>>,
-    /// The time to which notes and plans refer.
+    /// The start of the times in notes and plans.
     began: Mutex<Instant>,
     /// Locked during a change, so that changes do not undo one another.
     noted: Mutex<Noted>,
@@ -225,7 +225,7 @@ impl Changes {
     }
 
     /// Puts a link, or all links if `link` is `None`, back to the start of the session. With rules,
-    /// all of them return to the start, and `link` must be `None`.
+    /// all rules return to the start, and `link` must be `None`.
     ///
     /// # Errors
     /// As with [`Self::change`].
@@ -251,7 +251,7 @@ impl Changes {
     }
 
     /// Puts a link, or all links if `link` is `None`, back to a saved configuration. With rules,
-    /// all of them return to it, and `link` must be `None`.
+    /// all rules return to it, and `link` must be `None`.
     ///
     /// # Errors
     /// As with [`Self::change`].
@@ -281,6 +281,8 @@ impl Changes {
         notes
     }
 
+    /// Puts changed links in force, and notes the change. `undoes` is the number of the change that
+    /// this change takes back.
     fn put(
         &self,
         mut changed: Changed,
@@ -357,7 +359,7 @@ impl Changes {
         undoes: Option<u64>,
     ) -> Result<Changed, Refusal> {
         let now = self.rules(None)?;
-        // Identities are never reused, because counters belong to them.
+        // The identities of rules are never reused, because counters belong to identities.
         let back = Arc::new(Ruleset { next_id: now.next_id, ..rules.clone() });
         let mut changed = Changed::default();
         if self.0.control.set_rules(&back).map_err(refused)? {
@@ -454,7 +456,8 @@ pub fn changed(
         if spec.gso != new.gso {
             return Err(refused(ChangeError::Offloads { name: name.clone() }));
         }
-        // The words are the same for each link, and so are most remarks about them.
+        // The words are the same for each link, and so are most remarks. The remarks about one link
+        // suffice.
         if done.diagnostics.is_empty() {
             done.diagnostics = checked.diagnostics;
         }

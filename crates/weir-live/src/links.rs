@@ -65,7 +65,7 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
         (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay))
     };
     let steps = schedule.steps();
-    // A round begins with the values that were in force at the end of the previous round.
+    // In a repeating table, each period begins with the values at the end of the period before it.
     let mut now = if schedule.period().is_some() {
         steps.iter().fold(at_first, |now, (_, step)| after(now, step))
     } else {
@@ -146,7 +146,7 @@ mod tests {
             (None, 0),
             "no limit at first: there is no mean"
         );
-        // In all rounds after the first, the values of the last row apply until the first row.
+        // In all periods after the first, the values of the last row apply until the first row.
         assert_eq!(
             means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"),
             (Some(4_000_000), 0)

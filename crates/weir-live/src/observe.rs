@@ -20,8 +20,9 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder of the lanes described by `interfaces`; the series begin at `started`. `capture`
-    /// is a path and the number of bytes to record of each packet.
+    /// A recorder of the lanes described by `interfaces`. The series begin at `now`, which is
+    /// `started` on the wall clock. `capture` is a path and the number of bytes to record of each
+    /// packet.
     pub(crate) fn new(
         interfaces: &[Interface],
         capture: Option<(&Path, usize)>,

@@ -17,7 +17,7 @@ pub struct Step {
     pub at: Duration,
     /// The links; `None` for all links, and for rules.
     pub link: Option<String>,
-    /// The words of the change; `None` returns to the start.
+    /// The words of the change; `None` for a return to the start.
     pub words: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The control socket of a session: `weir ps`, `weir change`, `weir stats` and `weir stop` use it.
 //!
-//! The socket is bound before the session's surroundings are set up, while this process is still in
-//! the user's own namespaces and has one thread: [`Reserved`]. Once the links run, a thread of the
-//! server answers on it: [`Reserved::serve`].
+//! A [`Reserved`] binds the socket before the session's surroundings are set up, while this process
+//! is still in the user's own namespaces and has one thread. Once the links run,
+//! [`Reserved::serve`] answers on the socket with a thread of the server.
 
 use std::fmt;
 use std::io;
@@ -52,7 +52,7 @@ pub struct PageParts {
 /// Why a session has no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
-    /// No directory can hold it.
+    /// No directory can hold the socket.
     #[error("no directory can hold the socket: {}", list(.0))]
     Directory(Vec<DirectoryError>),
     /// A session has this name.
@@ -69,6 +69,7 @@ pub struct Reserved {
     name: Name,
     socket: ControlSocket,
     uid: u32,
+    /// The hosts of a lab; `None` for other sessions.
     board: Option<Board>,
 }
 

@@ -16,7 +16,8 @@ use weir_rules::script;
 /// The place at which rules examine packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// The interface of port 0's machine: its packets go out, and packets for it come in.
+    /// The interface of the machine at port 0. The machine's packets go out, and packets for the
+    /// machine come in.
     Machine,
     /// A bridge between the two ports.
     Bridge,
@@ -120,7 +121,7 @@ pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
     if whole { Gso::Whole } else { Gso::Split }
 }
 
-/// The passes in which rules examine packets from port 0, and those for packets from port 1.
+/// The passes in which rules examine packets from port 0 and packets from port 1.
 pub(crate) fn passes(place: Where) -> [Vec<Pass>; 2] {
     let incoming = |recv, bridged| Pass { out: false, bridged, recv: Some(recv), xmit: None };
     let outgoing = |recv, xmit, bridged| Pass { out: true, bridged, recv, xmit: Some(xmit) };
@@ -148,7 +149,7 @@ pub(crate) fn results(
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
     };
-    // The text is that of `list` without the number, which is a separate field.
+    // The text of a rule is that of `list` without the number, which is a separate field.
     let text = |rule: &weir_rules::rule::Rule| {
         let command = script::print(&Command::Add(Box::new(rule.clone())));
         let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);

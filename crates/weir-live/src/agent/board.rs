@@ -22,6 +22,7 @@ use crate::session::Link;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<Rows>>);
 
+/// The containers and problems that the control socket shows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     /// The links of each container that is shaped, by the container's name.
@@ -35,8 +36,8 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The containers with the links that a request names. Each container comes with the names of
-    /// its own links, or with `None` for all of them.
+    /// The containers with links that a request names, each with the names of these links, joined
+    /// by commas. `None` stands for all links.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {
@@ -71,8 +72,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Makes a change of each container, and joins the replies. A container that ends meanwhile is
-    /// left out.
+    /// Changes the links of each container that a request names, and joins the replies. If the
+    /// request names no links, a container that ends meanwhile is left out.
     fn each(
         &self,
         link: Option<&str>,

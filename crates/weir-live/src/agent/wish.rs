@@ -38,7 +38,7 @@ pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
         if value.trim().is_empty() {
             return Err(about(EMPTY));
         }
-        // The prefix ends with a character of one byte.
+        // Both prefixes, `weir.` and `weir/`, have the same length.
         match &name["weir.".len()..] {
             "up" => up = Some((name, value)),
             "down" => down = Some((name, value)),

@@ -1,5 +1,5 @@
-//! The arguments of `compose up`, divided between the two commands that Weir runs in its place: one
-//! command creates the containers, the other starts them.
+//! The arguments of `compose up`. Weir runs two commands in place of `compose up`: one creates the
+//! containers, the other starts them.
 
 use std::ffi::{OsStr, OsString};
 

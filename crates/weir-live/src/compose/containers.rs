@@ -63,7 +63,7 @@ fn containers(members: Vec<Member>, selection: Selection) -> Containers {
     Containers { setup, awaited, left_out }
 }
 
-/// The name of a service, with the number of the container if the service has several.
+/// The name of a service, with the number of the container if the service has several containers.
 fn label(member: &Member, members: &[Member]) -> String {
     let alike = members.iter().filter(|other| other.service == member.service).count();
     match alike {

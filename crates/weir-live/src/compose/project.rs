@@ -16,6 +16,7 @@ use super::error::ComposeError;
 /// A project of Compose, which need not exist yet.
 #[derive(Clone, Debug)]
 pub struct Project {
+    /// The words that start Compose.
     tool: Vec<OsString>,
     files: Vec<PathBuf>,
     name: String,
@@ -94,9 +95,9 @@ impl Project {
         self.command([OsStr::new("up")].into_iter().chain(arguments.for_start()))
     }
 
-    /// Starts the process that removes the project when this process has ended. It removes the
-    /// containers, networks and volumes, and the images that were built without a name of their
-    /// own.
+    /// Starts the process that removes the project when this process has ended. The new process
+    /// removes the containers, networks and volumes, and the images that were built without a name
+    /// of their own.
     ///
     /// # Errors
     /// The process cannot be started.
@@ -158,7 +159,7 @@ fn unique(like: &str) -> String {
 }
 
 /// Seconds between SIGTERM and SIGKILL for containers when the project is removed. In an orderly
-/// end, `compose up` has already stopped them, with their own grace periods.
+/// end, `compose up` has already stopped the containers, with their own grace periods.
 const GRACE: &str = "3";
 /// The longest time that the removal of a project may take.
 const LONGEST_REMOVAL: Duration = Duration::from_secs(120);

@@ -156,7 +156,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A bind as a volume: `HOST:INSIDE` or `HOST:INSIDE:ro`.
+/// A bind as a volume, `HOST:INSIDE` or `HOST:INSIDE:ro`; `None` if it has no counterpart.
 fn volume(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split(':').collect();
     let (host, inside, mode) = match parts[..] {
@@ -254,8 +254,11 @@ fn end(end: &Yaml) -> Option<(String, Vec<String>)> {
 
 /// Keys of the file that are used.
 const USED_OF_FILE: [&str; 2] = ["name", "topology"];
+/// Keys of the topology that are used.
 const USED_OF_TOPOLOGY: [&str; 5] = ["nodes", "links", "defaults", "kinds", "groups"];
+/// Keys of a link that are used.
 const USED_OF_LINK: [&str; 2] = ["type", "endpoints"];
+/// Keys of a container that are used.
 const USED: [&str; 5] = ["cmd", "env", "binds", "healthcheck", "stages"];
 /// Keys of a node that are not listed as left out: every node has them, or another note names them.
 const KNOWN: [&str; 3] = ["kind", "group", "image"];

@@ -83,7 +83,7 @@ impl Names {
 }
 
 impl Lab {
-    /// Adds a node. A second node with the same name becomes a note.
+    /// Adds a node. A second node with the same name is left out, with a note.
     pub(super) fn add_node(&mut self, mut node: LabNode) -> Result<(), ConvertError> {
         if self.nodes.len() >= MOST_NODES {
             return Err(ConvertError::TooMany { most: MOST_NODES, what: "nodes" });
@@ -101,7 +101,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Adds a link. A link to a node that does not exist, or from a node to itself, becomes a note.
+    /// Adds a link. A link to a node that does not exist, or from a node to itself, is left out,
+    /// with a note.
     pub(super) fn add_link(&mut self, mut link: LabLink) -> Result<(), ConvertError> {
         let [a, b] = &link.between;
         let (Some(from), Some(to)) = (self.names.get(a), self.names.get(b)) else {
@@ -252,12 +253,13 @@ fn comment(text: &str) -> String {
     if plain.len() < text.len() { plain.trim_end().to_owned() + " …" } else { plain }
 }
 
-/// Maximum number of nodes and links.
+/// Maximum number of nodes.
 pub(super) const MOST_NODES: usize = 5000;
+/// Maximum number of links.
 pub(super) const MOST_LINKS: usize = 10_000;
-/// The longest name of a node.
+/// The longest name of a node, in characters.
 const LONGEST_NAME: usize = 60;
-/// The longest comment.
+/// The longest comment, in characters.
 const LONGEST_COMMENT: usize = 300;
 
 #[cfg(test)]

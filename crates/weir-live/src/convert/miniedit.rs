@@ -92,7 +92,9 @@ fn shown(value: &Value) -> String {
 
 /// Keys of the file that are used, or that concern only the editor.
 const KNOWN: [&str; 6] = ["application", "controllers", "hosts", "links", "switches", "version"];
+/// Options of a host that are not listed as left out.
 const USED_OF_HOSTS: [&str; 4] = ["hostname", "nodeNum", "startCommand", "sched"];
+/// Options of a switch that are not listed as left out.
 const USED_OF_SWITCHES: [&str; 2] = ["hostname", "nodeNum"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Converts other tools' descriptions of a network into scenario files: Containerlab's topologies,
-//! and Mininet's, from MiniEdit's files or from scripts.
+//! Converts other tools' descriptions of a network into scenario files: topologies of Containerlab,
+//! and networks of Mininet from MiniEdit's files or from scripts.
 //!
 //! Settings without a counterpart become comments in the scenario. The texts are hostile input:
 //! their size, nesting and counts are bounded, and nothing in them is executed.

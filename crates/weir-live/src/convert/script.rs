@@ -45,7 +45,7 @@ pub(super) enum Setting {
 }
 
 impl Setting {
-    /// A number, or another text.
+    /// The text as a number if it is one, and otherwise as a text.
     pub(super) fn of_text(text: &str) -> Setting {
         match text.parse::<f64>() {
             Ok(_) => Setting::Number(text.to_owned()),
@@ -129,6 +129,7 @@ fn time(text: &str) -> Option<String> {
     decimal(&text[..end]).map(|number| format!("{number}{unit}"))
 }
 
+/// A script while it is read.
 #[derive(Default)]
 struct Script {
     lab: Lab,
@@ -140,7 +141,7 @@ struct Script {
 type Argument<'a> = (Option<&'a str>, &'a [Token]);
 
 impl Script {
-    /// Reads a statement: at most one call per statement is read.
+    /// Reads a statement and the call in it. A statement with several calls becomes a note.
     fn statement(&mut self, words: &[Token]) -> Result<(), ConvertError> {
         let call = |at: usize| match (&words[at].kind, words.get(at + 1).map(|next| &next.kind)) {
             (Kind::Name(name), Some(Kind::Sign('('))) => Some(&**name),

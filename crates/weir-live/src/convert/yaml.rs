@@ -83,7 +83,7 @@ impl Yaml {
 
 struct Reader<'a> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
-    /// Values with anchors, each with its number of values.
+    /// The anchored values by their anchors, each with the number of values in it.
     anchors: HashMap<usize, (Yaml, usize)>,
     /// The number of values that may still be read.
     left: usize,
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value that begins with this event, and its number of values.
+    /// The value that begins with this event, and the number of values in it.
     fn value(&mut self, event: Event<'a>, depth: usize) -> Result<(Yaml, usize), ConvertError> {
         if depth > DEEPEST {
             return Err(ConvertError::TooMany { most: DEEPEST, what: "levels of nesting" });
@@ -161,6 +161,7 @@ impl<'a> Reader<'a> {
         Ok((value, size))
     }
 
+    /// Counts values that were read. Fails beyond [`MOST_VALUES`].
     fn take(&mut self, count: usize) -> Result<(), ConvertError> {
         let error =
             ConvertError::TooMany { most: MOST_VALUES, what: "values, with those of its aliases" };

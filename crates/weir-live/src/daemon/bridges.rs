@@ -20,8 +20,8 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// The user and the access to files that the thread that reopens interfaces keeps; `None` for
-    /// all access.
+    /// The user and the access to files of the thread that reopens interfaces; `None` for all
+    /// access.
     pub confinement: Option<Confinement>,
     /// Whether the workers may keep processors awake.
     pub keep_awake: bool,
@@ -64,7 +64,8 @@ pub struct Bridges {
     pub(super) netns: Option<String>,
     resident: Resident,
     workers: usize,
-    /// Opened at the start, while this process may open them.
+    /// The workers' requests to keep processors awake. They are opened at the start, while this
+    /// process may open them.
     latency_requests: Mutex<LatencyRequests>,
     /// The open ports of all interfaces, one set for each worker, until a session takes them.
     ports: Mutex<Vec<Vec<AnyPort>>>,
@@ -175,6 +176,7 @@ impl Bridges {
         self.resident.run(open).unwrap_or(Err(gone))
     }
 
+    /// The placeholders for the ports of a missing interface, one for each worker.
     fn absent(&self, index: usize) -> Result<Vec<AnyPort>, BridgesError> {
         let absent = || AbsentPort::new(&self.names[index]).map(AnyPort::Absent);
         let ports = (0..self.workers).map(|_| absent()).collect::<Result<_, _>>();

@@ -22,8 +22,8 @@ struct Link {
     /// Packets in the queues of the pipe or scheduler, and their bytes.
     queue: (u64, u64),
     instances: u64,
-    /// Queueing delay and total delay. `None` where there are many links, since packets wait during
-    /// the copy.
+    /// Queueing delay and total delay. `None` with more than [`FEW_LINKS`] links, because packets
+    /// wait while histograms are copied.
     times: Option<Box<Times>>,
 }
 

@@ -91,6 +91,7 @@ struct Engines<'a, V> {
     handle: &'a LiveHandle,
     kind: ObjectKind,
     id: u16,
+    /// Makes an item of the list from an instance.
     view: V,
     /// Whether the views have the statistics of AQMs.
     aqm: bool,

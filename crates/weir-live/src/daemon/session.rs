@@ -1,8 +1,8 @@
 //! The daemon as a session: `weir ps` lists it, and `weir stats` and `weir stop` work as for other
 //! sessions.
 //!
-//! Its links do not change here. The commands of the daemon save their changes; changes made here
-//! would not be saved, and would be lost at the next start.
+//! The links cannot be changed through this session. The commands of the daemon save their changes.
+//! Changes through the session would not be saved, and would be lost at the next start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -93,6 +93,6 @@ impl Session for DaemonSession {
     }
 }
 
-/// Why the links of a daemon do not change here.
+/// Why the links of a daemon cannot be changed through its session.
 const NO_CHANGE: &str = "a daemon saves its changes, so its own commands make them, such as \
                          `weir pipe 1 config bw 2Mbit/s`";

@@ -10,13 +10,13 @@ pub struct Watchdog {
 #[derive(Clone, Debug, Default)]
 struct Worker {
     turns: u64,
-    /// Checks in a row that found the same number.
+    /// Number of consecutive checks that found the same number of turns.
     same: u32,
 }
 
 impl Watchdog {
     /// Compares the numbers of turns with those of the previous check. Returns the workers that
-    /// hang, counted from 0. A worker hangs if [`CHECKS`] checks in a row each find no new turn.
+    /// hang, counted from 0. A worker hangs if [`CHECKS`] consecutive checks find no new turn.
     ///
     /// Let at least 200 ms pass between two checks, because an idle worker completes a turn in 100
     /// ms. The watchdog counts checks and measures no time, so a process that was stopped for a
@@ -35,7 +35,7 @@ impl Watchdog {
     }
 }
 
-/// Number of checks in a row without a new turn after which a worker counts as hanging.
+/// Number of consecutive checks without a new turn after which a worker counts as hanging.
 pub const CHECKS: u32 = 4;
 
 #[cfg(test)]

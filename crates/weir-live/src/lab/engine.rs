@@ -104,6 +104,7 @@ fn call(engine: EngineName, words: &[&str]) -> Result<String, EngineError> {
     call_with(engine, words, &[])
 }
 
+/// The standard output of a command of the engine that reads `input`.
 fn call_with(engine: EngineName, words: &[&str], input: &[u8]) -> Result<String, EngineError> {
     let name = engine.command();
     let start = |source| EngineError::Start { what: name, source };
@@ -142,10 +143,11 @@ pub(super) fn reason(text: &str) -> String {
 pub(crate) struct Containers {
     /// The first part of all names.
     lab: String,
+    /// The label of the lab's containers and images.
     label: String,
-    /// The image of the network's containers, by engine.
+    /// The image of the containers that have networks, by engine.
     images: BTreeMap<&'static str, String>,
-    /// The host's containers, by node.
+    /// The containers of each host, by node.
     hosts: BTreeMap<usize, Container>,
     /// Removes the containers.
     guard: Option<Guard>,
@@ -227,7 +229,7 @@ impl Containers {
         self.is_settled = false;
     }
 
-    /// The image of the networks' containers. Creates it if necessary.
+    /// The image of the containers that have networks. Creates the image if necessary.
     fn image(&mut self, engine: EngineName) -> Result<String, EngineError> {
         let name = engine.command();
         if let Some(image) = self.images.get(name) {
@@ -254,8 +256,8 @@ impl Containers {
         Ok(image)
     }
 
-    /// The command that runs the container of a node until its program ends. `volumes` are the
-    /// paths on the machine of the program's volumes; they are absolute.
+    /// The command that runs the container of a node until its program ends. `volumes` has the
+    /// absolute path on this machine of each volume of the program.
     pub(crate) fn run(
         &self,
         container: &Container,
@@ -408,6 +410,7 @@ const BLOCK: usize = 512;
 const HEADERS: u16 = 64 + 56;
 /// The address at which the ELF file is loaded.
 const BASE: u64 = 0x40_0000;
+/// The alignment of the segment in the ELF file.
 const PAGE: u64 = 0x1_0000;
 /// Maximum number of images in a message.
 const MOST_SHOWN: usize = 20;

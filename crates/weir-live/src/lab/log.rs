@@ -123,6 +123,7 @@ impl Kept {
     }
 }
 
+/// Number of bytes that are read at once.
 const BUFFER: usize = 64 << 10;
 /// The longest wait for the end of a log.
 const PATIENCE: Duration = Duration::from_millis(500);

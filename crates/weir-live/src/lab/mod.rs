@@ -3,8 +3,9 @@
 //!
 //! A [`Lab`] is a state machine that the thread of the run drives. [`Lab::advance`] starts every
 //! program that can start, and returns the time of its next call. [`Lab::ended`] handles the end of
-//! a command. Everything that a lab starts is a command of the session's [`Network`]: in the
-//! namespaces of its host, or, for a container, a command of the engine on the machine.
+//! a command. Everything that a lab starts is a command of the session's [`Network`]. The command
+//! runs in the namespaces of its host; for a container, it is a command of the engine and runs on
+//! the machine.
 
 mod board;
 mod engine;
@@ -64,6 +65,7 @@ struct Node {
     ended: Option<Instant>,
 }
 
+/// The state of a host's program.
 #[derive(Debug)]
 enum State {
     Waiting,
@@ -657,9 +659,11 @@ fn words(program: &HostProgram) -> String {
 const LONGEST_LOG: usize = 8 << 20;
 /// Maximum length of the output of a health check in bytes.
 const LONGEST_CHECK_LOG: usize = 16 << 10;
-/// The timing of the checks whether a container's program runs.
+/// The interval between the checks whether a container's program runs.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
+/// The time limit of such a check.
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of failed checks at which the host counts as not healthy.
 const OWN_RETRIES: u32 = 600;
 /// The longest wait for containers that the engine is creating when the lab ends.
 const LONGEST_SETTLE: Duration = Duration::from_secs(10);

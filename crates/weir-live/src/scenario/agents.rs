@@ -22,7 +22,9 @@ pub(super) struct Agent {
     id: ProgramId,
     /// Name of the generator's host.
     host: String,
+    /// The pipe for orders to the generator.
     input: File,
+    /// The messages of the generator, one in each line.
     lines: Receiver<String>,
 }
 

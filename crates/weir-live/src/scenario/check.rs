@@ -129,8 +129,8 @@ struct Refused {
     help: String,
 }
 
-/// The resources that the program of a host needs and this machine does not have, by key. Paths are
-/// relative to the directory of `file`.
+/// The resources that the program of a host needs and this machine does not have, by the key of the
+/// setting. Paths are relative to the directory of `file`.
 fn refusals(program: &HostProgram, file: &str) -> Vec<(&'static str, Refused)> {
     let directory = Path::new(file).parent().unwrap_or(Path::new(""));
     let mut refused = Vec::new();

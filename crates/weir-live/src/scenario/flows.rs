@@ -16,11 +16,13 @@ pub(super) struct Flow {
     pub(super) traffic: usize,
     /// Name of the group to which the flow's statistics belong.
     pub(super) group: String,
-    /// The nodes at which the flow begins and ends.
+    /// The node at which the flow begins.
     pub(super) from: usize,
+    /// The node at which the flow ends.
     pub(super) to: usize,
-    /// The ports on the flow's path, and on the path back.
+    /// The ports on the flow's path.
     pub(super) forward: Vec<usize>,
+    /// The ports on the path back.
     pub(super) back: Vec<usize>,
     /// Addresses and port numbers of the flow's packets.
     pub(super) key: FlowKey,

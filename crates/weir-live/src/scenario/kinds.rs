@@ -141,8 +141,9 @@ const KERNEL: [&str; 2] = ["variant linux", "variant=linux"];
 const DEFAULT_SEGMENT: u32 = 1448;
 /// Bytes of the IP, UDP and RTP headers.
 const SPEECH_HEADERS: u64 = 40;
-/// Protocol numbers of the IP header.
+/// The protocol number of TCP in the IP header.
 const TCP: u8 = 6;
+/// The protocol number of UDP in the IP header.
 const UDP: u8 = 17;
 
 #[cfg(test)]

@@ -291,6 +291,7 @@ fn compile(text: &str, place: Place) -> Result<ActiveRules, ScenarioError> {
 /// The numbers of pipes, schedulers and queues in the engine.
 struct Ports<'a> {
     directions: Vec<&'a Direction>,
+    /// The number of the first queue of each port.
     first_queue: Vec<u16>,
 }
 

@@ -200,7 +200,7 @@ impl LiveScenario {
     }
 }
 
-/// Creates the containers that have the networks of containers, for the hosts of the plan.
+/// Creates the container that has the network, for each host of the plan that is a container.
 fn add_networks(
     scenario: &Scenario,
     plan: &mut Plan,
@@ -281,9 +281,11 @@ fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
 struct Run<'a> {
     setup: &'a ScenarioSetup,
     plan: &'a Plan,
+    /// The order for each generator, without its host and tasks.
     order: Order,
     sampler: Sampler,
     watched: &'a [u32],
+    /// The interval of the series.
     interval: Duration,
 }
 

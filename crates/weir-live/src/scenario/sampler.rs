@@ -13,8 +13,9 @@ pub(super) struct Sampler {
     handle: LiveHandle,
     ports: usize,
     watched: Counts,
-    /// The counters at the last reading.
+    /// The counters of each port at the last reading.
     seen_links: Vec<LinkPeriod>,
+    /// The counters of each watched flow at the last reading.
     seen_flows: Vec<FlowPeriod>,
     /// The current interval of each port.
     open: Vec<LinkPeriod>,

@@ -24,11 +24,12 @@ pub(super) struct Count {
     pub(super) marked: u64,
     /// Drops by reason since the last call of [`Self::zero`].
     pub(super) reasons: Reasons,
-    /// Drops before that call.
+    /// Drops before the last call of [`Self::zero`].
     pub(super) early_drops: u64,
     pub(super) delay_ns: Tally,
-    /// Sum of the delay differences between successive packets, and the last delay, in ns.
+    /// Sum of the delay differences between successive packets, in ns.
     pub(super) variation_ns: u64,
+    /// The last delay, in ns.
     pub(super) last_ns: Option<u64>,
 }
 
@@ -44,7 +45,9 @@ pub(super) enum Sign {
 /// The observer that counts.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// The index in `counts` of the flow with these ends.
     ends: BTreeMap<(SocketAddrV4, SocketAddrV4), usize>,
+    /// The index in `counts` of the flow with this lane.
     lanes: BTreeMap<u16, usize>,
     counts: Counts,
     drops_only: bool,
