@@ -17,7 +17,8 @@ pub fn congestion_controls() -> Vec<String> {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
     };
     let first = read("tcp_congestion_control").trim().to_owned();
-    // Root may choose any available one; other users only those that are permitted to all.
+    // Root may choose any available congestion control. Other users may choose only those that are
+    // permitted to every user.
     let list = if rustix::process::geteuid().is_root() {
         "tcp_available_congestion_control"
     } else {

@@ -102,7 +102,8 @@ const IOCTLS: &[u64] = &[
 /// `SIOCGSKNS` of linux/sockios.h: a descriptor of the socket's network namespace.
 const SIOCGSKNS: u64 = 0x894C;
 
-/// Settings of a thread that starts: its name and its timers. The C library names areas of memory.
+/// Settings of a thread that starts: its name and its timers. The C library also names areas of
+/// memory.
 const PRCTLS: &[u64] = &[
     libc::PR_SET_NAME as u64,
     libc::PR_GET_NAME as u64,
@@ -110,8 +111,8 @@ const PRCTLS: &[u64] = &[
     libc::PR_SET_VMA as u64,
 ];
 
-/// The other system calls of the daemon, and those that the C library and the Rust runtime make for
-/// it.
+/// The system calls that are permitted with any arguments: those of the daemon, and those that the
+/// C library and the Rust runtime make for it.
 const ALLOWED: &[i64] = &[
     // Descriptors and files: the state directory, rules to reload, the token.
     libc::SYS_read,

@@ -54,7 +54,10 @@ pub(crate) struct ProgramSpec {
     pub(crate) own_proc: bool,
     pub(crate) without_stdin: bool,
     pub(crate) keep_capabilities: bool,
+    /// The network namespace of [`Order::netns`].
     pub(crate) target: Option<RawFd>,
+    /// Receives the program's standard error. Standard input and output are then empty, and the
+    /// terminal's signals do not reach the program.
     pub(crate) quiet: Option<UnixStream>,
     /// Standard input and output, if they differ from those of this process.
     pub(crate) input: Option<OwnedFd>,

@@ -15,9 +15,9 @@ pub enum Direction {
     Egress,
 }
 
-/// Attaches a loaded program to the device with this number in the calling thread's network
-/// namespace, after the programs that are already attached. The kernel detaches the program when
-/// the returned descriptor closes.
+/// Attaches a loaded program to the device with the interface index `device` in the calling
+/// thread's network namespace. The program runs after those that are already attached. The kernel
+/// detaches the program when the returned descriptor closes.
 ///
 /// # Errors
 /// `EINVAL` before Linux 6.6; `EPERM` without CAP_NET_ADMIN; `ENODEV` when there is no such device.

@@ -4,10 +4,10 @@
 ///
 /// glibc gives threads their own regions, up to eight for each processor, and keeps the memory that
 /// a region once used. In a daemon, each burst of clients therefore leaves behind a region that
-/// keeps its memory. glibc also raises the size from which it returns memory at once; here that
-/// size does not change.
+/// keeps its memory. glibc also raises the size from which it returns memory at once. This function
+/// fixes that size.
 ///
-/// Other C libraries have one region, and this does nothing.
+/// Other C libraries have one region. With them, this function does nothing.
 pub fn keep_compact() {
     #[cfg(target_env = "gnu")]
     for (setting, value) in [

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Neighbours;
 use crate::netlink::{Link, Mac, Route};
 
-/// The addresses of one link.
+/// The addresses of one link. Side 0 is the left or program's side, and side 1 is the right or
+/// machine's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     slot: u16,
@@ -35,8 +36,8 @@ impl Range {
             .filter(|range| !routes.iter().any(|route| range.collides(route)))
     }
 
-    /// The range of a link between two namespaces of Weir that lead nowhere else, so it cannot
-    /// collide.
+    /// The range of a link between two namespaces of Weir that lead nowhere else, so that the range
+    /// cannot collide with a route.
     pub(super) fn private() -> Range {
         Range { slot: 0 }
     }
@@ -120,11 +121,12 @@ pub(super) fn host_mac(number: u16) -> Mac {
 
 /// A range reserved for benchmarking network devices (RFC 2544), so no real network uses it.
 const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// The addresses of one link: a /30.
+/// The number of addresses of one link, which has a /30.
 const IPV4_STEP: u32 = 4;
 /// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
-/// Maximum number of links on one machine at a time. Their names have at most eight letters.
+/// Maximum number of links on one machine at a time. The interface names then have at most eight
+/// characters.
 const SLOTS: u16 = 4096;
 /// The ranges that [`Range::choose`] tries, for messages.
 pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";

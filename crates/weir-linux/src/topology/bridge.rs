@@ -12,7 +12,8 @@ use crate::process::Stopper;
 
 /// Opens two interfaces of the caller's network namespace as the ports of a link. This makes the
 /// interfaces promiscuous and keeps the machine's own IP stack from receiving there, until the
-/// ports close. An interface that the machine itself uses keeps its stack, with a note.
+/// ports close. On an interface that the machine itself uses, its IP stack still receives, and the
+/// session has a note about this.
 ///
 /// # Errors
 /// The reason. The machine is unchanged after an error.
@@ -128,7 +129,8 @@ fn has_connection(list: &str, addresses: &[IpAddr]) -> bool {
     })
 }
 
-/// Keeps the machine's IP stack off these interfaces; adds a note where that is impossible.
+/// Keeps the machine's IP stack from receiving on these interfaces. Adds a note if that is
+/// impossible.
 fn silence(interfaces: &[(&str, u32)], notes: &mut Vec<Note>) -> Option<OwnedTable> {
     if interfaces.is_empty() {
         return None;

@@ -177,6 +177,7 @@ pub struct Network {
     holders: BTreeMap<usize, Holder>,
     ends: Vec<End>,
     notes: Vec<Note>,
+    /// The number of programs started so far.
     started: u32,
     stopper: Stopper,
     terminal: Option<Terminal>,
@@ -207,11 +208,11 @@ pub struct Hold {
     pub root: Option<PathBuf>,
     /// Whether writes below `root` fail; otherwise they go to memory.
     pub read_only: bool,
-    /// Directories and files of the machine that commands see elsewhere.
+    /// Directories and files of the machine that commands see at other paths.
     pub volumes: Vec<Shown>,
 }
 
-/// A directory or file of the machine that commands see elsewhere.
+/// A directory or file of the machine that commands see at another path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     /// The path on the machine.
@@ -240,6 +241,7 @@ pub struct Task {
 struct Holder {
     init: Program,
     descriptor: OwnedFd,
+    /// Whether the host has its own root file system, from [`Hold::root`].
     has_root: bool,
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Attachment<'a> {
 #[derive(Debug)]
 pub(super) struct FreshPort {
     pub(super) port: AnyPort,
-    /// The reports that the interface's kernel still sends.
+    /// The reports of multicast groups that the kernel still sends on the interface.
     pub(super) reports: Reports,
 }
 
@@ -135,7 +135,7 @@ pub(super) fn attach(
 }
 
 /// Gives the interface its addresses, routes and neighbours and switches it on. Returns the reports
-/// that follow.
+/// of multicast groups that the kernel then sends.
 fn configure(attachment: &Attachment<'_>) -> Result<Reports, SetupError> {
     silence_kernel(attachment.name);
     let mut netlink = Netlink::open()?;
@@ -235,8 +235,9 @@ pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
-/// Base of the numbers of the `near` interfaces, far from the numbers that interfaces get in order;
-/// see [`Netlink::create_veth`]. The last two bytes of the Ethernet address are added to it.
+/// Base of the interface indexes of the `near` interfaces, far above the indexes that the kernel
+/// chooses; see [`Netlink::create_veth`]. The index is this base plus the last two bytes of the
+/// Ethernet address.
 const NEAR_INDEX: u32 = 1 << 30;
 /// The interval of multicast reports in ms; the kernel repeats a report after a random part of this
 /// interval.

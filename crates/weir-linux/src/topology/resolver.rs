@@ -8,8 +8,8 @@ use super::names;
 use super::publish::open;
 use crate::helper::{Entrance, Kind};
 
-/// The program's resolver file (`None` for the machine's), with entrances at the link's end if
-/// queries must be passed on to the machine's loopback resolver.
+/// The program's resolver file (`None` for the machine's own file), with entrances at the machine's
+/// end of the link if queries must be forwarded to the machine's loopback resolver.
 pub(super) fn resolver(range: Range) -> (Option<String>, Vec<Entrance>, Option<Note>) {
     let server = names::loopback_server().filter(|&server| answers(server));
     let end = IpAddr::from(range.ipv4(1).0);
@@ -32,7 +32,7 @@ pub(super) fn resolver(range: Range) -> (Option<String>, Vec<Entrance>, Option<N
     }
 }
 
-/// Sockets at the link's end for queries of the program, by UDP and TCP.
+/// Sockets at the machine's end of the link, for the program's queries over UDP and TCP.
 fn entrances(end: IpAddr, program: Ipv4Addr, server: IpAddr) -> std::io::Result<Vec<Entrance>> {
     let entrance = |kind| {
         let socket = open(SocketAddr::new(end, DNS), kind)?;

@@ -174,7 +174,8 @@ impl Inside {
 fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
     let helper = |source| SetupError::Helper { helper: "janitor", source };
-    // The kernel removes the namespaces when this process ends, so the janitor need not be ready.
+    // The kernel removes namespaces when this process ends, so the janitor may become ready after
+    // they were created.
     let mut janitor = Janitor::start().map_err(helper)?;
     let bare = Bare::new(setup)?;
     janitor.wait_until_ready().map_err(helper)?;
@@ -261,7 +262,7 @@ fn lead_inside(ports: Vec<OpenPort>, range: Range, ipv6: bool) -> Vec<Entrance> 
     ports.into_iter().map(|port| port.leading_to(&addresses)).collect()
 }
 
-/// Starts the process that passes clients of these entrances on, from `netns`.
+/// Starts the forwarder for these entrances in `netns`; `None` without entrances.
 fn forward(entrances: &[Entrance], netns: &NetNs) -> Result<Option<Forward>, SetupError> {
     if entrances.is_empty() {
         return Ok(None);

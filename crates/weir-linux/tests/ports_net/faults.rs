@@ -20,8 +20,8 @@ fn a_port_that_accepts_no_frame_lets_the_loop_sleep() {
     let running = net.start(&PipeConfig::default(), |config| config.spin = Spin::Off);
     net.within("a", || client("0.0.0.0:0").send_to(&[1; 100], "10.77.0.2:4000").unwrap());
     wait_for(&running, |report| report.lanes[0].counters.drops(DropReason::SendFailed) > 0);
-    // The loop tries a frame again for 10 ms, and then has nothing to send. A frame of the kernel's
-    // own may follow; a loop that keeps trying never has a quiet time.
+    // The loop tries a frame again for 10 ms, and then has nothing to send, unless the kernel sends
+    // a frame of its own. A loop that keeps trying is never quiet.
     let end = Instant::now() + PATIENCE;
     loop {
         let before = sleeps(&running);
