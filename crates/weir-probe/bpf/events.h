@@ -60,8 +60,9 @@ struct packet_record {
 };
 
 /*
- * The position in a region of the records: the program moves the head, the reader the tail. Each
- * processor has two regions, the second for interrupts that arrive while the first is written.
+ * The position in a region of the records. The program moves the head, and the reader moves the
+ * tail. Each processor has two regions. The second one is for interrupts that arrive while a
+ * program writes to the first one.
  */
 struct region {
 	u64 head;

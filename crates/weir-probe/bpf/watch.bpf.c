@@ -6,7 +6,7 @@
  * `sample` finds the disciplines of the requested devices, then reads them repeatedly for a slice
  * of a millisecond. Consecutive equal readings become one run (first, last, count), so the output
  * of the kernel is small and complete. All maps are arrays that the reader has mapped into its
- * memory, so between slices it reads them without a system call.
+ * memory, so the reader needs no system call to read them between two slices.
  */
 #include "lengths.h"
 #include "watch.h"

@@ -72,7 +72,7 @@ struct control {
 	u64 longest;  /* the longest gap, ns */
 	u64 scratch;
 	int ifindex[MAX_DEVICES];
-	u32 found[MAX_DEVICES]; /* disciplines of the device, 0: no such device */
+	u32 found[MAX_DEVICES]; /* number of disciplines of the device, 0: no such device */
 };
 
 /* Histogram of the time between consecutive readings. */

@@ -5,7 +5,7 @@ use crate::group::Group;
 use crate::target::Target;
 use weir_measure::packets::Discipline;
 
-/// The name of the one device that a target names, and its discipline.
+/// The name and the discipline of the one device that the target fits.
 ///
 /// # Errors
 /// The target fits no device or several, or the kernel does not answer.

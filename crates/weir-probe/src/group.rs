@@ -114,7 +114,7 @@ impl Group {
         self.namespace == Namespace::Own
     }
 
-    /// Runs `work` inside the namespace; the calling thread stays in its own.
+    /// Runs `work` inside the namespace. The calling thread stays in its own namespace.
     ///
     /// # Errors
     /// The error of `work`, or the reason why the namespace cannot be entered.
@@ -145,8 +145,8 @@ impl Group {
             .map_err(|errno| self.namespace.refused(errno.into()))
     }
 
-    /// Returns whether the devices have changed since the last call, and reports new, removed and
-    /// renamed ones to the sink.
+    /// Reports new, removed and renamed devices to the sink. Returns whether the devices have
+    /// changed since the last call.
     ///
     /// # Errors
     /// The devices cannot be listed.
@@ -186,8 +186,8 @@ impl Group {
     }
 }
 
-/// Runs `work` inside a namespace. Entering takes privileges even for the current namespace, so a
-/// process never enters its own.
+/// Runs `work` inside a namespace. Entering a namespace takes privileges even if it is the current
+/// namespace, so for the caller's own namespace `work` runs directly.
 fn within<T: Send>(
     namespace: &Namespace,
     netns: &NetNs,

@@ -58,8 +58,9 @@ impl Pacer {
         Some(now)
     }
 
-    /// Advances to the next scheduled moment. A slightly late reader makes up for its readings; a
-    /// very late one skips the moments that have passed, which count as missed.
+    /// Advances to the next scheduled moment. A reader that is less than [`CATCH_UP`] intervals
+    /// late makes up for its readings. A later reader skips the moments that have passed, which
+    /// count as missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {

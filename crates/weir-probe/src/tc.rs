@@ -1,6 +1,6 @@
 //! The method `tc`: starts the program of that name for each device and reading. Scripts read
-//! queues in this manner, and publications compare their results with it; the method has no other
-//! advantage.
+//! queues in this manner, and publications compare their results with such readings. The method has
+//! no other advantage.
 
 use std::io;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
 //! The transmission queues after the queueing disciplines: the limit that dynamic queue limits
-//! (DQL) set for a device's transmission rings, and the bytes in them. Drivers report both in
-//! sysfs, so they are read there, whatever method reads the queues.
+//! (DQL) set for a device's transmission rings, and the bytes in the rings. Drivers report both in
+//! sysfs, so both are read there, whatever method reads the queues.
 
 use std::io;
 use std::os::fd::OwnedFd;

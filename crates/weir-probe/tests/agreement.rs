@@ -64,8 +64,8 @@ fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
             "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 \
              cburst 1 quantum 1514"
         );
-        // A third of the classes have a queue limited in packets, a third a queue limited in bytes,
-        // and the rest the kernel's hidden default.
+        // A third of the classes have a queue with a limit in packets, a third have a queue with a
+        // limit in bytes, and the other classes have the kernel's hidden default queue.
         match class % 3 {
             0 => writeln!(
                 lines,

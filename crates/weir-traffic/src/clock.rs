@@ -1,4 +1,4 @@
-//! The clock that both ends of a flow share, and functions that wait until a time on it.
+//! The clock that both ends of a flow share, and functions that wait until a time on this clock.
 //!
 //! It is the monotonic clock. All processes of a machine read the same monotonic clock, in every
 //! network namespace, and it is never set. The kernel stamps received packets with the wall clock,
@@ -27,6 +27,7 @@ pub fn sleep_until(deadline: u64) {
 /// wakes late, so the pacer sleeps until shortly before that time and then spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacer {
+    /// How long before the deadline the pacer starts to spin, ns.
     spin_ns: u64,
 }
 

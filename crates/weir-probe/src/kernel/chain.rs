@@ -29,6 +29,7 @@ pub(super) struct Chain {
     qlen: i64,
     drops: u32,
     requeues: u32,
+    /// The largest number of packets in one event so far.
     most: u32,
 }
 
@@ -81,13 +82,13 @@ impl Chain {
     }
 }
 
-/// The bytes of an event. `packets` is the number of its packets, and `before` the backlog in bytes
-/// before it, if that is known.
+/// The bytes of an event. `packets` is the number of its packets. `before` is the backlog in bytes
+/// before the event; `None` if it is unknown.
 ///
 /// The kernel reports an enqueue when the discipline has accepted the packet. A discipline that
-/// cuts an offload train has then freed the train, so the length in the record means nothing; the
-/// growth of the backlog is the length of the accepted packets. It is too small if waiting packets
-/// were dropped between the two events.
+/// cuts an offload train has then freed the train, so the length in the record means nothing. In
+/// this case, the result is the growth of the backlog: the length of the accepted packets. The
+/// result is too small if waiting packets were dropped since the previous event.
 pub(super) fn accepted_bytes(record: &Record, packets: u32, before: Option<u32>) -> u32 {
     if record.kind == Kind::Dequeue || packets <= 1 {
         return record.bytes;

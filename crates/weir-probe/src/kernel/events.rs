@@ -61,6 +61,7 @@ const DROP_ONLY_ARRIVALS: [&str; 11] = [
 struct Tracked {
     id: QueueId,
     chain: Chain,
+    /// Time of the last event; 0 before the first.
     last: u64,
     /// The backlog in bytes after the last event.
     backlog: u32,
@@ -83,9 +84,9 @@ pub(crate) struct Recording {
     links: Vec<Link>,
     recorder: SharedWords,
     records: Records,
-    /// Numbers of the groups' namespaces in the kernel.
+    /// The inode number of each group's namespace.
     netns: Vec<u32>,
-    /// Devices on which waiting packets may be dropped.
+    /// The namespace and the index of each device on which waiting packets may be dropped.
     dropping: Vec<(u32, u32)>,
     tracked: BTreeMap<Key, Tracked>,
     kinds: BTreeMap<u64, String>,
@@ -150,8 +151,8 @@ impl Recording {
         })
     }
 
-    /// Scans the existing disciplines. Events of vanished ones are delivered before their end is
-    /// reported.
+    /// Scans the existing disciplines. The events of a vanished discipline are delivered before its
+    /// end is reported.
     fn scan(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let mut dropping = Vec::new();
         self.waiting = 0;

@@ -9,9 +9,9 @@ use weir_measure::watch::{PacketEvent, PacketEventKind};
 
 use super::layout::halves;
 
-/// Words of `struct record`.
+/// Number of words in `struct record`.
 pub(super) const RECORD: usize = 8;
-/// Words of `struct region`, and the offset of the reader's word.
+/// Number of words in `struct region`, and the offsets of its fields `lost` and `tail`.
 pub(super) const REGION: usize = 16;
 const LOST: usize = 1;
 const TAIL: usize = 8;
@@ -171,8 +171,8 @@ impl Records {
     }
 }
 
-/// Sets the devices to record: `(netns, ifindex)`. Devices that stay keep their slots, so that
-/// their recording has no gap. Returns the devices for which there is no slot.
+/// Sets the devices to record: `(netns, ifindex)`. Devices that were recorded before keep their
+/// slots, so that their recording has no gap. Returns the devices for which there is no slot.
 pub(super) fn watch(recorder: &[AtomicU64], devices: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let places = &recorder[WATCHED..WATCHED + MAX_WATCHED];
     let key = |&(netns, ifindex): &(u32, u32)| u64::from(netns) << 32 | u64::from(ifindex);

@@ -27,8 +27,11 @@ const EARLY: u64 = 200_000;
 /// The pacing state of a namespace, kept while another namespace is being read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
+    /// Time of the last reading; 0 before the first.
     last: u64,
+    /// The next scheduled moment; 0 before the first reading.
     next: u64,
+    /// When the counters were last read.
     counted: u64,
 }
 
@@ -45,8 +48,11 @@ pub(crate) struct Sampling {
     pub(super) groups: Vec<Group>,
     places: Vec<Place>,
     pub(super) numbers: Numbers,
+    /// Number of readings so far, which take the groups in turn.
     turn: usize,
+    /// Index of the group with the namespace that this thread has entered.
     inside: Option<usize>,
+    /// The reasons for incomplete results that were already reported.
     cut: u32,
     batch: Vec<Run>,
 }

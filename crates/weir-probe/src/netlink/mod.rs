@@ -37,7 +37,9 @@ struct Place {
     now: Vec<Answer>,
     /// Answers of the previous reading, in the order of the runs and of the catalogue's numbers.
     before: Vec<Answer>,
+    /// The open run of each queue.
     open: Vec<Run>,
+    /// When the counters were last delivered.
     counted: u64,
 }
 
@@ -48,7 +50,9 @@ pub(crate) struct NetlinkSource {
     bands: bool,
     places: Vec<Place>,
     numbers: Numbers,
+    /// Runs that have ended and were not delivered yet.
     ended: Vec<Run>,
+    /// Whether an interrupted reading was already reported.
     interrupted: bool,
 }
 
