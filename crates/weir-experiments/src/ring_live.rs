@@ -185,6 +185,7 @@ fn simulate(case: &Case, seed: u64) -> Delays {
     Delays { mean: delay.mean() / 1e6, p50: ms(0.5), p99: ms(0.99) }
 }
 
+/// The delays of the live runs by case, or the reason why there are none.
 type Live = Result<Vec<Vec<Delays>>, String>;
 
 fn finding(simulated: &[Vec<Delays>], live: &Live) -> Finding {

@@ -55,10 +55,12 @@ struct Count {
     unpifoness: u64,
 }
 
+/// Drives one scheduler with a stream of packets.
 struct Drive {
     job: Job,
     seed: u64,
     packets: u64,
+    /// Whether the scheduler is the FIFO, which the run limits to 80 packets.
     fifo: bool,
 }
 

@@ -68,8 +68,8 @@ pub(super) struct Waits {
     pub(super) sent: u64,
     /// The wait of each packet on the whole path, ns, in ascending order.
     pub(super) all: Vec<u64>,
-    /// Sum of the waits before the middle switch, and number of packets that arrived at that
-    /// switch.
+    /// Sum of the waits before the middle switch, and number of packets; both for packets that
+    /// arrived at the end.
     middle: (u64, u64),
     /// Sum of the waits from the middle switch on, for packets that arrived at the end.
     behind: u64,
@@ -369,8 +369,8 @@ mod tests {
 
     #[test]
     fn waits_match_values_computed_by_hand() {
-        // 1000 bytes at 8 Mbit/s take 1 ms. Every 4 ms two packets arrive at once. The second waits
-        // one millisecond at the first switch, while the first is transmitted, and nowhere else.
+        // 1000 bytes at 800 kbit/s take 10 ms. Every 10 ms three packets arrive, so the queue of the
+        // first switch fills up. No packet waits at the second switch.
         let switch = SwitchConfig {
             pipeline: Some(0),
             manager: "fifo".into(),
@@ -390,8 +390,6 @@ mod tests {
             middle: 1,
         };
         let waits = bed.run(1).remove(0);
-        // Every 10 ms, three packets arrive at a link that needs 10 ms for each. Packets that find
-        // room wait for one other packet.
         assert_eq!(waits.sent, 3000);
         assert!(
             (waits.before_ms() - waits.mean_ms()).abs() < 1e-9,

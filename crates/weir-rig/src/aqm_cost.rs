@@ -122,6 +122,7 @@ fn run(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (PacketCou
     }
 }
 
+/// Runs a plan with the AQMs or the scheduler that it is given.
 struct Driven<'a> {
     plan: &'a AqmPlan,
     clock: &'a dyn Fn() -> u64,
@@ -192,9 +193,12 @@ impl Moment {
 /// The queues with their arrivals, and the link behind them.
 struct Driver<S, A> {
     queues: Managed<S, A>,
+    /// The arrivals, in a ring that is read repeatedly.
     ring: Vec<Made>,
+    /// The hash of each flow.
     hashes: Vec<u32>,
     ecn: Ecn,
+    /// The index of the next arrival in the ring.
     position: usize,
     /// The time of the last arrival, and the time at which the link is free.
     arrival: Moment,

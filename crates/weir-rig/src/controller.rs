@@ -57,9 +57,11 @@ struct Machine<S> {
 #[derive(Debug)]
 pub(crate) struct Driver<S> {
     machine: Machine<S>,
+    /// The arrivals, in a ring that is read repeatedly.
     ring: Vec<Made>,
     /// The arrival times of a trace; empty for other arrival orders.
     times: Vec<u64>,
+    /// The index of the next arrival in the ring.
     position: usize,
 }
 

@@ -54,6 +54,7 @@ impl Spread {
     }
 }
 
+/// Measures the time of a plan.
 struct Timed<'a> {
     plan: &'a Plan,
     clock: &'a dyn Fn() -> u64,
@@ -73,6 +74,7 @@ impl Visitor for Timed<'_> {
     }
 }
 
+/// Drives a plan without a clock.
 struct Driven<'a> {
     plan: &'a Plan,
 }
@@ -88,6 +90,7 @@ impl Visitor for Driven<'_> {
     }
 }
 
+/// Hashes the departures of a plan.
 struct Hashed<'a> {
     plan: &'a Plan,
 }

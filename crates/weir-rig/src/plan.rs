@@ -142,9 +142,11 @@ impl fmt::Display for Backlog {
 pub struct Plan {
     pub(crate) flows: FlowSet,
     pub(crate) order: Order,
+    /// The low threshold in packets.
     pub(crate) low: u64,
     /// The number of packets in a cycle.
     pub(crate) span: u64,
+    /// The number of packets in a batch.
     pub(crate) batch: usize,
     /// The number of measured cycles.
     pub(crate) cycles: u64,

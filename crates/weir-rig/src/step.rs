@@ -146,8 +146,10 @@ impl Sender {
     }
 }
 
+/// The model: the queue, the link and the senders.
 struct World<S, A> {
     queue: Managed<S, A>,
+    /// The time at which the link becomes free, ns.
     link_free: u64,
     senders: Vec<Sender>,
     record: Record,

@@ -177,6 +177,7 @@ pub trait Labeller: std::fmt::Debug + Send {
     clippy::large_enum_variant,
     reason = "most ports are plain, and a packet is to find them in one step"
 )]
+/// A port.
 enum Port {
     Plain(PlainPort),
     Engine(EnginePort),
@@ -212,10 +213,12 @@ impl EnginePort {
     }
 }
 
+/// A flow: its ends, its paths and its group.
 #[derive(Debug)]
 struct Flow {
     source: EndpointId,
     sink: EndpointId,
+    /// Index of the first hop of each path.
     forward: u32,
     back: u32,
     class: u16,

@@ -16,6 +16,7 @@ pub struct Topology {
     /// and the node at the other end.
     neighbours: Vec<Vec<(u32, u32)>>,
     is_host: Vec<bool>,
+    /// The ports of each route of the file, by source and destination.
     routes: BTreeMap<(u32, u32), Vec<u32>>,
     /// For each source with computed paths: the port through which each node is reached, and the
     /// node before it.

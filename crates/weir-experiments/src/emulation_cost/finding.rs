@@ -235,7 +235,7 @@ mod tests {
                 let finding = finding(&rows(cost, counted));
                 finding.claims.iter().map(Claim::verdict).collect::<Vec<_>>()
             };
-            // 300 and 700 ns for one and ten pipes are more than twice as much.
+            // Ten pipes take 700 ns and one pipe 300 ns, which is more than twice as much.
             let (yes, no) = (Verdict::Holds, Verdict::Differs);
             assert_eq!(verdicts(published), [yes, yes, yes, no, yes, yes]);
             assert_eq!(verdicts(grows), [no, yes, no, no, no, no]);

@@ -86,6 +86,7 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
 pub(super) struct Work {
     frames: Vec<Vec<u8>>,
     keys: Vec<FlowKey>,
+    /// The index of the present frame.
     next: usize,
     classifier: Option<(Classifier, State)>,
     engine: Option<Engine>,
@@ -95,6 +96,7 @@ pub(super) struct Work {
     pub(super) departed: u64,
 }
 
+/// An engine with equal pipes, and its virtual time.
 struct Engine {
     emulator: Emulator,
     out: Vec<Departure>,
@@ -268,8 +270,9 @@ pub(super) const RULES: [u32; 5] = [1, 10, 20, 100, 1000];
 pub(super) const HOSTS: [u32; 4] = [10, 100, 1000, 10_000];
 /// Numbers of pipes in the cases of [`Part::Pipes`].
 pub(super) const PIPES: [u32; 5] = [1, 10, 100, 1000, 10_000];
-/// The case of [`Part::Whole`]: twenty rules and a thousand pipes, as in the talk.
+/// Number of rules in the case of [`Part::Whole`], as in the talk.
 pub(super) const WHOLE_RULES: u32 = 20;
+/// Number of pipes in the case of [`Part::Whole`], as in the talk.
 pub(super) const WHOLE: u32 = 1000;
 pub(super) const CASES: usize = RULES.len() + HOSTS.len() + PIPES.len() + 1;
 /// The largest size of a case.

@@ -39,7 +39,7 @@ impl Network {
     fn make(case: &Case) -> io::Result<Self> {
         let network =
             Self { sender: quiet()?, router: quiet()?, receiver: quiet()?, place: case.place };
-        // The device with the queue is called `out`, in one namespace or the other.
+        // The device with the queue is called `out`, in the sender's namespace or in the router's.
         let [first, second] = match case.place {
             Place::EndHost => [OUT, "down"],
             Place::Router => ["up0", OUT],
@@ -159,8 +159,10 @@ fn sample(span: Duration) -> io::Result<Waiting> {
     })
 }
 
+/// The device with the queue.
 const OUT: &str = "out";
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+/// The router's addresses: on the sender's side, and on the receiver's side.
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 2);
@@ -171,6 +173,7 @@ const BURST: u32 = MTU + 114;
 /// Bytes that may wait in the token bucket; its inner queue has its own limit.
 const LIMIT: u32 = 10_000_000;
 const WARM_UP: Duration = Duration::from_millis(1500);
+/// How long the queue is sampled.
 const SPAN: Duration = Duration::from_millis(1000);
 /// The longest time to establish a connection.
 const PATIENCE: Duration = Duration::from_secs(5);

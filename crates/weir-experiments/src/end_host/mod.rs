@@ -105,6 +105,7 @@ impl Results {
     }
 }
 
+/// An arm of the comparison.
 #[derive(Clone, Copy, Debug)]
 enum Arm {
     Simulated,

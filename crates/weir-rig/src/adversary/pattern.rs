@@ -22,6 +22,7 @@ pub(super) struct Act {
     pub(super) at: u64,
     /// The time between the starts of consecutive flows, in bytes of the link.
     pub(super) gap: u32,
+    /// The index of the group.
     pub(super) group: u32,
     /// The index of the first flow within its group, and the number of flows.
     pub(super) first: u32,

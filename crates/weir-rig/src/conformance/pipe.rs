@@ -42,6 +42,7 @@ pub(super) fn play(case: &Case, spec: &LinkSpec, seed: u64) -> Play {
     player.record.play
 }
 
+/// Plays a case with one pipe.
 struct Player<'a> {
     emulator: Emulator,
     record: Record<'a>,

@@ -34,6 +34,7 @@ pub(super) fn play(case: &Case, seed: u64) -> Play {
     }
 }
 
+/// Plays a case with the AQM that it is given.
 struct WithAqm<'a> {
     case: &'a Case,
     seed: u64,
@@ -57,6 +58,7 @@ fn play_one<A: Aqm>(case: &Case, seed: u64, aqm: A) -> Play {
     play_with(case, seed, scheduler, std::iter::once((slot, aqm, case.limit)))
 }
 
+/// Plays a case with the scheduler that it is given.
 struct WithScheduler<'a> {
     case: &'a Case,
     seed: u64,
@@ -127,6 +129,7 @@ fn play_with<S: Scheduler, A: Aqm>(
     play
 }
 
+/// Plays a case with queues in front of a scheduler.
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
     /// The number of each flow's queue; empty when there is only one queue.
@@ -134,6 +137,7 @@ struct Player<'a, S, A> {
     record: Record<'a>,
     /// The index of the next arrival.
     next: usize,
+    /// Whether the case expects state variables, so that they must be recorded.
     wants_variables: bool,
 }
 

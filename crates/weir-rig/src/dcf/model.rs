@@ -221,7 +221,9 @@ fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
+/// The number of iterations of [`fixed_point`].
 const ITERATIONS: u32 = 400;
+/// The part of the difference to the computed value by which an iteration changes a probability.
 const DAMPING: f64 = 0.2;
 /// The largest number of slots after a transmission. The model leaves out slots that are reached
 /// with a probability below `NEGLIGIBLE`.

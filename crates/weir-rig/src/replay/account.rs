@@ -21,6 +21,7 @@ pub(super) struct Survey {
     pub(super) flows: Flows,
     /// The largest packet in bytes.
     pub(super) longest: u32,
+    /// The metrics of the kernel's own queue.
     kernel: Account,
 }
 
@@ -39,6 +40,7 @@ impl Survey {
 /// The flows of a recording, numbered in the order in which they appear.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
+    /// The number of each flow, by the hash in the recording.
     numbers: BTreeMap<u32, u32>,
     /// Bytes that each flow sent.
     offered: Vec<u64>,
@@ -115,11 +117,14 @@ pub(super) fn survey(recording: &Recording) -> Result<Survey, RecordingError> {
 /// The packets in the kernel's queue, by the time at which they depart or are dropped.
 #[derive(Default)]
 struct Inside {
+    /// Each packet with the time at which it leaves, and its number in the order of arrivals.
     heap: BinaryHeap<Reverse<(u64, u64, Leaving)>>,
+    /// Number of arrivals so far.
     count: u64,
 }
 
-/// Flow, bytes, arrival, whether the packet is dropped, and whether it departs with a new mark.
+/// The flow's hash, bytes, arrival time, whether the packet is dropped, and whether it departs with
+/// a new mark.
 type Leaving = (u32, u32, u64, bool, bool);
 
 impl Inside {

@@ -182,6 +182,7 @@ struct Bucket {
     rate: u128,
     size: u128,
     tokens: u128,
+    /// The time for which `tokens` is valid, ns.
     at: u64,
 }
 

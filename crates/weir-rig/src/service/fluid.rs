@@ -28,16 +28,19 @@ use crate::trace::Arrival;
 #[derive(Debug)]
 pub(super) struct Fluid {
     weights: Vec<u32>,
+    /// The sum of the weights.
     total: u64,
     /// Bytes that the link has sent, in total and for each flow.
     all: u64,
     sent: Vec<u64>,
     /// The fluid where backlogs come and go; `None` where every flow always has packets.
     changing: Option<Gps>,
+    /// The largest differences of each flow.
     worst: Vec<Deviation<i128>>,
     /// For each flow, the sum of the distances between its service and the fluid's at the ends of
     /// its packets, and the number of these packets.
     distances: Vec<(i128, u64)>,
+    /// Jain's index at the end of the arrivals.
     fairness: f64,
 }
 

@@ -45,6 +45,7 @@ pub(super) struct Source<'a> {
     most: Option<u64>,
 }
 
+/// The origin of the arrivals.
 #[derive(Debug)]
 enum Arrivals<'a> {
     /// Arrivals that replace departures.

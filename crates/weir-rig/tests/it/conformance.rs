@@ -265,8 +265,8 @@ fn a_pipe_is_a_token_bucket_with_requests() {
     );
     let pipe = pipe.replace("[expect", "[expect]\ntaken = \"0-1 - 2 -*2 3\"\n[expect");
     let outcome = Case::read(&pipe).unwrap().run();
-    // All requests but the first are at separate times, so the two packets of the burst leave
-    // one request apart.
+    // The requests are 0.5 ms apart, and each takes one packet. The two packets of the burst
+    // therefore leave one request apart.
     assert!(outcome.passed, "{}", failures(&outcome));
     let no_requests = pipe.split("[[dequeue]]").next().unwrap();
     let play = Case::read(no_requests).unwrap().run().play;

@@ -396,8 +396,8 @@ fn heavy_among_light(most: i64, rounded: bool, newest_first: bool) -> i64 {
         /// The number of the insertion into the current slot.
         turn: i64,
     }
-    // The least unit of time in which the times of a packet at the weights 1, 16 and 31 are whole,
-    // and a small fraction for the rounding.
+    // The time of a byte, in units in which the times of a packet at the weights 1, 16 and 31 are
+    // whole numbers. The factor 1024 makes the rounding small.
     let byte = 16 * 31 * 1024;
     let slot = |aggregate: &Aggregate| aggregate.start / aggregate.unit * aggregate.unit;
     let sizes = (0..15).step_by(most as usize).map(|before| (most.min(15 - before), 1));

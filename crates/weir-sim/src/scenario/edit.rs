@@ -135,6 +135,7 @@ struct Change {
 enum Step {
     Name(String),
     Number(usize),
+    /// All items of a list, written `*`.
     All,
 }
 
@@ -200,6 +201,7 @@ fn find(
     }
 }
 
+/// Finds the changes that set one key to one value.
 struct Finder<'a> {
     text: &'a str,
     key: &'a str,

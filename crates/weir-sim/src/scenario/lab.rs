@@ -213,6 +213,7 @@ pub(super) fn resolve(
 
 /// Hosts that wait for each other in a cycle. The first host is repeated at the end.
 fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
+    /// Whether the search has not visited a host, has it on the path, or is done with it.
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
         New,

@@ -63,6 +63,7 @@ pub(super) struct Life {
     pub(super) start: Nanos,
     stop: Nanos,
     owner: Option<EndpointId>,
+    /// Whether the connection has ended.
     over: Arc<AtomicBool>,
 }
 

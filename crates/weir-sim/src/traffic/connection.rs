@@ -22,6 +22,7 @@ use super::transport::{Opener, Supply, tell_source};
 pub(super) struct Asking {
     packet: Packet,
     resend_at: Nanos,
+    /// Time until the request is sent again if it does not arrive.
     wait: Nanos,
 }
 

@@ -38,7 +38,9 @@ pub(super) struct Flows {
     remaining: u64,
     from: Nanos,
     until: Nanos,
+    /// The random stream of the times.
     times: Draws,
+    /// The random stream of the sizes.
     draws: Draws,
     /// The start times of flows that have not started.
     begins: BinaryHeap<Reverse<Nanos>>,

@@ -21,7 +21,9 @@ pub(super) struct Users {
     habits: Habits,
     from: Nanos,
     until: Nanos,
+    /// The random stream of the times.
     times: Draws,
+    /// The random stream of the sizes.
     draws: Draws,
     /// Users who are thinking, by the end of their think time.
     thinking: BinaryHeap<Reverse<(Nanos, usize)>>,

@@ -358,7 +358,7 @@ fn a_page_is_a_document_and_its_objects_over_a_few_connections() {
                 = '50ms'";
     let count = run(text, Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
     assert!(count.completed > 300 && count.opened - count.completed <= 1, "{count:?}");
-    // Three rounds of request and response: one for the document, and two for six objects.
+    // Three rounds of request and response: one for the document, and two for six objects each.
     assert!(
         (count.completion_ns.mean() / 3e6 - 1.0).abs() < 0.01,
         "{}",

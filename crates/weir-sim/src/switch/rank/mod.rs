@@ -106,7 +106,7 @@ mod tests {
             }
             let choice: Choice = read(row.name).unwrap();
             assert_eq!(choice.kind(), program);
-            // A program needs no labels if the traffic manager computes its rank, and vice versa.
+            // If the traffic manager computes the rank, the program writes no labels.
             assert!(
                 !(row.traits.knows_flows && labeller(&choice, Draws::new(1, 1, 0)).is_some()),
                 "{}",

@@ -65,13 +65,16 @@ pub struct Bbr {
     rt_prop: Nanos,
     rt_prop_stamp: Nanos,
     rt_prop_expired: bool,
+    /// How long the smallest round-trip time is valid.
     rt_window: Nanos,
+    /// How long the sender probes for the smallest round-trip time.
     probe_rtt: Nanos,
     /// When the probe for the smallest round-trip time ends.
     probe_done: Option<Nanos>,
     probe_round_done: bool,
     /// The round ends when this many bytes have been delivered.
     next_round: u64,
+    /// Whether the present acknowledgement begins a round.
     round_start: bool,
     /// The delivery rate with which the next rounds of STARTUP are compared, and the number of
     /// rounds that did not exceed this rate by a quarter.
@@ -82,6 +85,7 @@ pub struct Bbr {
     /// Index in [`CYCLE`], and the time at which this phase began.
     phase: usize,
     phase_stamp: Nanos,
+    /// The window before a recovery or a probe, which is restored afterwards.
     prior_window: u64,
     recovering: bool,
     /// Whether this is the first round of a recovery, in which the sender sends only as much as

@@ -228,7 +228,8 @@ impl Cubic {
         let since = path.now.since(epoch).0 + path.srtt.0;
         let curve = point(since, self.k, self.origin, mss, self.curve.c);
         let target = curve.clamp(self.window, self.window / 2 * 3);
-        // Where the curve is flat or below the window, growth by a segment takes a hundred windows.
+        // Where the curve is flat or below the window, a hundred windows must be acknowledged for
+        // growth by a segment.
         let slowest = 100 * self.window;
         let rise = target - self.window;
         let share = (u128::from(self.window) * u128::from(mss)).checked_div(u128::from(rise));

@@ -18,6 +18,7 @@ pub(super) fn setup(mss: u64) -> Setup {
     }
 }
 
+/// A segment in flight.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     end: u64,
@@ -32,6 +33,7 @@ struct Segment {
     first_sent: Nanos,
 }
 
+/// The sender, and the link with its queue.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) control: AnyControl,

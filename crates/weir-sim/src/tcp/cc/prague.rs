@@ -199,7 +199,8 @@ impl Control for Prague {
         }
         if sample.ce > 0 && self.repaired.is_none() {
             // Handling marks in `reduce` is not enough: the sender calls it at most once per real
-            // round trip, so the virtual one would be rounded up to a multiple of the real one.
+            // round trip, so the virtual round trip would be rounded up to a multiple of the real
+            // one.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
