@@ -397,6 +397,7 @@ type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 pub struct Connection {
     client: Client,
     runtime: Runtime,
+    /// The open connection, if there is one.
     sender: Option<Sender>,
 }
 

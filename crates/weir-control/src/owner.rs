@@ -143,6 +143,7 @@ impl Resumed {
 pub struct Owner {
     jobs: SyncSender<Job>,
     store: Arc<Store>,
+    /// The configuration in force, which the owner's thread replaces.
     shared: Arc<RwLock<Current>>,
     thread: Arc<JoinHandle<()>>,
 }

@@ -573,10 +573,15 @@ impl Ledger {
     }
 }
 
+/// The name of the configuration file.
 const CONFIGURATION: &str = "config.weir";
+/// The start of the file name of a kept revision.
 const REVISION: &str = "revision-";
+/// The end of the file name of a kept revision.
 const SUFFIX: &str = ".weir";
+/// The file name of the last configuration that could not be read.
 const DAMAGED: &str = "damaged.weir";
+/// The name of a file that is being written.
 const TEMPORARY: &str = ".writing";
 /// The directory of the past of the web page's objects.
 pub const HISTORY: &str = "web-history";

@@ -118,6 +118,7 @@ struct Entry {
     place: Place,
     /// The links; `None` if the labels are wrong.
     wish: Option<Wish>,
+    /// The session, while the container is shaped.
     held: Option<Held>,
     /// The time of the next attempt, if the container is not shaped.
     retry: Option<Instant>,

@@ -68,6 +68,7 @@ pub enum ReserveError {
 pub struct Reserved {
     name: Name,
     socket: ControlSocket,
+    /// The user that may connect.
     uid: u32,
     /// The hosts of a lab; `None` for other sessions.
     board: Option<Board>,

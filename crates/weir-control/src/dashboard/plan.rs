@@ -102,9 +102,10 @@ pub enum PlanError {
     Impossible(String),
 }
 
-/// Carries out plans, one at a time. Dropping it ends the plan.
+/// Carries out plans, one at a time. Dropping the planner ends the plan.
 #[derive(Debug, Default)]
 pub struct Planner {
+    /// The last plan.
     shown: Arc<Mutex<PlanView>>,
     running: Mutex<Option<Running>>,
 }

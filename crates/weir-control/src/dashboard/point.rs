@@ -250,6 +250,7 @@ impl Point {
 /// A JSON array that is being written.
 struct Row<'a> {
     out: &'a mut String,
+    /// Whether no value has been written yet.
     first: bool,
 }
 

@@ -11,7 +11,9 @@ use super::reject::Reject;
 /// The memory for bodies. It is divided, so that members of the group cannot use the part for root.
 #[derive(Debug)]
 pub(super) struct Uploads {
+    /// The budget of root and of the daemon's own user.
     privileged: Arc<Semaphore>,
+    /// The budget of all other clients.
     others: Arc<Semaphore>,
 }
 
@@ -37,6 +39,7 @@ impl Uploads {
 #[derive(Debug)]
 pub(super) struct Upload {
     budget: Arc<Semaphore>,
+    /// The part of the budget that the body takes; `None` before the first bytes.
     held: Option<OwnedSemaphorePermit>,
 }
 

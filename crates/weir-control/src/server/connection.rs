@@ -33,6 +33,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 /// The connections that are being served.
 pub(super) struct Connections {
+    /// Becomes true when the server stops.
     pub(super) stopped: watch::Receiver<bool>,
     pub(super) tally: Arc<Tally>,
     /// Each connection holds a clone of this sender. `closed` reports when no clone is left.
@@ -106,6 +107,7 @@ pub(super) struct Client {
     activity: Arc<Activity>,
     tally: Arc<Tally>,
     stopped: watch::Receiver<bool>,
+    /// Keeps the connection's place in its pool.
     held: web::Held,
 }
 

@@ -37,6 +37,7 @@ pub(super) struct Activity {
     blocked: AtomicBool,
     /// Whether the last answer is a stream without an end ([`super::events::Endless`]).
     endless: AtomicBool,
+    /// When the connection began.
     began: Instant,
     /// When the last request arrived or its answer was ready, in ns after `began`; zero before the
     /// first request.

@@ -455,6 +455,7 @@ impl LinkFamilies {
 #[derive(Debug, Default)]
 struct Distribution(OnceLock<Buckets>);
 
+/// The sum and the number of all values, and the counts of the buckets.
 #[derive(Debug)]
 struct Buckets {
     sum: f64,

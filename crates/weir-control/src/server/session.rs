@@ -34,6 +34,7 @@ struct State {
     session: Arc<dyn Session>,
     askers: Askers,
     uploads: Uploads,
+    /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
     tally: Arc<Tally>,
     /// The last results document.

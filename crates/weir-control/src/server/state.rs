@@ -32,6 +32,7 @@ pub(crate) struct State {
     formatters: Semaphore,
     /// The memory for bodies of requests.
     pub(super) uploads: Uploads,
+    /// Becomes true when the server stops.
     pub(crate) stopped: watch::Receiver<bool>,
     pub(crate) tally: Arc<Tally>,
 }

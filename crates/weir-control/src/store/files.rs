@@ -17,6 +17,7 @@ use super::form::digits;
 /// cannot make the daemon read one.
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
+    /// The state directory.
     state: PathBuf,
 }
 

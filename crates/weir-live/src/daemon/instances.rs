@@ -83,6 +83,7 @@ struct Instance<'a> {
     key: FlowKey,
     hash: u64,
     totals: Totals,
+    /// The statistics of the AQM, by name.
     aqm: &'a [(&'static str, u64)],
 }
 

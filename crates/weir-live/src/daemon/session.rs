@@ -23,6 +23,7 @@ pub struct DaemonSession {
     began: Instant,
     since: String,
     seed: u64,
+    /// Set when a client stops the session.
     stop: Arc<AtomicBool>,
 }
 

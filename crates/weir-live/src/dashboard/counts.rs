@@ -100,7 +100,8 @@ fn of_engine(
     let mut counts = Counts::new();
     // The times of a link without rules come from its lane.
     let times = depth == Depth::Full && shape != Shape::Links;
-    // The recording of the series restarts the peak of a link without rules every few milliseconds.
+    // The recording of the series restarts the peak of a link without rules every few milliseconds,
+    // so this reading does not.
     let restart = shape != Shape::Links;
     for portion in wanted.chunks(if times { WITH_TIMES } else { SHORT }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();
@@ -214,7 +215,8 @@ fn merged(mut own: Reasons, other: &Reasons) -> Reasons {
     own
 }
 
-/// Adds the results of an object's lane: lateness, and for a link also all counters.
+/// Adds the counters and times of an object's lane. The queue lengths of a link remain those of its
+/// pipe.
 fn add_lane(object: &Object, report: &LiveReport, counts: &mut Counts) {
     let name = match object {
         Object::Link(name) | Object::Path(name) | Object::Lane(name) => name,

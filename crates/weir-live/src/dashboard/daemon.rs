@@ -43,6 +43,7 @@ impl DaemonDashboard {
         Self { plane, editor, lanes: OnceLock::new(), planner: Planner::default() }
     }
 
+    /// The lanes, which never change; empty while the loop does not answer.
     fn lanes(&self) -> &[LaneName] {
         if let Some(lanes) = self.lanes.get() {
             return lanes;
@@ -163,7 +164,7 @@ impl Source for DaemonDashboard {
 fn made(editor: &Editor, start: &Arc<Ruleset>, step: &PlanStep) -> Result<(), String> {
     let done = match &step.words {
         Some(words) => editor.edit(&Edit { words: words.clone(), ..Edit::default() }),
-        // Identities are never reused, because counters belong to them.
+        // The identities of rules are never reused, because counters belong to identities.
         None => {
             let next_id = editor.current().ruleset.next_id;
             let back = Ruleset { next_id, ..Ruleset::clone(start) };

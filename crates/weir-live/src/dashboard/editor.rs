@@ -17,6 +17,7 @@ pub(super) struct Editor {
 
 /// The changes so far, as revisions show them.
 struct Seen {
+    /// The configuration at the last call of [`Editor::look`].
     current: Current,
     log: Log<Before>,
 }
@@ -116,7 +117,7 @@ impl Editor {
             ..ChangeView::default()
         };
         let back = Before { revision: before.revision, ruleset: before.ruleset };
-        // A change that takes another one back is not taken back itself.
+        // A change that takes another one back cannot be taken back itself.
         seen.log.add(change, undoes.is_none().then_some(back))
     }
 }

@@ -118,6 +118,7 @@ fn where_at(place: &Place, leg: &Leg, after: Option<&String>) -> String {
     }
 }
 
+/// A rule that a packet meets, with its effect or the reason why it does not match.
 fn told(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
     let Visit { number, id, reaction } = visit;
     let found = rules.rules.iter().find(|entry| entry.id == *id).map(|entry| &*entry.rule);
@@ -209,7 +210,7 @@ fn enters(rules: &Ruleset, leg: &Leg) -> Vec<TracedObject> {
     }
 }
 
-/// A pipe, or a scheduler with those above it.
+/// A pipe, or a scheduler with the schedulers above it.
 fn links(rules: &Ruleset, number: u16, key: &FlowKey) -> Vec<TracedObject> {
     let mut objects = Vec::new();
     let mut seen = BTreeSet::new();

@@ -24,7 +24,9 @@ struct Shared {
 /// The kept bytes.
 #[derive(Debug, Default)]
 struct Kept {
+    /// The first bytes.
     head: Vec<u8>,
+    /// The last bytes after those in `head`.
     tail: VecDeque<u8>,
     /// Maximum number of bytes in `head`, and in `tail`.
     part: usize,

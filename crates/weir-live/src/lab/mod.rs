@@ -61,6 +61,7 @@ struct Node {
     state: State,
     log: Option<Log>,
     started: Option<Instant>,
+    /// When the host was up.
     up: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -94,7 +95,9 @@ struct Check {
     is_own: bool,
     interval: Duration,
     timeout: Duration,
+    /// The number of failed checks at which the host counts as not healthy.
     retries: u32,
+    /// The number of failed checks so far.
     failed: u32,
     state: Checking,
 }

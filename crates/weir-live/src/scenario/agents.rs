@@ -110,6 +110,7 @@ fn write(to: &mut File, message: &impl serde::Serialize) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Program {
     id: ProgramId,
+    /// The file in memory that receives the program's output.
     output: File,
 }
 

@@ -284,6 +284,7 @@ struct Run<'a> {
     /// The order for each generator, without its host and tasks.
     order: Order,
     sampler: Sampler,
+    /// Numbers of the watched flows.
     watched: &'a [u32],
     /// The interval of the series.
     interval: Duration,
@@ -293,6 +294,7 @@ struct Run<'a> {
 struct Collected {
     seen: Seen,
     notes: Vec<String>,
+    /// The output of the user's programs, by the names of their flows.
     printed: Vec<(String, Vec<u8>)>,
     /// The signal that ended the run early.
     signal: Option<i32>,
@@ -528,6 +530,7 @@ impl<'a> Run<'a> {
 /// State that all waits of a run use.
 struct Waiting<'a> {
     signals: &'a Signals,
+    /// The processes of the generators. If one of them ends, the wait fails.
     agents: &'a [ProgramId],
     lab: Option<&'a mut Lab>,
 }

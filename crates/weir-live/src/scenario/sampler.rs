@@ -11,7 +11,9 @@ use super::watch::{Count, Counts};
 #[derive(Debug)]
 pub(super) struct Sampler {
     handle: LiveHandle,
+    /// Number of ports.
     ports: usize,
+    /// The counters of watched flows, which the observer updates.
     watched: Counts,
     /// The counters of each port at the last reading.
     seen_links: Vec<LinkPeriod>,

@@ -12,7 +12,7 @@ use weir_sim::measure::Tally;
 /// The counters of watched flows, in the order in which the flows were passed.
 pub(super) type Counts = Arc<Mutex<Vec<Count>>>;
 
-/// The counters of a flow.
+/// The counters of a flow at the live loop. Arrivals count as sent, and deliveries as received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Count {
     pub(super) sent: u64,

@@ -72,6 +72,7 @@ struct Slot {
     interface: String,
     /// Name in messages and results.
     label: String,
+    /// The site and the attachment; `None` while nothing is attached.
     current: Option<(Arc<Site>, Attachment)>,
     /// Packets that passed unshaped during earlier attachments.
     missed: u64,
@@ -167,7 +168,7 @@ impl Attached {
     }
 
     /// Links for [`super::SessionConfig`], with an `up` and a `down` for each interface. With
-    /// several interfaces, the names begin with that of the target.
+    /// several interfaces, each name begins with the name of its target.
     #[must_use]
     pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
         let mut lanes = Lanes::default();
@@ -297,6 +298,7 @@ impl Attached {
         messages
     }
 
+    /// Detaches a target that has vanished. Returns a message about it.
     fn detach_if_gone(&mut self, index: usize, control: &Control) -> Option<String> {
         let slot = &mut self.slots[index];
         if !slot.detach_if_gone() {
@@ -358,6 +360,7 @@ impl Attached {
             .all(|slot| slot.current.is_none() && !self.setup.targets[slot.target].returns())
     }
 
+    /// Shares the heartbeats of all attachments with the thread that sends them.
     fn share_beats(&self) {
         let attachments = self.slots.iter().filter_map(|slot| slot.current.as_ref());
         let beats = attachments.map(|(_, attachment)| attachment.heartbeat()).collect();
@@ -483,8 +486,9 @@ impl private::Sealed for Attached {}
 /// some descriptors.
 const MAX_INTERFACES: usize = 1000;
 /// The open files for each attached interface (six programs, two TAP devices with three files each,
-/// the namespace, its owner and two netlink sockets), and for the rest of the process.
+/// the namespace, its owner and two netlink sockets).
 const FILES_EACH: u64 = 17;
+/// The open files for the rest of the process.
 const FILES: u64 = 128;
 /// How long packets are redirected after a heartbeat. If this process is stopped, its targets are
 /// cut off for at most this long. If only the loop hangs, they are cut off for one heartbeat's

@@ -63,8 +63,8 @@ impl<S> SessionConfig<S> {
         Self { sample_period, ..self }
     }
 
-    /// Gives the workers requests that are already open, because the process no longer has the
-    /// right to open them.
+    /// Sets the workers' requests to keep processors awake. The requests are open already, because
+    /// the process no longer has the right to open them.
     #[must_use]
     pub fn latency_requests(self, latency_requests: LatencyRequests) -> Self {
         Self { latency_requests, ..self }
@@ -139,7 +139,7 @@ pub struct Lanes {
     pub lanes: Vec<LaneConfig>,
     /// Selects the lane of a frame by destination, where a port feeds several lanes.
     pub forwarding: Option<Forwarding>,
-    /// Rules that select pipes and queues; they replace the lanes' pipes.
+    /// Rules that select pipes and queues. The rules replace the lanes' pipes.
     pub rules: Option<ActiveRules>,
     /// Creates pipes, schedulers and queues that are not part of `rules`. Called for the engine of
     /// each worker before the first frame.
@@ -157,7 +157,8 @@ pub struct NamedLink {
     pub id: u16,
     /// The scheduler of the link; `None` for a pipe.
     pub scheduler: Option<Arc<SchedulerConfig>>,
-    /// The nodes from which and to which the link leads, if these are not the ends of a lane.
+    /// The nodes from which and to which the link leads, if these are not the ends of a lane;
+    /// otherwise empty.
     pub ends: [String; 2],
 }
 
@@ -195,7 +196,7 @@ pub struct Tuning {
     pub spin: Spin,
     /// Whether the workers ask for real-time priority.
     pub realtime: Realtime,
-    /// Processor of the first worker; the others use the processors after it.
+    /// Processor of the first worker. The other workers use the processors after it.
     pub cpu: Option<usize>,
 }
 

@@ -48,9 +48,8 @@ impl Control {
         self.state().links.iter().map(|named| named.link.clone()).collect()
     }
 
-    /// The number and name of each link that rules select: those of a scenario, in which rules lead
-    /// packets over several links. Empty where each lane has one link, or where rules have pipes
-    /// without names.
+    /// The number and name of each link of a scenario, in which rules lead packets over several
+    /// links. Empty if each lane has one link, or if rules have pipes without names.
     pub(crate) fn inner_links(&self) -> Vec<(u16, String)> {
         let state = self.state();
         let named = state.links.iter().filter(|_| state.rules.is_some());

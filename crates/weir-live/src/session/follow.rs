@@ -72,6 +72,7 @@ impl LiveSession<Attached> {
         })
     }
 
+    /// Shapes the targets while `wait` runs.
     fn shape_while(
         &mut self,
         wait: impl FnOnce(&mut Attached, &Control) -> io::Result<FollowEnd>,
@@ -167,7 +168,7 @@ fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
 /// shaped again about this long after its start.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The interval at which the session checks whether an awaited container has its network. The
-/// container's program begins some tens of milliseconds after that.
+/// container's program begins some tens of milliseconds after the network is there.
 const CATCH_EVERY: Duration = Duration::from_millis(4);
 /// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms.
 const BEAT_EVERY: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! Sessions that shape one site which the caller has found: its interfaces, while they exist. The
-//! agent has one such session for each container.
+//! Sessions that shape the interfaces of one site that the caller has found, while the interfaces
+//! exist. The agent has one such session for each container.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,11 +21,13 @@ use super::surroundings::{Place, Surroundings, private};
 #[derive(Debug)]
 pub struct HeldSite {
     site: Arc<Site>,
+    /// The redirection of each interface, with the interface's name.
     attachments: Vec<(String, Attachment)>,
+    /// The name of each interface in the names of links.
     labels: Vec<String>,
     ports: Vec<AnyPort>,
     ends: Vec<End>,
-    /// Whether the site's interfaces may have changed since the last close check.
+    /// Whether the site's interfaces may have changed since the last check for new interfaces.
     has_news: bool,
     stopper: Stopper,
 }
@@ -212,8 +214,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The thread also looks for new interfaces once in this number of checks.
 const CLOSELY_EVERY: u32 = 4;
 /// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms. The time
-/// is long, because an agent has a thread like this for each container, and leaves room for a
-/// thread that runs late: [`ALIVE`] is three times as long.
+/// is long, because an agent has such a thread for each container. The thread may run late, because
+/// [`ALIVE`] is three times as long.
 const BEAT_EVERY: Duration = Duration::from_millis(200);
 /// How long packets are redirected after a heartbeat.
 const ALIVE: Nanos = Nanos::from_millis(600);

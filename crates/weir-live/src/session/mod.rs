@@ -112,10 +112,10 @@ impl LiveSession {
         self.place.spawn(side, command)
     }
 
-    /// Waits until the program ends (of two, the one on the right side), a signal arrives, the
-    /// session is stopped, or `timeout` has passed; then ends the remaining programs. When a
-    /// program has ended, this first waits for packets inside to arrive. See [`Session::wait`] for
-    /// signals and grace periods.
+    /// Waits until the program ends (with two programs, the one on the right side), a signal
+    /// arrives, the session is stopped, or `timeout` has passed. Then ends the remaining programs.
+    /// If a program has ended, this first waits for packets inside to arrive. See [`Session::wait`]
+    /// for signals and grace periods.
     ///
     /// # Errors
     /// Waiting itself fails.

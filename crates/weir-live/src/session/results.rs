@@ -36,6 +36,7 @@ pub struct Finished {
     pub(super) snapshot: Snapshot,
     pub(super) capture: Option<CaptureReport>,
     pub(super) started: SystemTime,
+    /// Changes to the machine that could not be undone.
     pub(super) leftovers: Vec<Note>,
 }
 
@@ -134,7 +135,8 @@ fn inner_links<'a>(
     })
 }
 
-/// The results of a lane as those of a path. A link may have the name of a lane.
+/// The results of a lane as the results of a path. The prefix of the name distinguishes the path
+/// from a link with the name of the lane.
 fn path(lane: LinkResult) -> LinkResult {
     LinkResult { name: format!("path {}", lane.name), ..lane }
 }

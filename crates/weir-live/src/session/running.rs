@@ -18,6 +18,7 @@ use super::error::StopError;
 #[derive(Debug)]
 pub(super) struct Running {
     handle: LiveHandle,
+    /// Ends the loop when it is set.
     stop: Arc<AtomicBool>,
     /// Set when the loop has ended. The thread may then still be freeing the memory of the engine
     /// and closing the ports.
@@ -151,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Frees itself when the test lets it.
+    /// A value that is freed when the test permits it.
     struct Slow(Receiver<()>);
 
     impl Drop for Slow {

@@ -1,4 +1,4 @@
-//! The common parts of sessions that shape existing sites: an interface of a site has two ends and
+//! The common parts of sessions that shape existing sites. An interface of a site has two ends and
 //! two links, and is shaped while heartbeats arrive.
 
 use std::borrow::Borrow;

@@ -9,8 +9,9 @@ use crate::rules::ActiveRules;
 /// The configuration in force.
 #[derive(Debug)]
 pub(super) struct State {
-    /// The names for each lane, in the order of the lanes.
+    /// The names and passes of each lane, in the order of the lanes.
     pub(super) directions: Vec<Direction>,
+    /// The links that can be changed by name.
     pub(super) links: Vec<NamedLink>,
     pub(super) rules: Option<ActiveRules>,
 }

@@ -90,7 +90,7 @@ fn faults(report: &LiveReport, ends: &[End]) -> Vec<String> {
         };
         warnings.extend(others.into_iter().map(often));
     }
-    // Both ports of an attachment report the same.
+    // Both ports of an attachment report the same faults.
     let mut seen = BTreeSet::new();
     warnings.retain(|warning| seen.insert(warning.clone()));
     warnings
@@ -137,12 +137,13 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
 
 /// The name of an end that is not a target.
 const NETWORK: &str = "network";
-/// A direction carries most of the traffic if it has this many times the bytes of all others.
-/// Requests and their answers, as of a ping, have as many bytes in both directions.
+/// A direction carries most of the traffic if it has this many times the bytes of all other
+/// directions. Requests and their answers, as of a ping, have as many bytes in both directions.
 const BULK_TO_REST: u64 = 2;
-/// The least share, and the least number, of packets that could not be sent and are worth a
-/// warning. A queue of the kernel may be full for a moment.
+/// The least share of packets that could not be sent and are worth a warning. A queue of the kernel
+/// may be full for a moment.
 const UNSENT_SHARE: f64 = 0.01;
+/// The least number of such packets.
 const UNSENT_PACKETS: u64 = 5;
 
 #[cfg(test)]

@@ -216,6 +216,7 @@ impl Record {
 /// The past of one level while it is read.
 struct Past<'a, H> {
     now: Moment,
+    /// Whether an object still exists.
     has: &'a H,
     objects: BTreeMap<Object, VecDeque<Point>>,
     /// Number of damaged records.

@@ -64,19 +64,24 @@ pub struct WebAccess {
 /// The checks of one server.
 pub(super) struct Gate {
     access: WebAccess,
+    /// The address on which the server listens.
     bound: SocketAddr,
+    /// The name of the cookie.
     cookie: String,
     /// The values of the cookie for all rights and for reading: a hash of each token, so that a
     /// cookie does not reveal its token.
     values: [String; 2],
+    /// Limits the wrong tokens.
     wrong: Mutex<Bucket>,
     uploads: Uploads,
+    /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
 }
 
 /// The number of wrong tokens that may follow before clients are told to wait. It grows with time.
 struct Bucket {
     left: f64,
+    /// When `left` was computed.
     at: Instant,
 }
 

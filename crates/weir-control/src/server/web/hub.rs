@@ -27,6 +27,7 @@ pub(super) struct Hub {
     pub(super) source: Arc<dyn Source>,
     pub(super) askers: Askers,
     watched: Mutex<BTreeMap<Object, Watched>>,
+    /// The groups that clients watch.
     tops: Mutex<Tops>,
     /// The last known condition.
     condition: Mutex<Arc<Condition>>,

@@ -76,6 +76,7 @@ struct State {
     edits: Semaphore,
     /// Reports that are being made.
     reports: Arc<Semaphore>,
+    /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
 }
 
@@ -222,6 +223,7 @@ async fn change(Shared(state): Server, request: Request) -> Result<Response, Rej
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Undo {
+    /// The number of the change.
     change: u64,
 }
 
@@ -256,6 +258,7 @@ struct Past {
     object: String,
     from_ms: i64,
     to_ms: i64,
+    /// The maximum number of points.
     #[serde(default)]
     points: Option<usize>,
 }

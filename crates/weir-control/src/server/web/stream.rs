@@ -60,6 +60,7 @@ struct Wish {
     search: String,
 }
 
+/// The content of a subscription.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum What {
@@ -80,6 +81,7 @@ enum Order {
 struct Subscription {
     user: User,
     period: Duration,
+    /// When the next message is due.
     next: Instant,
     shown: Shown,
 }

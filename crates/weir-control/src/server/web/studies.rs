@@ -29,6 +29,7 @@ struct State {
     uploads: Uploads,
     /// Requests that wait for a process.
     asked: Arc<Semaphore>,
+    /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
     /// The time in ms since 1970 at the zero of the clock of the page.
     base_ms: i64,

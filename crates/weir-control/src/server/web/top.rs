@@ -345,6 +345,7 @@ fn natural(name: &str) -> Vec<(u64, &str)> {
     parts
 }
 
+/// The fields of a row, as a JSON array.
 const FIELDS: &str = "[\"key\",\"object\",\"in_bps\",\"out_bps\",\"queue_packets\",\
                       \"queue_bytes\",\"wait_ns\",\"drops\",\"spark\"]";
 /// Number of rates of a member that are kept.
