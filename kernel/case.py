@@ -16,17 +16,17 @@ class Case:
     about: str
     setup: str  # tc commands, one per line; `root` is replaced with `dev wk0 root`
     queue: dict  # the table [queue] of the case file
-    arrive: list
-    dequeue: list
+    arrive: list  # groups of arrivals, see loads.py
+    dequeue: list  # groups of requests
     flows: list = field(default_factory=list)  # tables [[flow]]
     classes: list = field(default_factory=list)  # tables [[class]]
     minor: dict = field(default_factory=dict)  # the kernel's class of each flow
-    runs: int = 1
-    seeds: int = 0  # with random draws: how many seeds Weir plays
-    probe: str = ""
-    again: bool = True
-    counters: tuple = ("drops", "marks", "mean_wait_us")
-    by_flow: bool = False  # counters of each flow too, for random cases
+    runs: int = 1  # how often the kernel plays the case
+    seeds: int = 0  # the number of seeds that Weir plays; 0 for a case without random draws
+    probe: str = ""  # the kernel function that has just run at time 0; "" for none
+    again: bool = True  # whether one more packet is requested when the queue has become empty
+    counters: tuple = ("drops", "marks", "mean_wait_us")  # the compared counters of a random case
+    by_flow: bool = False  # whether to compare the counters of each flow, too
     series: dict = field(default_factory=dict)  # Weir's settings for a series that differs from 6.12
 
     @property

@@ -13,10 +13,10 @@ class Run:
     requests: list = field(default_factory=list)  # times
     taken: list = field(default_factory=list)  # for each request: a packet or None
     drops: list = field(default_factory=list)  # pairs of time and packet
-    marks: list = field(default_factory=list)
-    changed: list = field(default_factory=list)
-    waits: dict = field(default_factory=dict)
-    probes: list = field(default_factory=list)
+    marks: list = field(default_factory=list)  # pairs of time and packet
+    changed: list = field(default_factory=list)  # pairs of time and packet
+    waits: dict = field(default_factory=dict)  # sojourn time of each packet that left
+    probes: list = field(default_factory=list)  # times at which the probed function ran
     faults: list = field(default_factory=list)
     statistics: str = ""
     ended: bool = False

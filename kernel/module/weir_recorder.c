@@ -52,12 +52,13 @@
 #define LINE_BYTES 96
 /* A multiple of the tick, and of the time units of CoDel (1024 ns), PIE (64 ns) and CAKE (1 ns). */
 #define ALIGN_NS 16000000ULL
+/* The number of halts after which a tick counts as lost. */
 #define TICK_HALTS 100000
 /* The number of ticks within which a probed function must run. */
 #define PROBE_TICKS 1000
 
 struct packet {
-	u32 digest;
+	u32 digest;	/* of the bytes without the TOS field and the IP checksum */
 	u8 tos;
 	bool left;
 };
@@ -351,7 +352,7 @@ static void request(struct Qdisc *q)
 
 /* ---- A script */
 
-/* Performs one line; false ends the script. */
+/* Performs one line. Returns false if the script must end. */
 static bool perform(struct Qdisc *q, const char *line)
 {
 	u32 len, flow, priority, tos, source;

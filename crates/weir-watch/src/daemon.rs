@@ -16,11 +16,15 @@ pub(crate) struct DaemonQueues {
     daemon: Connection,
     /// The daemon's socket, shown as the namespace of its queues; `None` for the default daemon.
     place: Option<String>,
+    /// Time between two readings, in ns.
     interval: u64,
+    /// When the next reading is due, in ns; 0 before the first.
     next: u64,
+    /// Time of the last reading, in ns; 0 before the first.
     last: u64,
     pace: Pace,
     queues: BTreeMap<(Kind, u16), QueueId>,
+    /// The next free number of a queue.
     numbers: QueueId,
 }
 

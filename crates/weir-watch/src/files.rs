@@ -41,7 +41,8 @@ impl Files {
         for &(path, format) in outputs {
             let mut recorder = Recorder::create(path, format, version)?;
             recorder.end_entries_after(every);
-            // A reader of a pipe then sees the head at once, and knows that the sources are open.
+            // A program that reads the file through a Unix pipe then sees the head of the file at
+            // once, and knows that the sources are open.
             recorder.flush();
             files.push(File { recorder, is_reported: false });
         }

@@ -116,34 +116,43 @@ struct Trail {
     waiting: VecDeque<Waiting>,
     /// The number of the first element of `waiting`, counted from the start of the recording.
     first: u64,
-    /// The packets and whole trains that are queued, by the kernel's number.
+    /// The packets and whole trains that are queued, by the number that the kernel gives them.
     queued: HashMap<u64, Train>,
     /// The trains of each flow that may have been cut, in the order of arrival.
     trains: HashMap<u64, VecDeque<Train>>,
+    /// Time of the first event.
     begin: Option<u64>,
+    /// Time of the latest event, from the first event on.
     last: u64,
+    /// Events that the kernel has lost.
     lost: u64,
+    /// Departures of packets without a known arrival.
     strays: u32,
 }
 
 /// An entry that waits for the outcome of its own packet or of an earlier one.
 enum Waiting {
+    /// A packet, and whether its outcome is known.
     Packet(Packet, State),
+    /// An entry that is not about a packet.
     Other(Entry),
 }
 
+/// Whether the outcome of a packet is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
     Known,
 }
 
-/// The numbers of the wire packets of a train that have no outcome yet.
+/// The wire packets of a train that have no outcome yet, or a single packet.
 #[derive(Clone, Copy)]
 struct Train {
     packet: u64,
     flow: u64,
+    /// The number of the first of these wire packets in the recording.
     next: u64,
+    /// The number after that of the last of these wire packets.
     end: u64,
     arrived: u64,
 }

@@ -21,8 +21,11 @@ use crate::schedule::{Burst, Schedule};
 #[derive(Debug)]
 pub(super) struct Sources {
     world: World,
+    /// The packets that the simulation has sent since they were last moved to `ready`.
     made: Arc<Mutex<VecDeque<Burst>>>,
+    /// The packets that are still to be sent.
     ready: VecDeque<Burst>,
+    /// The end of the run.
     end: Nanos,
 }
 
