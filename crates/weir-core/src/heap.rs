@@ -5,8 +5,9 @@
 //! often than they add an owner. A vector of the caller stores the index of each owner's entry;
 //! several heaps can share the vector if no owner is in two of them.
 //!
-//! `std`'s heap cannot move an entry. The comparison without branches saves 40 % of the
-//! instructions per packet in `pifo` with 1,000 flows (1,080 instead of 1,795).
+//! `std`'s heap cannot move an entry. This heap compares the children of a node without branches,
+//! which saves 40 % of the instructions per packet in `pifo` with 1,000 flows (1,080 instead of
+//! 1,795).
 
 use alloc::vec::Vec;
 
@@ -83,6 +84,7 @@ impl<E: Entry> Heap<E> {
         self.sift_up(indices, self.entries.len() - 1, entry);
     }
 
+    /// Removes the entry at `index`.
     fn remove(&mut self, indices: &mut [u32], index: usize) {
         let old = self.entries[index];
         indices[old.owner() as usize] = ABSENT;
@@ -131,6 +133,7 @@ impl<E: Entry> Heap<E> {
         self.put(indices, index, entry);
     }
 
+    /// Stores `entry` at `index`, and the index in `indices`.
     #[inline]
     fn put(&mut self, indices: &mut [u32], index: usize, entry: E) {
         self.entries[index] = entry;

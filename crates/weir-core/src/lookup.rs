@@ -93,7 +93,7 @@ impl LookupKey {
         CompactKey(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
     }
 
-    /// The hash of a short form, for tables.
+    /// The hash by which tables find a short form.
     #[inline]
     pub(crate) fn table(&self, key: CompactKey) -> u64 {
         self.hash.words(halves(key.0))
@@ -173,7 +173,7 @@ impl CompactKey {
     }
 }
 
-/// Set in a [`CompactKey`] that does not contain the whole key.
+/// The bit that is set in a [`CompactKey`] that does not contain the whole key.
 const WIDE: u128 = 1 << 127;
 
 /// A mask in the layout of a [`CompactKey`], so that only the fields that the mask uses are read

@@ -1,10 +1,10 @@
 //! A plain pipe: a FIFO with tail drop, a rate and a delay, at the lowest cost.
 //!
-//! The departure of a packet is known when it arrives: the packet starts when the one before it has
-//! left, and no later event changes that. [`PlainPipe::submit`] therefore returns the time at which
-//! the packet arrives at the other end, and the caller keeps the packet. A pipe of the
-//! [`Emulator`](crate::Emulator) may need two events and a slot in the pool instead. Simulations of
-//! many hops consist of plain pipes.
+//! The departure time of a packet is known when the packet arrives: its transmission starts when
+//! the packet before it has left the wire, and no later event changes that time.
+//! [`PlainPipe::submit`] therefore returns the time at which the packet arrives at the other end,
+//! and the caller keeps the packet. A pipe of the [`Emulator`](crate::Emulator) may need two events
+//! and a slot in the pool instead. Simulations of many hops consist of plain pipes.
 //!
 //! Packets may also be submitted ahead of time: if all packets come from one other pipe, their
 //! arrival times are known in advance. Counters and queue lengths always refer to the time of the
@@ -49,8 +49,8 @@ pub struct PlainPipe {
     /// Packets that waited at the last arrival, in order. In front of them are packets that had
     /// already started; a query for a time before their start must still count them.
     queue: VecDeque<Waiting>,
-    /// Number of packets at the front of `queue` that had started at the last arrival. Arrivals may
-    /// be submitted ahead of time, so these packets may start after the horizon.
+    /// Number of packets at the front of `queue` that had started at the last arrival. The last
+    /// arrival may have been submitted ahead of time, so these packets may start after the horizon.
     started: usize,
     /// Bytes of the packets that have not started.
     bytes: u64,

@@ -1,8 +1,8 @@
 //! The periods of Linux's timers, for the variants that follow Linux.
 //!
-//! A timer of Linux counts in ticks, of which there are `HZ` per second. It sits in a wheel of
-//! levels with 64 slots each. The slots of a level are 8 times as long as those of the level below.
-//! A timer goes to the lowest level that reaches its time, and runs at the first end of a slot that
+//! Linux counts time in ticks, `HZ` per second, and keeps timers in a wheel. The wheel has levels
+//! of 64 slots each. The slots of a level are 8 times as long as the slots of the level below. A
+//! timer goes to the lowest level that reaches its time, and runs at the first end of a slot that
 //! is later than its time. A timer that starts itself again after `n` ticks therefore has a period
 //! of `n + 1` ticks if `n` is at most 63. For a larger `n`, the period is the next larger multiple
 //! of the level's slot length.
@@ -31,9 +31,11 @@ fn on_the_wheel(ticks: u64) -> u64 {
     (ticks / slot + 1).saturating_mul(slot)
 }
 
+/// The number of the last slot of a level.
 const LAST_SLOT: u64 = 63;
-/// Slots of a level are `2^LEVEL_BITS` times as long as those of the level below.
+/// The slots of a level are `2^LEVEL_BITS` times as long as the slots of the level below.
 const LEVEL_BITS: u32 = 3;
+/// The number of the highest level.
 const LAST_LEVEL: u32 = 8;
 
 /// The setting `hz`.

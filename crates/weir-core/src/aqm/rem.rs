@@ -73,11 +73,13 @@ pub struct Rem {
     target: i128,
     /// The logarithm of phi to the base 2.
     logarithm: Factor,
+    /// The length of an interval in ns.
     interval: u64,
     /// The time at which the last interval ended; `None` before the first packet.
     ended: Option<Nanos>,
     /// The packets or bytes that have arrived since the last interval ended.
     arrivals: u64,
+    /// The mean length of a packet in bytes.
     mean: u32,
     bytes: bool,
     ecn: bool,
@@ -157,6 +159,7 @@ impl Rem {
         }
     }
 
+    /// Computes the price for `intervals` intervals, between which the queue does not change.
     #[cold]
     #[inline(never)]
     fn update_price(&mut self, intervals: u64, packets: u32, bytes: u64) {

@@ -7,7 +7,8 @@ use crate::units::Nanos;
 pub struct PacketId(pub(crate) u32);
 
 impl PacketId {
-    /// The packet's index in its pool. The packets inside an engine have small, different indices.
+    /// The packet's index in its pool. The indices of the packets inside an engine are small, and
+    /// no two are equal.
     #[inline]
     pub const fn index(self) -> u32 {
         self.0
@@ -81,9 +82,9 @@ pub struct Packet {
     pub label_then_start: LabelThenStart,
 }
 
-/// A packet's label while it waits, and afterwards the time at which its transmission began: one
-/// word for two values, because no packet needs both at one time. [`Packet`] stays at 40 bytes, and
-/// a slot of the pool at one cache line.
+/// A packet's label while it waits, and afterwards the time at which its transmission began. The
+/// two values share a field, because no packet needs both at one time. [`Packet`] therefore has 40
+/// bytes, and a slot of the pool fits into one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelThenStart(u64);
 

@@ -3,8 +3,8 @@
 //! # Memory
 //! A packet inside the engine takes one slot of 64 bytes, which is one cache line. Queues and the
 //! delay line are lists that are linked through the slots, so they take no further memory. Only a
-//! packet that overtakes others in the delay line takes 24 bytes more. The pool grows by doubling
-//! and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
+//! packet that overtakes other packets in the delay line takes 24 bytes more. The pool grows by
+//! doubling and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
 
 use alloc::vec::Vec;
 
@@ -74,8 +74,8 @@ impl Corruption {
 }
 
 /// [`Header::hash`] while a packet waits, and the packet's corruption while the packet is on the
-/// link: one word for two values, because no packet needs both at one time. A slot therefore fits
-/// into one cache line.
+/// link. The two values share a field, because no packet needs both at one time. A slot therefore
+/// fits into one cache line.
 #[derive(Clone, Copy, Debug)]
 struct HashThenCorruption(u32);
 

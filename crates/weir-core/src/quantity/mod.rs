@@ -225,6 +225,7 @@ pub fn loss_fraction(text: &str) -> Result<Loss, QuantityError> {
     loss_with(text, probability)
 }
 
+/// Random loss; `single` reads the text of a single probability.
 fn loss_with(
     text: &str,
     single: fn(&str) -> Result<Probability, QuantityError>,
@@ -298,6 +299,7 @@ pub fn write_loss(loss: Loss) -> String {
     }
 }
 
+/// The number of bytes in a unit of size; the empty unit is a byte.
 fn size_unit(unit: &str) -> Option<u64> {
     let (factor, rest) = multiplier(unit);
     matches!(rest.to_ascii_lowercase().as_str(), "" | "b" | "byte" | "bytes").then_some(factor)

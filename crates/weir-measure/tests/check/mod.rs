@@ -20,7 +20,8 @@ pub(crate) fn assert_follows(schema: &Value, document: &Value) {
     }
 }
 
-/// Checks values against schemas; references point into `root`.
+/// Checks values against schemas. References point into `root`. Messages name a value by its path,
+/// the parameter `at`.
 struct Check<'a> {
     root: &'a Value,
 }
