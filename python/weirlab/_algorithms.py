@@ -400,10 +400,10 @@ def interrupt(threads: Sequence[int]) -> None:
 def check(algorithm: Algorithm, *, cases: int = 200, seed: int = 1) -> None:
     """Applies random operations to an algorithm, and finds the shortest case that breaks a promise.
 
-    For a scheduler: every packet leaves, once, and the packets of a flow leave in order; a
-    work-conserving scheduler returns a packet whenever one waits; equal operations give equal
-    results. For an AQM and a congestion control: no exception, allowed results, equal operations
-    give equal results.
+    A scheduler must return every packet once, keep the order of each flow, and give equal results
+    for equal operations. A work-conserving scheduler must return a packet whenever one waits. An
+    AQM or a congestion control must raise no exception, return only allowed results, and give equal
+    results for equal operations.
 
     Args:
         algorithm: The class.
@@ -411,8 +411,8 @@ def check(algorithm: Algorithm, *, cases: int = 200, seed: int = 1) -> None:
         seed: Seed of the random cases.
 
     Raises:
-        CheckError: A promise is broken. Its text has the shortest case as a program to run; its
-            ``operations`` are the case for :func:`replay`.
+        CheckError: A promise is broken. The text of the error has the shortest case as a program to
+            run, and ``operations`` of the error is the case for :func:`replay`.
 
     >>> import weirlab as wl
     >>> class Lifo(wl.Scheduler):
@@ -479,7 +479,7 @@ _Found: TypeAlias = tuple[str, str, BaseException | None]
 
 
 def _broken(kind: str, algorithm: Any, case: list[Operation]) -> _Found | None:
-    """The promise that a case breaks."""
+    """The promise that a case breaks, or None."""
     results: list[str] = []
     # Twice, to find results that do not follow from the operations.
     for _ in range(2):
@@ -555,7 +555,8 @@ def _of_control(source: random.Random) -> Operation:
 def _shrink(
     breaks: Callable[[list[Operation]], bool], case: list[Operation]
 ) -> list[Operation]:
-    """A shortest part of the case, with smallest numbers, that still breaks the promise."""
+    """The case without the operations that are not needed to break the promise, and with the
+    smallest numbers that still break it."""
     size = len(case)
     while size > 0:
         at = 0
@@ -582,6 +583,6 @@ def _shrink(
     return case
 
 
-# For each place of a number, the operations whose number at this place must be above 0.
+# For each of the three places of numbers, the operations that need a number above 0 there.
 _ABOVE_0 = (("add",), ("send", "arrive", "ack", "change"), ("ack",))
 

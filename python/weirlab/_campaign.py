@@ -42,7 +42,7 @@ _LEAST_PAIRS = 10
 
 @dataclass(frozen=True, slots=True)
 class SweepStatus:
-    """Which runs of a campaign the store has."""
+    """The numbers of points and runs of a campaign, and of the runs that the store has."""
 
     points: int
     runs: int
@@ -95,16 +95,16 @@ def sweep(
     have.
 
     Args:
-        scenario: A scenario as for :func:`simulate`, several, or the path of a campaign file
+        scenario: A scenario as for :func:`simulate`, or several. Or the path of a campaign file
             (docs/sweep.md), which has axes, points and seeds itself. Or a function, which gets the
-            settings of each point as keyword arguments and returns the scenario.
+            settings of each point as keyword arguments and returns the scenario of the point.
         axes: Keys of the scenario and the values of each. All combinations are run.
-        points: Points one by one, such as those of :func:`sobol`: keys and their values. With
-            `axes`, each point is run with each combination.
+        points: A list of points, such as that of :func:`sobol`. A point is a dictionary of keys and
+            their values. With `axes`, each point is run with each combination of the axes.
         seeds: Number of runs of each point, or their seeds. By default those of the scenario.
         set: Keys that all runs change.
         live: Whether ``weir live`` carries out the runs, on real frames, in place of the simulator.
-            They take their full time. A run whose packets departed late is repeated.
+            Live runs take their full time. A run with late packets is repeated.
         store: The directory of the results, which is made if it is missing, or a place that
             fsspec reaches, such as ``s3://bucket/campaign``. Several processes, hosts and campaigns
             may use it at the same time.
@@ -198,7 +198,7 @@ class Campaign:
         """Carries out the runs that the store does not have.
 
         The results do not depend on the executor. Finished runs are kept, whatever ends this
-        function: Ctrl-C, a full disk, a crash of the machine. Another call continues.
+        function: Ctrl-C, a full disk, a crash of the machine. Another call carries out the rest.
 
         Args:
             executor: ``"threads"`` (the default) and ``"processes"`` of this machine, or any
@@ -208,7 +208,7 @@ class Campaign:
             jobs: Number of runs at a time; by default as many as there are workers. Live runs are
                 carried out one at a time on threads and processes of this machine.
             retries: How often to repeat a run that failed for a temporary reason, such as a live
-                run whose packets departed late.
+                run with late packets.
             timeout: The longest time of a run, in seconds.
             memory: The most memory of a run, in bytes. Each batch then runs in a process of its
                 own with this limit on its address space.
@@ -288,14 +288,14 @@ class Campaign:
         """Runs more seeds of each point until the 95 % confidence interval of a figure is narrow.
 
         Args:
-            figure: The number of each run.
-            relative: The half width may be at most this part of the mean.
-            absolute: The half width may be at most this. With both, the larger bound applies.
+            figure: The value of each run that is estimated.
+            relative: The maximum half width of an interval, as a part of the mean.
+            absolute: The maximum half width of an interval. With both, the larger bound applies.
             budget: The most runs of this call. The points with the widest intervals come first.
             executor: As for :meth:`run`.
 
         Returns:
-            The estimate of each point, with all its runs, those of earlier calls included.
+            The estimate of each point, over all its runs, including those of earlier calls.
 
         >>> import weirlab as wl
         >>> s = wl.Scenario("noisy", duration="200ms").host("a", "b").link("a", "b", "1M/5ms")
@@ -340,10 +340,10 @@ class Campaign:
         """Compares a figure of two points over the same seeds, and stops when the result is clear.
 
         Args:
-            first: The number of a point.
-            second: The number of another point.
-            figure: The number of each run.
-            tolerance: The points are equal if the difference is at most this.
+            first: The index of a point in :attr:`points`.
+            second: The index of another point.
+            figure: The value of each run that is compared.
+            tolerance: The largest difference with which the points count as equal.
             budget: The most pairs of runs.
             executor: As for :meth:`run`.
 
@@ -437,8 +437,8 @@ class Campaign:
         return view.create_view(table, replace=True)
 
     def table(self, table: TableName = "flows") -> str:
-        """The path of a Parquet file that has a table of all runs that the store has, with the axes
-        as columns. It is made when runs have been added.
+        """The path of a Parquet file with a table of all runs of this campaign in the store. The
+        axes are columns. If runs were added since the last call, this call makes a new file.
 
         >>> import weirlab as wl
         >>> c = wl.sweep("two-hosts.toml", set={"duration": "2s"}, store="campaign")
@@ -474,7 +474,7 @@ class Campaign:
 
         Args:
             sample: Number of runs to carry out again.
-            seed: Another seed takes another sample.
+            seed: Seed of the choice of these runs.
             remove: Whether to remove damaged runs, so that :meth:`run` carries them out again.
 
         >>> import weirlab as wl
@@ -496,8 +496,8 @@ class Campaign:
 
         Args:
             path: The file.
-            point: The number of the point.
-            seed: The seed; by default the first one.
+            point: The index of the point in :attr:`points`.
+            seed: The seed of the run; by default the first seed of the point.
 
         >>> import weirlab as wl
         >>> c = wl.sweep("two-hosts.toml", seeds=2, set={"duration": "2s"}, store="campaign")
@@ -511,14 +511,14 @@ class Campaign:
     def sensitivity(
         self, figure: Figure, *, method: Literal["sobol", "delta"] = "delta", seed: int = 1
     ) -> dict[str, Sensitivity]:
-        """How much each axis decides a figure, computed by SALib.
+        """The influence of each axis on a figure, computed by SALib.
 
         Args:
-            figure: The number of each run. Its mean over the seeds of a point is analysed.
+            figure: The value of each run. Its mean over the seeds of a point is analysed.
             method: ``"sobol"`` gives Sobol's indices of first order and in total; the points must
                 be those of :func:`saltelli`, in their order. ``"delta"`` gives the indices of first
                 order and Borgonovo's delta for any points.
-            seed: Seed of the intervals' resampling.
+            seed: Seed of the resampling that gives the intervals.
 
         >>> import weirlab as wl
         >>> c = wl.sweep("two-hosts.toml", {"traffic.calls.count": [1, 2]}, store="campaign")
@@ -543,17 +543,18 @@ class Campaign:
         sensitivity: dict[str, Sensitivity] | None = None,
         reports: int = 10,
     ) -> str:
-        """Writes a page: a figure over the axes, the best points, and the reports of their runs.
+        """Writes a page with plots of a figure over the axes, and with the best points and a report
+        of a run of each.
 
         Args:
             directory: The directory of the pages, which is made if it is missing.
-            figure: The number of each run.
+            figure: The value of each run that is shown.
             x: The axis of the plots' abscissa; by default the one with the most values.
             panels: The axis that has one plot for each of its values.
             lines: The axis that has one line in each plot for each of its values.
-            best: Whether a point is better with less or with more of the figure.
+            best: ``"min"`` if a smaller mean of the figure is better, ``"max"`` if a larger one is.
             sensitivity: The result of :meth:`sensitivity`, to be shown on the page.
-            reports: Number of best points whose own reports are written.
+            reports: Number of best points that get the report of a run.
 
         Returns:
             The path of the page.
@@ -592,7 +593,7 @@ class Campaign:
 
         Args:
             path: The file.
-            scenario: The path of the scenario, as the file shall name it.
+            scenario: The path of the scenario that is written into the file.
 
         >>> import weirlab as wl
         >>> c = wl.sweep("two-hosts.toml", {"traffic.calls.count": [1, 2]}, store="campaign")
@@ -664,7 +665,8 @@ def _result(runner: Runner) -> SweepResult:
 
 
 def _with_seeds(task: _native.Task, count: int) -> _native.Task:
-    """A task with `count` seeds: its own, then those that follow the largest."""
+    """A task with `count` seeds: first its own seeds, then the numbers above the largest of them.
+    """
     point, body, inputs, seeds, by = task
     more = range(max(seeds) + 1, max(seeds) + 1 + max(0, count - len(seeds)))
     return (point, body, inputs, [*seeds, *more][:count], by)
@@ -709,8 +711,8 @@ def _of_function(
     changes: Mapping[str, Value] | None,
     live: bool,
 ) -> _native.Campaign:
-    """A campaign whose scenarios a function makes. Each point is a scenario, with its settings as
-    labels."""
+    """A campaign with scenarios that a function makes, one for each point. The settings of the
+    point are the labels of the scenario."""
     grid: list[_native.Settings] = [[]]
     for key, values in _axes(axes):
         grid = [[*point, (key, value)] for point in grid for value in values]

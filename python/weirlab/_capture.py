@@ -64,7 +64,7 @@ class Capture:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-        # In a coroutine, `async with` waits.
+        # In a coroutine, `async with` waits for the start.
         if not in_a_loop():
             self._wait_for_start()
 

@@ -81,7 +81,7 @@ def rig(
     pairs: int | None = None,
     quick: bool = False,
 ) -> Rig:
-    """Measures schedulers in isolation: cost of a packet, service of each flow.
+    """Measures schedulers in isolation: the cost per packet, and the service of each flow.
 
     Args:
         algorithms: Names with settings, such as ``"qfq+:m=1"``; ``"none"`` is the rig alone,
@@ -91,7 +91,7 @@ def rig(
         metric: ``time`` (processor time in ns), ``instr`` (needs valgrind), ``memory`` (bytes),
             ``wfi`` (worst-case fairness index), ``delay``.
         order: Order of arrivals: ``ramp``, ``random``, ``zipf``, ``bursty`` or ``trace:FILE``.
-        batch: Packets that are enqueued at once, and dequeued at once.
+        batch: Number of packets that are enqueued at once, and dequeued at once.
         seed: Seed of all random draws.
         runs: Number of runs for times; the result is their median.
         pairs: Packets per run.

@@ -118,13 +118,13 @@ def saltelli(
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How much an axis decides a figure, with half widths of 95 % confidence intervals."""
+    """The influence of an axis on a figure, with half widths of 95 % confidence intervals."""
 
     first: float
     """The part of the variance that the axis explains alone."""
     first_half: float
     total: float
-    """Sobol's total index, which includes what the axis does with others; or Borgonovo's delta."""
+    """Sobol's total index, with the interactions with other axes; or Borgonovo's delta."""
     total_half: float
 
 

@@ -103,7 +103,7 @@ class ScenarioError(WeirError, ValueError):
 
 
 class ScenarioWarning(UserWarning):
-    """A scenario is accepted, and something in it is probably not meant."""
+    """A scenario is accepted, but something in it is probably not intended."""
 
 
 class CommandError(WeirError):
@@ -126,7 +126,7 @@ class CommandError(WeirError):
 
 
 class SweepError(WeirError):
-    """Runs of a campaign have no result. What is done is kept.
+    """Some runs of a campaign have no result. The results of finished runs are kept.
 
     >>> import weirlab as wl
     >>> error = wl.SweepError("1 run failed", [wl.SweepFailure(3, 1, "too late")])
@@ -155,8 +155,8 @@ class VersionError(WeirError):
 
 
 class AlgorithmError(WeirError, ValueError):
-    """An algorithm in Python breaks its contract: a packet that it does not hold, a negative time,
-    a number that is not finite. Raised where the simulation was started.
+    """An algorithm in Python breaks its contract: it returns a packet that it does not hold, a
+    negative time, or a number that is not finite. Raised where the simulation was started.
 
     >>> import weirlab as wl
     >>> class Silent(wl.Scheduler):

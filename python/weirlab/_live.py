@@ -131,9 +131,9 @@ def attach(
         target: ``"docker:NAME"``, ``"podman:NAME"``, ``"pid:N"``, ``"netns:NAME"``,
             ``"cgroup:PATH"``, ``"unit:NAME"`` or ``"user:NAME"``, or several of them.
         spec: Both directions, in the language of links.
-        up: What the target sends.
-        down: What the target receives.
-        interface: Only these interfaces of the target.
+        up: The direction of packets that the target sends, in place of `spec`.
+        down: The direction of packets that the target receives, in place of `spec`.
+        interface: Names of the target's interfaces to which the link is restricted.
         capture: A file for the packets at the link's ends (pcapng).
         name: Name of the session in ``weir ps``.
 
@@ -171,8 +171,8 @@ def run(
     Args:
         command: The program and its arguments.
         spec: Both directions, in the language of links.
-        up: What the program sends.
-        down: What the program receives.
+        up: The direction of packets that the program sends, in place of `spec`.
+        down: The direction of packets that the program receives, in place of `spec`.
         seed: Seed of random loss and jitter.
         capture: A file for the packets at the link's ends (pcapng).
         options: Those of :func:`subprocess.run`, such as ``capture_output`` and ``timeout``.

@@ -201,7 +201,7 @@ class Queue:
         """Packets that wait."""
     @property
     def bytes(self) -> int:
-        """Their bytes from the network-layer header on."""
+        """Bytes of the waiting packets, from the network-layer header on."""
     @property
     def full(self) -> bool:
         """Whether the packet that arrives does not fit; False when a packet leaves."""

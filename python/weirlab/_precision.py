@@ -16,7 +16,7 @@ _TUNED = 30
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number of each run: a column of a table, in the row of a flow or link.
+    """A value that each run has: a column of a table, in the row of a flow or link.
 
     >>> import weirlab as wl
     >>> wl.Figure("flows", "video", "delay_p99_ns").column
@@ -38,8 +38,7 @@ class Estimated:
     runs: int
     mean: float
     half_width: float | None
-    """Half the width of the interval that has the true mean with 95 % confidence; None with one
-    run."""
+    """Half the width of the 95 % confidence interval of the mean; None with one run."""
 
     def is_within(self, relative: float | None, absolute: float | None) -> bool:
         """Whether the half width is at most a part of the mean, or an absolute bound.

@@ -80,6 +80,8 @@ class Options:
 
 @dataclass(slots=True)
 class _Run:
+    """A run that the store lacks, and the attempts to carry it out."""
+
     point: int
     body: str
     inputs: list[tuple[str, str]]
@@ -95,6 +97,8 @@ class _Run:
 
 @dataclass(slots=True)
 class _Batch:
+    """Runs that a worker gets at once."""
+
     runs: list[_Run]
     began: float
     is_copied: bool = False
@@ -124,7 +128,8 @@ class Runner:
     points: int
     runs: int
     missing: Missing
-    """Returns tasks from a point on, the next point, and how many runs the store has."""
+    """A function that examines the points from a given one on. Returns tasks with missing runs, the
+    next point to examine, and the number of runs that the store has at the examined points."""
     options: Options
     report: Callable[[SweepProgress], object] | None
     there: int = 0
@@ -142,7 +147,7 @@ class Runner:
     _reported: float = 0.0
 
     def carry_out(self, executor: Executor | str | None) -> None:
-        """Carries out all missing runs. What is done is kept, whatever ends this function."""
+        """Carries out all missing runs. Finished runs are kept, whatever ends this function."""
         self._began = time.monotonic()
         with _Pool(executor, self.options.jobs) as pool:
             try:
@@ -188,7 +193,8 @@ class Runner:
         return ended
 
     def _batch(self, width: int) -> _Batch | None:
-        """The next runs: about a second of work, or one run that has failed before."""
+        """The next runs: as many as a batch should have, or a single run that has failed or was
+        lost before. None if no run is left."""
         size = self._size()
         while len(self._queue) < size * width and self._next < self.points:
             tasks, self._next, there = self.missing(self._next, size * width)
@@ -230,7 +236,7 @@ class Runner:
         try:
             future = pool.executor.submit(self.store.work, *words, *limits, *more)
         except BrokenExecutor:
-            # A worker has died. The batches that it takes with it end soon, and are then counted.
+            # A worker has died. The batches that are lost with it end soon, and are then counted.
             self._queue.extendleft(reversed(batch.runs))
             if self._flying:
                 return False
@@ -278,7 +284,8 @@ class Runner:
         self.failures.append(SweepFailure(run.point, run.seed, reason))
 
     def _lost(self, batch: _Batch, error: BaseException) -> None:
-        """Handles the loss of a worker, or its exception. Only the store knows what is done."""
+        """Handles the loss of a worker, or its exception. Only the store shows which runs are
+        finished."""
         runs = [run for run in batch.runs if not run.done]
         keys = [_native.key(run.task(), run.seed) for run in runs]
         for run, is_there in zip(runs, self.store.has(keys)):
@@ -305,7 +312,7 @@ class Runner:
 
     def _copy_stragglers(self, pool: _Pool, width: int) -> None:
         """Gives a batch that takes unexpectedly long to another worker, if one is idle. The store
-        keeps the result of the first."""
+        keeps the result that comes first."""
         if self._queue or self._next < self.points or self.made == 0:
             return
         now, each = time.monotonic(), self.cpu_s / self.made

@@ -153,15 +153,15 @@ class Scenario:
             name: By default made of the names of the nodes.
             forward: The direction from `left` to `right`, in place of `spec`.
             back: The direction from `right` to `left`, in place of `spec`.
-            scheduler: What shares the forward direction: ``"fq_codel target 5ms"``, or a
+            scheduler: The scheduler of the forward direction: ``"fq_codel target 5ms"``, or a
                 subclass of :class:`Scheduler`.
-            scheduler_back: The same for the other direction.
+            scheduler_back: The scheduler of the other direction.
             aqm: The AQM of the forward direction's queue: ``"codel target 5ms"``, or a subclass of
                 :class:`Aqm`.
-            aqm_back: The same for the other direction.
+            aqm_back: The AQM of the other direction's queue.
             queues: Queues in front of the scheduler, for the traffic classes 0, 1, …, such as
                 ``"weight 3 queue 50"``.
-            queues_back: The same for the other direction.
+            queues_back: Queues in front of the scheduler of the other direction.
 
         >>> import weirlab as wl
         >>> wl.Scenario(duration=1).link("a", "b", "10M/5ms").to_dict()["link"]
@@ -195,7 +195,7 @@ class Scenario:
         return self
 
     def route(self, source: str, destination: str, via: Sequence[str]) -> Self:
-        """Adds a route that replaces the one with the fewest links, in one direction.
+        """Adds a route in one direction, which replaces the route with the fewest links.
 
         >>> import weirlab as wl
         >>> wl.Scenario(duration=1).route("a", "b", ["r1", "r4"]).to_dict()["route"]
@@ -260,7 +260,7 @@ class Scenario:
         trace: bool | None = None,
         inversions: bool | None = None,
     ) -> Self:
-        """Says what is measured in addition to totals.
+        """Sets what is measured in addition to totals.
 
         Args:
             interval: Time between the points of time series.

@@ -68,7 +68,7 @@ class Session:
             start_new_session=True,
         )
         self._known: frozenset[str] | None = None
-        # In a coroutine, `async with` waits.
+        # In a coroutine, `async with` waits for the start.
         if not in_a_loop():
             self._wait_for_start()
 
@@ -77,7 +77,7 @@ class Session:
 
         Args:
             words: Words for all links, such as ``"loss 2% delay 80ms"``; ``"reset"`` restores the
-                start.
+                properties that the links had at the start.
             links: Words for one link each, by its name: ``set(down="loss 2%")``. If the name is not
                 a Python identifier: ``set(**{"line.back": "loss 2%"})``.
 

@@ -47,8 +47,8 @@ class LinkStats:
 class Stats:
     """The statistics of a session's links.
 
-    A link is found by its name: ``stats["line.back"]``. Those of :func:`pair` and :func:`attach`
-    are also attributes: ``stats.up`` and ``stats.down``.
+    A link is found by its name: ``stats["line.back"]``. The links of :func:`pair` and
+    :func:`attach` are also attributes: ``stats.up`` and ``stats.down``.
     """
 
     duration_s: float

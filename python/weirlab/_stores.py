@@ -28,7 +28,8 @@ class Store(Protocol):
 
     def missing(self, native: _native.Campaign, start: int, most: int) -> Missing:
         """Collects the missing runs as tasks, point by point from `start` on, until there are at
-        least `most`. Also returns the next point to examine, and how many runs the store has."""
+        least `most`. Also returns the next point to examine, and the number of runs of the examined
+        points that the store has."""
         ...
 
     def has(self, keys: list[str]) -> list[bool]:

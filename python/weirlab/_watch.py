@@ -57,9 +57,9 @@ def watch(
         method: ``loop``, ``timer``, ``events`` (each packet that is enqueued or dequeued),
             ``netlink`` (needs no privileges), ``tc``; by default the cheapest one that reaches the
             rate. docs/watch.md explains them.
-        netns: The namespace of devices that name none.
-        pid: The process whose namespace is that of devices that name none.
-        root_only: Whether only the discipline is read to which the device hands its packets.
+        netns: The namespace of devices that are given without one.
+        pid: A process, whose namespace is that of devices that are given without one.
+        root_only: Whether to read only the root discipline, to which a device hands its packets.
         bands: Whether the bands of ``pfifo_fast`` are read.
         seconds: The end of the watch, in seconds; by default it ends with the context.
         interval: Time between two batches, in seconds, from 0.005 to 60. An unchanged queue has a
@@ -191,7 +191,7 @@ class Watch:
             os.close(summary_in)
         self._read = os.fdopen(rows, "rb", buffering=0)
         self._read_summary = os.fdopen(summary, "rb", buffering=0)
-        # In a coroutine, `async with` waits.
+        # In a coroutine, `async with` waits for the start.
         self._started = False
         if not in_a_loop():
             self._wait_for_start()
@@ -349,7 +349,7 @@ class Watch:
 
 
 def _wait(file: IO[bytes], seconds: float | None) -> bool:
-    """Waits for text or its end; returns whether there is one."""
+    """Waits for text or the end of the file. Returns False if the time is over before that."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(None if seconds is None else seconds * 1000))

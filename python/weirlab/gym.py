@@ -33,7 +33,7 @@ __all__ = ["AqmEnv", "CongestionControlEnv", "SchedulerEnv"]
 Observation = NDArray[np.float32]
 
 _HIGH = 100.0
-"""Observations are cut off here."""
+"""The largest value in an observation; larger values become this value."""
 
 
 class _Env(gymnasium.Env[Observation, Any]):
@@ -57,7 +57,7 @@ class _Env(gymnasium.Env[Observation, Any]):
 
     @staticmethod
     def default_scenario() -> Scenario:
-        """The scenario without the argument `scenario`."""
+        """The scenario that is simulated if the argument `scenario` is omitted."""
         raise NotImplementedError
 
     def reset(
@@ -219,7 +219,7 @@ class AqmEnv(_Env):
             episode; by default 20 s of four TCP flows through 10 Mbit/s and 20 ms.
         interval: Simulated time of a step.
         set: Keys of the scenario to change, as in :func:`simulate`.
-        target: The wait that costs nothing.
+        target: The longest mean wait that does not reduce the reward.
         delay_weight: Weight of the wait in the reward.
 
     >>> import gymnasium

@@ -52,13 +52,13 @@ def delay_cdf(
     point: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws the share of packets that are delayed at most this long, over all runs.
+    """Draws, for each delay, the share of packets with at most this delay, over all runs.
 
     Args:
         results: The results.
         flows: Names of flows; by default the seven with the most traffic.
         link: A link, whose queueing delay and total delay are drawn in place of flows.
-        tail: Whether to draw the share that is delayed longer, on a logarithmic axis.
+        tail: Whether to draw the share of packets with a greater delay, on a logarithmic axis.
         point: The point of a sweep.
         ax: Axes to draw on.
 

@@ -24,7 +24,7 @@ async function inFolder(test) {
   }
 }
 
-/** Names that lead to this machine, as an attacker's do (DNS rebinding). */
+/** Makes foreign names resolve to this machine, as an attacker can (DNS rebinding). */
 const REBOUND = ["--host-resolver-rules=MAP *.example 127.0.0.1"];
 
 export const tests = {
@@ -93,7 +93,7 @@ export const tests = {
         assert.equal(answer.status(), 403);
         // Chromium says that it ignores headers for names without TLS, which is no fault of the page.
         await rebound.context().close();
-        // A page from another server in the same browser, which has the cookie.
+        // A page from another server, in the browser that has the cookie.
         const other = await page.context().newPage();
         await other.goto(`http://evil.example:${server.address().port}/`);
         const tried = await other.evaluate(async (at) => {
@@ -115,7 +115,7 @@ export const tests = {
             stream: await stream,
           };
         }, address.host);
-        // A form is sent, but its answer is hidden; nothing may have changed.
+        // The browser sends a form and hides the answer, so the objects are compared below.
         assert.deepEqual({ ...tried, form: "" }, { change: "TypeError", form: "", look: "TypeError", stream: "refused" });
         const objects = await page.evaluate(() => fetch("/v1/objects").then((answer) => answer.json()));
         assert.deepEqual(objects.objects.map((one) => one.spec), ["bw 4Mbit/s", "bw 4Mbit/s"]);

@@ -31,7 +31,7 @@ export async function withBrowser(test, more = []) {
   }
 }
 
-/** A page whose errors end the test. */
+/** Opens a page. Errors on the page end the test. */
 export async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();

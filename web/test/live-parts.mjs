@@ -17,7 +17,7 @@ async function ask(address, path, options = {}) {
   return { status: response.status, body: await response.json().catch(() => null) };
 }
 
-/** Waits until `look` returns something true. */
+/** Waits until `look` returns a true value, and returns the value. `what` describes it in errors. */
 async function until(what, look, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   for (;;) {

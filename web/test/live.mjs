@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, withBrowser } from "./browser.mjs";
 
-/** Why the tests cannot run here. */
+/** The reason why the tests cannot run here; undefined if they can. */
 export function missing(weir) {
   if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
   if (process.getuid?.() !== 0) return "namespaces need root";

@@ -27,7 +27,7 @@ const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_m
 const STILL = Date.UTC(2026, 0, 15, 10, 30, 0);
 const FONT = "DejaVu Sans";
 const STYLE = `*{font-family:"${FONT}"!important}code,code *,pre,textarea,.change input{font-family:"${FONT} Mono"!important}.scroller{height:760px!important}`;
-/** More often than any view sets a timer that is no poll. */
+/** A timer that is set more often than this belongs to a poll: other timers are set less often. */
 const POLLS = 8;
 const WIDTHS = [390, 1280, 1920];
 /** A tile is TILE × TILE pixels of the half-size picture. Its mean colour may differ by COLOUR of 255. */
@@ -35,14 +35,15 @@ const TILE = 8;
 const COLOUR = 14;
 /** A view is photographed again if it differs. A view that has changed differs each time. */
 const ATTEMPTS = 3;
-/** The share of the tiles that may differ. A button that is missing is more than that. */
+/** The share of the tiles that may differ. A missing button changes a larger share. */
 const SHARE = 0.0005;
 
 /**
- * Stops the clocks and fixes the font of a page, before its scripts run. Frames wait for `frames()`,
- * and `busy()` counts what the page still waits for: answers, timers, and the socket. No timer is long, so that idle pages are soon idle.
- * A view that polls asks POLLS times, and is then idle, too. What the page does every second happens before
- * each frame: at another moment, it would see the clock of a server that tells its past.
+ * Stops the clocks and fixes the font of a page, before its scripts run. The page draws only when
+ * `frame()` is called. `busy()` counts the answers, timers and messages for which the page still waits.
+ * Timers are shortened, so that a page is soon idle. A view that polls asks POLLS times and is then
+ * idle, too. Functions that the page repeats by `setInterval` run before each frame and at no other
+ * time, because the clock of the stand-in shows earlier times while `tell()` runs.
  */
 function freeze([still, style, POLLS]) {
   let clock = 100_000;
@@ -63,7 +64,7 @@ function freeze([still, style, POLLS]) {
   const timers = new Set();
   const set = new Map();
   globalThis.setTimeout = (act, time, ...more) => {
-    // A poll sets the same timer each time. The last one stays due for ever.
+    // A poll sets the same timer each time. The last of these timers never fires.
     const which = `${time} ${act}`;
     set.set(which, (set.get(which) ?? 0) + 1);
     if (set.get(which) > POLLS) return setTimeout(() => {}, 2 ** 31 - 1);
@@ -111,7 +112,7 @@ function freeze([still, style, POLLS]) {
       return waiting + timers.size + (greeted ? 0 : 1) + (asked - answered);
     },
     told: () => told,
-    /** A view is not drawn twice at the same time. */
+    /** Advances the clock, because the page does not draw a view twice at the same time. */
     later: () => (clock += 1000),
     frame: () => {
       const due = frames;
@@ -132,7 +133,10 @@ function hasFont() {
   }
 }
 
-/** Half a screenshot, as WebP in base64, and the share of its tiles that differ from another one. */
+/**
+ * A screenshot at half its size, as WebP in base64, and the share of its tiles that differ from an
+ * accepted picture.
+ */
 async function compare(tool, shot, accepted) {
   return tool.evaluate(
     async ([now, before, TILE, COLOUR]) => {

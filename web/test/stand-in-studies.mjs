@@ -29,9 +29,9 @@ video  cbr   7.99 Mbit/s  11.1 ms     11.1 ms  11.1 ms  8,333  0
 `;
 
 export class StudiesStandIn {
-  /** Why there are no studies. */
+  /** The reason why studies are not available; undefined if they are. */
   why = undefined;
-  /** Whether new studies stay half done. */
+  /** Whether new studies stop half-way and never end. */
   hold = false;
   studies = [];
 

@@ -20,13 +20,13 @@ function noise(a, b) {
   return x - Math.floor(x);
 }
 
-/** A daemon with a bridge, or a session of two links. */
+/** Imitates the server of a daemon with a bridge, or of a session with two links. */
 export class StandIn {
-  /** Milliseconds that the clock of the server is ahead. */
+  /** Milliseconds by which the clock of the server is ahead of the browser's. */
   skew = 0;
-  /** The time of the server's restart, ms. The server knows nothing from before. */
+  /** The time of the server's restart, ms. The server knows nothing from before this time. */
   since = -Infinity;
-  /** Links of a session, besides its own two. */
+  /** The number of links of a session in addition to `up` and `down`. */
   links = 0;
   /** The number of requests for /v1/page, which a page repeats after it has lost its stream. */
   asks = 0;
@@ -36,11 +36,12 @@ export class StandIn {
   asked = new Map();
   sockets = new Set();
   pipes = 10_000;
-  /** The plan that was started, and the reports that were asked for. */
+  /** The plan that was started. */
   started = undefined;
+  /** The reports that were requested. */
   reports = [];
 
-  /** `still` stops the clock at a time, ms: subscriptions get nothing until tell() tells them all. */
+  /** `still` is a time in ms at which the clock stops. Subscriptions then get data only by tell(). */
   constructor({ kind = "serve", folder, markup = false, still } = {}) {
     this.kind = kind;
     this.still = still;
@@ -71,7 +72,7 @@ export class StandIn {
     this.server.close();
   }
 
-  /** Cuts all streams, as a daemon that ends. */
+  /** Cuts all streams, as the end of a daemon does. */
   cut() {
     for (const socket of this.sockets) socket.destroy();
   }
@@ -329,9 +330,9 @@ export class StandIn {
   }
 
   /**
-   * Tells all subscriptions the last minute, in an order that depends on nothing but the time. The
-   * overview comes last in each message, since it draws the data of the other subscriptions.
-   * Returns the number of messages.
+   * Sends the data of the last minute to all subscriptions, in an order that depends on the time
+   * alone. The overview comes last in each message, since it draws the data of the other
+   * subscriptions. Returns the number of messages.
    */
   tell() {
     const present = this.still;
@@ -343,7 +344,7 @@ export class StandIn {
       if (told(socket, own.filter((one) => one.past).map(({ id, past }) => ({ id, ...past() })))) messages++;
       for (let ago = PAST; ago >= 0; ago -= 500) {
         this.still = present - ago;
-        // A plot of an object has its past already.
+        // The plots of an object got their past by the message before.
         const due = own.filter((one) => (one.what === "object" ? ago === 0 : ago % one.period === 0));
         if (told(socket, due.map(({ id, part }) => ({ id, ...part() })))) messages++;
       }

@@ -17,7 +17,7 @@ export const VIEWS = {
   kernel: ["#/kernel", "table.numbers tbody tr"],
 };
 
-/** Why the tests with the real command cannot run here. */
+/** The reason why the tests with the real command cannot run here; undefined if they can. */
 function missing(weir) {
   if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
   if (process.getuid?.() !== 0) return "namespaces need root";

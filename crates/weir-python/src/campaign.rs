@@ -20,12 +20,12 @@ use weir_report::sim::to_html;
 
 use crate::load::{Refused, Source, refused, to_list};
 
-/// A task in the form that travels to workers: the number of the point, the scenario, its inputs,
-/// the seeds, and what carries them out.
+/// A task in the form that is sent to workers: the number of the point, the scenario, its inputs,
+/// the seeds, and the name of the [`Runner`].
 type PlainTask = (u64, String, Vec<(String, String)>, Vec<u64>, String);
 
-/// The report of a run: point, seed, key, seconds, how it ended, the reason of a failure, whether
-/// another attempt may succeed, and whether all other runs would fail.
+/// The report of a run: point, seed, key, seconds, how the run ended, the reason of a failure,
+/// whether another attempt may succeed, and whether all other runs would fail too.
 type PlainReport = (u64, u64, String, f64, &'static str, String, bool, bool);
 
 /// The seeds of each point.
@@ -167,8 +167,8 @@ impl Campaign {
     }
 
     /// Collects the runs that a store lacks, point by point from `from` on, until there are at
-    /// least `most`. Returns the tasks, the next point to examine, and the number of runs that the
-    /// store has.
+    /// least `most`. Returns the tasks, the next point to examine, and the number of runs of the
+    /// examined points that the store has.
     fn missing(
         &self,
         py: Python<'_>,
@@ -243,7 +243,7 @@ impl Campaign {
     }
 }
 
-/// One number of each run: `None` where the store lacks the run, or the run lacks the number.
+/// One value of each run: `None` where the store lacks the run, or the run lacks the value.
 #[pyfunction]
 pub(crate) fn figures(
     py: Python<'_>,

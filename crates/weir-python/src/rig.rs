@@ -24,7 +24,9 @@ pub(crate) struct Request {
     pairs: u64,
     /// Number of packets of a measurement of service, if given.
     service_packets: Option<u64>,
+    /// Whether to measure the processor time per packet.
     times: bool,
+    /// Whether to measure the service of each flow.
     services: bool,
 }
 

@@ -45,6 +45,7 @@ pub(crate) struct Environment {
 }
 
 struct State {
+    /// The simulated network; `None` outside an episode.
     world: Option<World>,
     agent: Shared,
     now: Nanos,

@@ -100,14 +100,18 @@ impl OfControl {
 #[derive(Debug, Default)]
 pub(super) struct OfAqm {
     pub(super) arrived: u64,
+    /// Packets that a full queue refused.
     pub(super) full: u64,
     pub(super) dropped: u64,
     pub(super) marked: u64,
+    /// Packets sent.
     pub(super) left: u64,
     pub(super) left_bytes: u64,
     pub(super) wait_sum: u64,
     pub(super) wait_max: u64,
+    /// Packets in the queues now.
     pub(super) packets: u64,
+    /// Bytes in the queues now.
     pub(super) bytes: u64,
 }
 
@@ -143,11 +147,15 @@ pub(super) struct OfScheduler {
 /// Sums over the flows of one priority.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
+    /// The weight of the flow that was added or changed last.
     pub(super) weight: u64,
+    /// Packets in the queues now.
     pub(super) packets: u64,
+    /// Bytes in the queues now.
     pub(super) bytes: u64,
     /// Arrival of the packet at the head.
     pub(super) head: Option<Nanos>,
+    /// Packets sent.
     pub(super) left: u64,
     pub(super) left_bytes: u64,
     pub(super) wait_sum: u64,

@@ -91,6 +91,7 @@ struct Object {
     on_loss: Method,
     on_rto: Method,
     on_undo: Method,
+    /// Whether `cwnd` also applies during a reduction.
     owns: bool,
 }
 

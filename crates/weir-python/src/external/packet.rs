@@ -56,7 +56,9 @@ pub(crate) struct Packet {
     pub(super) ecn: u8,
     /// The number of the packet among those of a scheduler, from 1; 0 for a packet of an AQM.
     pub(super) serial: u64,
+    /// The packet in the engine; `None` for a packet of an AQM.
     pub(super) id: Option<PacketId>,
+    /// The list to which the packet is added when it is dropped; `None` for a packet of an AQM.
     pub(super) drops: Option<Arc<Drops>>,
     pub(super) marked: AtomicBool,
 }
@@ -166,7 +168,7 @@ impl Flow {
 pub(crate) struct Queue {
     /// Packets that wait.
     pub(super) packets: u32,
-    /// Their bytes from the network-layer header on.
+    /// Bytes of the waiting packets, from the network-layer header on.
     pub(super) bytes: u64,
     /// Whether the packet that arrives does not fit; False when a packet leaves.
     pub(super) full: bool,
