@@ -126,6 +126,7 @@ fn compared(find: &Find<'_>) -> Table {
     table
 }
 
+/// The table of all runs.
 fn all(cases: &[Case], measured: &[Measured]) -> Table {
     let columns = [
         "queue",

@@ -312,6 +312,7 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
     Ok(group)
 }
 
+/// Stores the value of an option, and refuses a second value.
 fn once<T>(
     slot: &mut Option<T>,
     value: T,

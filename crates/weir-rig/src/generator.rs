@@ -69,6 +69,7 @@ impl Choice {
         }
     }
 
+    /// The flow of the next arrival.
     fn flow(&mut self) -> u32 {
         match self {
             Self::Ramp { flows, next } => {

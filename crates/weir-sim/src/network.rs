@@ -433,6 +433,7 @@ impl Network {
         self.place_flow(flow, [spec.key, reverse])
     }
 
+    /// Stores a flow under a free number.
     fn place_flow(&mut self, flow: Flow, keys: [FlowKey; 2]) -> FlowId {
         match self.free_flows.pop() {
             Some(number) => {

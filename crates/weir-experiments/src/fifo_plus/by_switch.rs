@@ -45,6 +45,7 @@ fn rows(table: &mut Table, system: &str, runs: &[Means], hosts: &[&str]) {
     }
 }
 
+/// The experiment `fifo-plus-order`: the order that FIFO+ gives the hosts at each switch.
 pub(super) fn order(options: &Options, progress: &Progress<'_>) -> Finding {
     let exact =
         SwitchConfig { manager: format!("pifo limit {SLOTS}"), ..switch(true, SLOTS / 8, BATCH) };
@@ -113,6 +114,7 @@ fn single(manager: &str, kbit: f64, options: &Options) -> Testbed {
     }
 }
 
+/// The experiment `fifo-plus-alone`: one host on links of one rate.
 pub(super) fn alone(options: &Options, progress: &Progress<'_>) -> Finding {
     let loads = [("4.5 Mbit/s", 4_500.0), ("5.5 Mbit/s", 5_500.0)];
     let managers = [("FIFO", "fifo".to_owned()), ("FIFO+, exact", format!("pifo limit {SLOTS}"))];

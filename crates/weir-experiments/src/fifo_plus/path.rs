@@ -10,6 +10,7 @@ use crate::experiment::{Options, Progress};
 use crate::sources::{PIFO_SWITCH, published};
 use crate::testbed::{Host, Testbed};
 
+/// The experiment `fifo-plus-path`: one host on a path of ever slower links.
 pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
     let bed = |plus| {
         let host = Host { joins: 0, flows: 5, len: LEN, gap: Variable::Fixed(GAP_NS), ahead: 0 };
@@ -75,13 +76,14 @@ pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
     }
 }
 
+/// The experiment `fifo-plus-fair`: deadlines that depend on the path.
 pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
     let manager = |words: String| {
         let mut bed = cross(switch(true, SLOTS / 8, BATCH), "constant", options);
         (bed.switch.manager, bed.warmup) = (words, 60);
         if options.quick {
             // The queues after a traffic manager delay all packets alike, and their waits are not
-            // counted. Short queues fill up sooner.
+            // counted. They are therefore short here, so that they fill up sooner.
             (bed.switch.egress, bed.switch.interface) = (1, 2 * BATCH);
             (bed.seconds, bed.warmup) = (60, 20);
         }
@@ -190,7 +192,7 @@ fn spread_ratio(runs: &[Run], others: &[Run]) -> Quantity {
     Quantity::ratio(&of(runs), &of(others))
 }
 
-/// System, mean and 99.9th percentile.
+/// Each system with its published mean and 99.9th percentile, ms.
 const SINGLE_PATH: [(&str, f64, f64); 2] =
     [("FIFO, 120 packets", 815.0, 997.0), ("FIFO+, 8 x 15", 177.0, 465.0)];
 const SINGLE: Provenance = published(PIFO_SWITCH, "section 4.4.1.2");

@@ -109,6 +109,7 @@ pub fn run(
     Ok(finding::finding(&cases, seconds, &remarks))
 }
 
+/// Measures one number of clients by all methods in turn.
 fn case(clients: u16, seconds: f64, remarks: &mut Vec<String>) -> Result<Case, SamplerError> {
     let refused =
         |what: &'static str| move |source: io::Error| SamplerError::Network { what, source };

@@ -149,6 +149,7 @@ pub fn text(section: &Section, manager: &Manager, duration: Nanos) -> String {
 }
 
 impl Draft {
+    /// The text of the scenario.
     fn finish(self, section: &Section, manager: &Manager) -> String {
         let Section { number, name, summary, .. } = section;
         let seconds = self.duration.0 / 1_000_000_000;
@@ -192,6 +193,7 @@ impl Draft {
         self.between(group, kind, ROUND_TRIP_MS, settings);
     }
 
+    /// Adds traffic of a kind between the hosts with a round trip of `ms` ms.
     fn between(&mut self, group: &str, kind: &str, ms: u64, settings: &[String]) {
         let (from, to) = (host("left", ms), host("right", ms));
         let _ = write!(

@@ -49,6 +49,8 @@ impl Curve {
         point.delay_ns = point.delay_ns.max(delay);
     }
 
+    /// The period that contains a time. Merges periods if the time is too late for their present
+    /// length.
     fn at(&mut self, at: u64) -> &mut Point {
         let at = at.min(LATEST);
         while at / self.period >= MAX_POINTS as u64 {

@@ -1,5 +1,5 @@
-//! The recorder: every packet's path as a list of records, and inversions counted at ports. Both
-//! are optional because they cost time.
+//! The recorder records every packet's path, and counts inversions at ports. Both are optional
+//! because they cost time.
 //!
 //! Records go to a sink in blocks, so memory is bounded for any length of the run. The sink may
 //! write the records, filter them, or give them to another thread. The recorder itself writes
@@ -87,7 +87,8 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// The identity of a packet among the packets inside at the same time.
+/// What identifies a packet among the packets inside at the same time: flow, sequence number,
+/// acknowledgement, time of sending, and whether it goes back.
 type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
@@ -265,8 +266,9 @@ mod tests {
         for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
             order.fresh.push_back((Nanos(at), rank));
         }
-        // 5 leaves at once. 9 leaves at time 5, when 3 waits and 1 has not arrived. 3 leaves at
-        // time 9, when 1 waits. 1 leaves last.
+        // The packet of rank 5 leaves at once, and the packet of rank 9 at time 5, when rank 3
+        // waits and rank 1 has not arrived. Rank 3 leaves at time 9, when rank 1 waits. Rank 1
+        // leaves last.
         order.count_departure(Nanos(0), 5, Nanos(0));
         order.count_departure(Nanos(2), 9, Nanos(5));
         order.count_departure(Nanos(1), 3, Nanos(9));

@@ -270,6 +270,7 @@ impl Network {
         }
     }
 
+    /// Removes a lost packet and counts the loss.
     #[cold]
     fn lose(&mut self, number: u32, next_hop: u32, port: PortId, reason: DropReason) {
         let packet = self.packets.remove(number);
@@ -330,6 +331,7 @@ impl Network {
         }
     }
 
+    /// Moves a packet that has left the engine to its next hop, or counts its loss.
     fn depart(&mut self, departure: &Departure) {
         let &Departure { frame: number, link, fate, arrived, dequeued, .. } = departure;
         let port = self.engine_ports[usize::from(link)];

@@ -190,6 +190,7 @@ impl Receiver {
         true
     }
 
+    /// Inserts a range that is out of order, fills a gap, or is a duplicate.
     #[cold]
     fn place_slowly(&mut self, start: u64, end: u64, context: &mut Context<'_>) {
         if end <= self.next || self.ahead.contains(start, end) {

@@ -95,8 +95,8 @@ impl Plan {
         Cow::Owned(Self { begin: Begin { label, ..self.begin }, ..self.clone() })
     }
 
-    /// When the flow or group of flows with this number begins in a run with this seed: `start` and
-    /// the random part of `start_jitter`. The number is that of [`Placement::number`].
+    /// When the flow or group of flows with this number begins in a run with this seed: `start`
+    /// plus the random part of `start_jitter`. The number is that of [`Placement::number`].
     pub fn begins(&self, seed: u64, number: u64) -> Nanos {
         let random = 1.0 - Draws::new(seed, number, 0).unit();
         self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * random) as u64))

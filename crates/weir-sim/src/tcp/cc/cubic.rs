@@ -255,6 +255,7 @@ impl Cubic {
         self.window = self.window.max(self.w_est);
     }
 
+    /// Grows the window above the threshold.
     fn avoid(&mut self, path: &Path, acked: u64) {
         if let Some(growth) = &mut self.linux {
             self.window = growth.acked(path, acked, self.window, self.w_max);

@@ -104,6 +104,7 @@ impl Ledbat {
         }
     }
 
+    /// Adds a delay to both histories.
     fn note(&mut self, now: Nanos, delay: u64) {
         let minute = now.0 / MINUTE;
         match self.base.back_mut() {

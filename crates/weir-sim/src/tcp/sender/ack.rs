@@ -94,6 +94,7 @@ impl Sender {
         }
     }
 
+    /// Takes the receiver's window from an acknowledgement.
     #[inline]
     fn take_window(&mut self, packet: &Packet) {
         let edge = packet.ack + u64::from(packet.window);

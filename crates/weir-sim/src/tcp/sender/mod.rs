@@ -232,6 +232,7 @@ impl Sender {
         self.deadlines.hurry();
     }
 
+    /// Handles the answer to a SYN.
     fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
         self.phase = Phase::Established;
