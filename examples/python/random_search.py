@@ -1,4 +1,4 @@
-"""Searches an AQM at random: a probability that follows the delay of the queue.
+"""Searches at random for an AQM: a probability of drops that follows the delay of the queue.
 
   python examples/python/random_search.py        (needs weirlab[gym])
 

@@ -29,7 +29,7 @@ SECTIONS = sorted(path.stem for path in SUITE.glob("*.toml"))
 
 def queues() -> tuple[dict[str, str], set[str]]:
     """The words of a link for each AQM and each scheduler with an AQM inside, and the names of
-    those that have the parameter `ecn` and mark packets only with it."""
+    those that mark packets only if their parameter `ecn` is on."""
     printed = subprocess.check_output([wl.find_weir(), "algorithms", "--json"])
     known = json.loads(printed)
     inside = [each for each in known["schedulers"] if each["classifies"]]

@@ -16,6 +16,7 @@ use crate::store::Store;
 /// The contents of all files that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
+    /// The contents by path.
     read: Mutex<BTreeMap<PathBuf, Content>>,
 }
 
@@ -32,6 +33,7 @@ struct Content {
 pub(crate) struct Recorded<'a> {
     inputs: &'a Inputs,
     directory: &'a Path,
+    /// The names of the files that were used, and the hashes of their contents.
     used: RefCell<BTreeMap<String, Key>>,
 }
 

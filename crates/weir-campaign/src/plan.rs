@@ -68,6 +68,7 @@ struct Base {
     directory: PathBuf,
     default_name: String,
     labels: Settings,
+    /// The text with the changes.
     edited: Edited,
     /// The axes of the scenario's own sweep.
     axes: Vec<Axis>,

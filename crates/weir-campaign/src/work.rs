@@ -375,6 +375,7 @@ fn results(scenario: String, outcome: Outcome) -> Results {
 struct Trace {
     /// The writer; `None` after an error.
     table: Arc<Mutex<Option<TraceTable<Shared>>>>,
+    /// The content of the file.
     bytes: Shared,
 }
 

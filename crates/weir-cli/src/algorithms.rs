@@ -280,6 +280,7 @@ fn saturation_rows(text: &mut String, found: &[dcf::Saturation]) {
     }
 }
 
+/// The headings of the three tables of `--check`.
 const SATURATION: &str =
     "stations   simulated       Bianchi    apart   collisions   Bianchi   given up";
 const ANOMALY: &str =

@@ -113,7 +113,9 @@ impl Plan {
 /// A plan that is being carried out. Dropping it ends the plan.
 #[derive(Debug)]
 pub(crate) struct Running {
+    /// Dropping the sender ends the thread.
     stop: Option<Sender<()>>,
+    /// The thread returns a note if a part of the plan was not carried out.
     thread: Option<JoinHandle<Option<String>>>,
 }
 

@@ -465,6 +465,7 @@ fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane)
     say(format_args!("weir: listening on {}{tcp}\n", socket.display()));
 }
 
+/// The numbers of the signals SIGHUP, SIGUSR1 and SIGUSR2.
 const HANGUP: i32 = 1;
 const USER_1: i32 = 10;
 const USER_2: i32 = 12;

@@ -132,11 +132,14 @@ fn once(
 
 /// Serves the control socket and the page of a run, and carries out its plan.
 struct Remote<'a> {
+    /// The name of the scenario.
     scenario: String,
     seed: u64,
     quiet: bool,
+    /// The socket, until it is served.
     reserved: Option<Reserved>,
     page: Option<&'a Page>,
+    /// The plan, until it starts.
     plan: Option<Plan>,
     /// Why the page is not served.
     failed: Option<Failure>,

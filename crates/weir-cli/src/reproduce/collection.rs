@@ -21,6 +21,7 @@ pub(super) struct Collection {
 /// A chapter in a file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
+    /// The key of the collection.
     key: String,
     chapter: Chapter,
 }

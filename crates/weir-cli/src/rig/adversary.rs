@@ -185,5 +185,6 @@ fn file_name(algorithm: &Algorithm) -> String {
     algorithm.to_string().replace([':', '='], "-")
 }
 
+/// Default number of patterns to try for each scheduler, without and with --quick.
 const TRIES: u64 = 5000;
 const QUICK_TRIES: u64 = 500;

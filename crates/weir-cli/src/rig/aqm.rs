@@ -52,6 +52,7 @@ struct Measured {
     run: Run,
     /// The spread of the times of a pair over the runs.
     spread: Option<Spread>,
+    /// Packets that were offered, dropped and marked.
     counts: PacketCounts,
     /// Instructions and cache misses.
     events: Option<PerPair>,

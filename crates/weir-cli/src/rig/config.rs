@@ -275,8 +275,10 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
+/// Default number of pairs of a run, without and with --quick.
 pub(super) const PAIRS: u64 = 2_000_000;
 pub(super) const QUICK_PAIRS: u64 = 200_000;
+/// Default number of runs, without and with --quick.
 pub(super) const RUNS: u32 = 5;
 pub(super) const QUICK_RUNS: u32 = 3;
 

@@ -25,8 +25,10 @@ pub(crate) struct Measured {
     pub(crate) run: Run,
     /// Processor time of a pair in each run, ns.
     pub(crate) times: Vec<f64>,
+    /// The spread of `times`.
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: Option<Counts>,
+    /// Instructions and cache misses.
     pub(crate) events: Option<PerPair>,
     pub(crate) memory: Option<Memory>,
     pub(crate) service: Option<Service>,

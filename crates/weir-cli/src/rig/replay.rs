@@ -64,10 +64,12 @@ impl From<ReplayError> for Fault {
     }
 }
 
-/// The validated options.
+/// The validated options. A setting of the link is `None` if that of the recording applies.
 struct Options {
     managers: Vec<Manager>,
+    /// Bit/s.
     rate: Option<u64>,
+    /// Bytes.
     burst: Option<u64>,
     limit: Option<QueueLimit>,
 }

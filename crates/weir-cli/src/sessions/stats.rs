@@ -167,6 +167,7 @@ fn width() -> usize {
 
 /// Standard output. On a terminal, each text replaces the text before it.
 struct Output {
+    /// Whether each text replaces the text before it.
     replaces: bool,
     /// The number of lines of the shown text.
     shown: usize,

@@ -109,11 +109,15 @@ struct Entry {
 /// Sums and extremes of the readings of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
+    /// Number of readings.
     count: u64,
+    /// The sum of the lengths in packets, and in bytes.
     packets: u64,
     bytes: u64,
+    /// The shortest and the longest length in packets.
     least: u32,
     most: u32,
+    /// The longest length in bytes.
     most_bytes: u32,
 }
 

@@ -19,7 +19,9 @@ use crate::sim;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Wanted {
     pub(super) text: String,
+    /// The number of runs, in place of the scenario's.
     pub(super) runs: Option<u32>,
+    /// The seed, in place of the scenario's.
     pub(super) seed: Option<u64>,
 }
 
@@ -30,7 +32,9 @@ pub(super) struct Far {
     /// The part of the simulated time that is done, from 0 to 1.
     pub(super) part: f64,
     pub(super) events: u64,
+    /// Number of runs that have ended.
     pub(super) finished: u64,
+    /// Number of all runs.
     pub(super) runs: u64,
     /// Whether there is only one point, so that the study can be compared.
     pub(super) comparable: bool,

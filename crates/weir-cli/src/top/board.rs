@@ -37,6 +37,7 @@ pub(super) struct About {
     pub(super) kind: String,
     /// The programs or interfaces.
     pub(super) program: String,
+    /// The process number; 0 for the daemon.
     pub(super) pid: u32,
     /// Whether changes are commands of the rules' language.
     pub(super) rules: bool,
@@ -77,6 +78,7 @@ pub(super) struct Source {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) activity: Activity,
+    /// The recent past of this value of `activity`, and of three further values.
     pub(super) offered: History,
     pub(super) carried: History,
     pub(super) inside: History,

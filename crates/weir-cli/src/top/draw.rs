@@ -554,6 +554,7 @@ impl Column {
 struct Columns {
     name: u16,
     spec: u16,
+    /// The bars of the rate of departures.
     spark: u16,
     values: Vec<Column>,
 }

@@ -72,6 +72,7 @@ impl Feed {
 /// Looks for sessions, and starts a thread for each.
 struct Scout {
     period: Duration,
+    /// The name of the only session to query; `None` for all.
     only: Option<String>,
     news: SyncSender<News>,
     requests: Arc<Requests>,
@@ -130,7 +131,9 @@ struct Poll {
     id: Id,
     period: Duration,
     news: SyncSender<News>,
+    /// The requests to the source.
     asked: Receiver<Request>,
+    /// The object of which details are reported.
     focus: Option<(Kind, String)>,
 }
 
@@ -301,6 +304,7 @@ struct Daemon {
     client: Client,
 }
 
+/// A reading of the daemon. The first reading has no activity.
 struct Sampled {
     about: About,
     activity: Option<Vec<super::activity::Activity>>,

@@ -66,8 +66,10 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
 struct RunningWatch<'a> {
     args: &'a WatchArgs,
     signals: Signals,
+    /// Becomes readable when the readers have ended.
     over: Stopper,
     watch: Watch,
+    /// The start of the watch on both clocks.
     began: (Instant, SystemTime),
     program: Option<Program>,
     failures: Vec<Incident>,
@@ -248,7 +250,9 @@ impl RunningWatch<'_> {
 
 /// The reasons why a wait ended.
 struct Wake {
+    /// A signal has arrived.
     signal: bool,
+    /// The readers have ended during this wait.
     readers_over: bool,
 }
 

@@ -26,6 +26,7 @@ pub(super) enum Key {
 /// The alternate screen; dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
+    /// Whether keys are read from standard input.
     keys: bool,
 }
 

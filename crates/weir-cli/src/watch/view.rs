@@ -221,6 +221,7 @@ impl Order {
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     label: usize,
+    /// The bars of the recent lengths.
     spark: usize,
 }
 

@@ -20,7 +20,8 @@ const LAYERS: &[&[&str]] = &[
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
     // weir-probe reads the kernel's queues; it enters namespaces and queries the kernel through
-    // weir-linux. weir-attach puts running programs behind a link, by programs inside the kernel.
+    // weir-linux. weir-attach loads programs into the kernel, which put running programs behind a
+    // link.
     &["weir-attach", "weir-probe"],
     // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
     // generator sends the traffic of the simulator's sources.

@@ -177,7 +177,8 @@ fn killed(agent: Running, web: &str) {
     }
 }
 
-/// The agent shapes the container of a `weir attach` when the attachment has ended.
+/// A container that `weir attach` shapes is refused by the agent, which shapes the container when
+/// the attachment has ended.
 fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     let words = ["attach", "docker:mine", "--link", "delay 5ms"];
     run(docker, "mine", &["--label weir.link='delay 40ms'"]);
@@ -355,7 +356,8 @@ impl Runtime {
     }
 }
 
-/// A field of protobuf with bytes. The length always takes two bytes, so it is less than 16 KiB.
+/// A protobuf field that holds bytes. Its length is always encoded in two bytes, so it must be less
+/// than 16 KiB.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = [bytes.len() as u8 & 0x7f | 0x80, (bytes.len() >> 7) as u8];
     [&[number << 3 | 2][..], &length, bytes].concat()

@@ -183,7 +183,7 @@ fn thousand(lab: &Lab) {
     let result = lab.document("weir.json");
     crate::common::check_accounting(&result);
     assert_eq!(notes(&result, "became"), 100, "the results note a bounded number");
-    // Three of the first words are in force already.
+    // The first words of three clients name the value that is already in force, and change nothing.
     assert_eq!(notes(&result, "and 897 more changes"), 1, "{}", result["notes"]);
 }
 
@@ -457,7 +457,8 @@ fn planned(lab: &Lab) {
     assert_eq!(self::notes(&result, "1 step of the plan was not reached"), 1, "{result}");
 }
 
-/// The times of a plan are those of the scenario, and both directions of a link have a name.
+/// The times of a plan are times of the scenario, in each of its runs. `a-r` names both directions
+/// of a link, and `r>a` names one of them.
 fn planned_scenario(lab: &Lab) {
     let file = lab.file("routed.toml", ROUTED);
     let json = lab.path("scene.json").display().to_string();

@@ -181,7 +181,7 @@ fn missing_tools(lab: &Lab) {
         );
         fs::remove_file(&json).expect("the result is there");
     }
-    // `weir pair` needs neither.
+    // `weir pair` needs neither pasta nor nftables.
     let pair = [weir, "pair", "--link", "/5ms", "--left", "true", "--right", "true"];
     let done = without(lab, &["pasta"], &kernel, &pair);
     assert!(done.code == 0 && !done.stderr.contains("nftables"), "{done:?}");

@@ -90,7 +90,8 @@ impl Ticks {
 
 /// The length of one sleep: short, so that most pauses fall into a sleep.
 const STEP: Duration = Duration::from_millis(2);
-/// A queue of 100 packets at 20 Mbit/s lasts 60 ms: a longer pause changes rates and losses.
+/// The longest pause at which measurements still count. A queue of 100 packets at 20 Mbit/s lasts
+/// 60 ms, so a longer pause changes rates and losses.
 const LONGEST: Duration = Duration::from_millis(50);
 /// The largest percentage of stolen time at which measurements still count.
 const MAX_STOLEN: f64 = 3.0;

@@ -47,8 +47,8 @@ impl Drop for Cable {
     }
 }
 
-/// Shell words that send packets of 1000 bytes of payload, to a separate port for each flow. A flow
-/// is its packets per second and its number of packets.
+/// Shell words that send packets of 1000 bytes of payload, to a separate port for each flow. Each
+/// flow is given by its packets per second and its number of packets.
 fn send(flows: &[(u32, u32)]) -> String {
     let one = |(port, (pps, count)): (u32, &(u32, u32))| {
         format!(

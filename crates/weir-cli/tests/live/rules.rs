@@ -348,10 +348,13 @@ fn address(interface: &str) -> LinkAddr {
     address.expect("the interface has a link address")
 }
 
-/// 10.2.0.0.
+/// The address of customer 0: 10.2.0.0.
 const FIRST: u32 = 0x0a02_0000;
+/// Number of customers.
 const CUSTOMERS: u32 = 10_000;
+/// Customers with a number that is a multiple of this are sampled.
 const STEP: u32 = 200;
+/// Length of a packet to a sampled customer, bytes.
 const SIZE: usize = 500;
 /// Number of packets for each sampled customer.
 const TURNS: u32 = 300;

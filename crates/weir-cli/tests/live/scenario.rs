@@ -157,8 +157,8 @@ fn compared(
     (done.code, judged.collect())
 }
 
-/// Both sides have the same rates, losses and delays. Other work on the machine makes intervals
-/// wider, so more runs are made if the first ones decide nothing.
+/// Live and simulated runs have the same rates, losses and delays. Other work on the machine makes
+/// intervals wider, so more runs are made if the first ones decide nothing.
 fn agreement(lab: &Lab) {
     let file = lab.file("pair.toml", PAIR);
     let settings = ["duration=3s", "warmup=500ms"];

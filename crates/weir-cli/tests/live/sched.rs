@@ -99,8 +99,8 @@ fn hierarchy(lab: &Lab) {
                  queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\n\
                  queue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
-    // Three levels: scheduler 2 gets four fifths of the link, and its only flow, that of scheduler
-    // 3, gets all of that.
+    // Three levels: scheduler 2 gets four fifths of the link. Its only flow is scheduler 3, which
+    // gets this whole share.
     let rules = "sched 1 config type drr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\n\
                  sched 3 config type drr parent 2 pri 5\n\
                  queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";

@@ -33,8 +33,7 @@ fn overhead(lab: &Lab) {
     let kinds = [
         // 500 + 40 bytes need 12 cells.
         ("atm", 500, 12 * 53),
-        // One byte more than 11 cells hold, which is the worst case, and 12 completely filled
-        // cells.
+        // One byte more than 11 cells hold, so 12 cells: the worst case.
         ("atm", 11 * 48 - 40 + 1, 12 * 53),
         ("ethernet", 100, 138),
         // A packet smaller than the minimum frame.

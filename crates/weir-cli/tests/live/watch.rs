@@ -1,5 +1,5 @@
-//! Tests `weir watch`: it reports a queue that does not change as `tc` does, it writes its results
-//! whatever ends the watch, and its outputs agree with each other.
+//! Tests `weir watch`: for a queue that does not change, it reports the same values as `tc`; it
+//! writes its results whatever ends the watch; and its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;

@@ -181,7 +181,7 @@ fn refuses(lab: &Lab) {
     assert_eq!(from(&format!("http://127.0.0.1:{}", site.port)), 200);
     let foreign = format!("{cookie}Origin: http://evil.example\r\n");
     assert!(site.stream(&foreign).is_err(), "a stream for another page");
-    // A form of another page cannot send this type without asking first.
+    // A form of another page can send this type without a preflight request, so it is refused.
     let form = format!("{cookie}Content-Type: text/plain\r\n");
     let body = change.to_string();
     assert_eq!(site.ask("POST", "/v1/change", &site.host(), &form, &body).status, 415);
