@@ -1,8 +1,8 @@
 //! An aggregate of QFQ+: classes of equal weight and equal `lmax` that are scheduled as one.
 //!
-//! The aggregate's times follow from its budget alone, never from a packet: it starts at `S`, and
-//! its service of `b` bytes moves `S` by `b / (n w)`, at most by one slot of its group, `σ` (see
-//! [`groups`]).
+//! The aggregate's times follow from its budget alone, never from a packet. An aggregate of `n`
+//! classes of weight `w` starts at `S`. Its service of `b` bytes moves `S` by `b / (n w)`, at most
+//! by one slot of its group, `σ` (see [`groups`]).
 
 use super::groups::{self, Stamped, Stamps};
 
@@ -15,7 +15,9 @@ pub(super) struct Aggregate {
     pub(super) era: u64,
     /// The bytes that one service may send.
     pub(super) budget: u64,
+    /// The weight of each class, `w`.
     weight: u32,
+    /// The quantum of each class.
     lmax: u32,
     /// The last class in the ring of classes with packets, or [`NONE`]. While the aggregate is
     /// served, the scheduler stores this class instead.

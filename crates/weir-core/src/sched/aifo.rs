@@ -88,9 +88,11 @@ pub type Aifo = Approximation<Admission>;
 /// The recent ranks, and the parameters of the admission rule.
 #[derive(Debug)]
 pub struct Admission {
-    /// The recent ranks, from the oldest to the newest, and the same ranks sorted.
+    /// The recent ranks, from the oldest to the newest.
     recent: VecDeque<u64>,
+    /// The recent ranks, sorted.
     sorted: Ranks,
+    /// The largest number of recent ranks.
     window: usize,
     /// `C`.
     limit: u64,
@@ -183,15 +185,15 @@ mod tests {
         for rank in [10, 20, 30, 40] {
             assert_eq!(a.choose(rank, 0), Some(0));
         }
-        // Six of ten places are free, divided by 0.8: up to three quarters of the window may have
-        // lower ranks. In 20 30 40 35, only 20 and 30 are lower than 35.
+        // Six places are free, and C (1 − k) is 8, so up to 6/8 of the window may have lower ranks.
+        // In 20 30 40 35, only 20 and 30 are lower than 35.
         assert_eq!(a.choose(35, 4), Some(0));
-        // In 30 40 35 50, three of four ranks are lower, and six of eight parts are free.
+        // In 30 40 35 50, three of four ranks are lower, which is just 6/8.
         assert_eq!(a.choose(50, 4), Some(0));
-        // In 40 35 50 60, three of four ranks are lower, but only five of eight parts are free.
+        // In 40 35 50 60, three of four ranks are lower, which is more than 5/8.
         assert_eq!(a.choose(60, 5), None);
-        // In 35 50 60 36, one of four ranks is lower: one free part of eight is too few, two of
-        // eight are enough.
+        // In 35 50 60 36, one of four ranks is lower, which is more than 1/8. In a window that
+        // contains only 36, no rank is lower.
         assert_eq!(a.choose(36, 9), None);
         assert_eq!(admission(10, 20, 4).choose(36, 9), Some(0));
         // In 50 60 36 36, no rank is lower. A full queue still admits no packet.

@@ -298,8 +298,8 @@ impl AnyScheduler {
         self.go_behind(first);
     }
 
-    /// Takes the packets that wait in `old` and serves them before its own, in the order in which
-    /// `old` would have served them.
+    /// Takes the packets that wait in `old`, and serves them before the packets of this scheduler,
+    /// in the order in which `old` would have served them.
     pub(crate) fn put_behind<P: Store>(&mut self, old: &mut Self, store: &mut P) {
         let mut first = Fifo::default();
         first.take_all(old, store);
@@ -325,6 +325,7 @@ impl AnyScheduler {
         *self = Self::Tree(Box::new(Tree::above(root)));
     }
 
+    /// Lets the packets in `first` leave before all packets of this scheduler.
     fn go_behind(&mut self, first: Fifo) {
         let then = core::mem::replace(self, Self::Fifo(Fifo::default()));
         *self = Self::Behind(Box::new(Behind { first, then }));

@@ -16,6 +16,7 @@ use crate::units::Nanos;
 
 /// A flow in its cache line.
 pub(super) trait Flow {
+    /// The flow's packets.
     fn list(&self) -> &PacketList;
 
     /// The flow that was served [`DISTANCE`] packets later.
@@ -26,9 +27,10 @@ pub(super) trait Flow {
 pub(super) trait Batched: Scheduler {
     type Flow: Flow;
 
+    /// The flows, and the record by which the next flows are guessed.
     fn flows(&mut self) -> (&mut Lines<Self::Flow>, &mut Foresight);
 
-    /// Dequeues a packet; returns the slot of its flow too.
+    /// Dequeues a packet. Returns the slot of its flow, and the packet.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)>;
 }
 
@@ -37,6 +39,7 @@ pub(super) trait Batched: Scheduler {
 pub(super) struct Foresight {
     served: [u32; DISTANCE],
     expected: [u32; DISTANCE],
+    /// The position in both rings, modulo their length.
     at: usize,
 }
 

@@ -18,6 +18,7 @@ pub(super) struct Bucket {
     filled: Nanos,
     /// The rate in bit/s, at least 1.
     rate: u64,
+    /// The largest number of tokens, in bytes.
     depth: i64,
 }
 

@@ -1,8 +1,8 @@
 //! CAKE: flow queues with COBALT, grouped into tins by the class of service.
 //!
 //! # Model
-//! A packet's DSCP selects its *tin*. Tins share the link by weights: a tin with more traffic than
-//! its share has no priority over the others. Within a tin each flow has a queue. A hash selects a
+//! A packet's DSCP selects its *tin*. Tins share the link by weights. A tin with more traffic than
+//! its share has no priority over other tins. Within a tin each flow has a queue. A hash selects a
 //! set of eight queues and one queue in it. A flow takes that queue or, if another flow has it, a
 //! free queue of the set, so that two flows share a queue only when nine flows are in the same set.
 //! Queues are served in rounds as in `fq_codel`, new flows first. Each queue has its own COBALT.
@@ -10,12 +10,11 @@
 //!
 //! *Host isolation* divides the link among hosts first and among the flows of a host second: the
 //! quantum of a queue is divided by the number of busy queues of its source, of its destination, or
-//! of the busier of both.
+//! of the busier of the two.
 //!
-//! If the rate of the link is known, each tin has a *threshold*, its share of the rate. Of the tins
-//! that are below their thresholds, the one with the highest number is served; it thus has priority
-//! over the others. If no tin is below its threshold, CAKE serves the tin that will be below its
-//! threshold first.
+//! If the rate of the link is known, each tin has a *threshold*, its share of the rate. Among the
+//! tins that are below their thresholds, the tin with the highest number has priority. If no tin is
+//! below its threshold, CAKE serves the tin that will be below its threshold first.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
@@ -41,7 +40,8 @@
 //! * `flows`: a queue for each flow, and hosts do not count.
 //! * `dual-srchost`, `dual-dsthost`: a queue for each flow, and sources, or destinations, share the
 //!   link equally.
-//! * `triple-isolate`: a queue for each flow, and both sources and destinations share.
+//! * `triple-isolate`: a queue for each flow, and both sources and destinations share the link; the
+//!   busier of a queue's two hosts determines its quantum.
 //!
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
 //! kbit/s, default 0 for unknown: the rate of the link. It determines thresholds and targets of
@@ -49,9 +49,9 @@
 //! default 1500: the largest quantum of a queue, which applies on links above 49 Mbit/s.
 //! `memory_limit` bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link
 //! transmits in four intervals, but at least 4 MiB. `variant` `linux`, `linux-6.1` or `published`,
-//! default `linux`: whether the first signal of a queue comes with the second late packet, as in
-//! Linux, or after an interval; `linux-6.1` has the square roots of kernels before 6.12 too (see
-//! `cobalt`).
+//! default `linux`: with `linux` the first signal of a queue comes with the second late packet, and
+//! with `published` after an interval. `linux-6.1` is `linux` with the square roots of kernels
+//! before 6.12 (see `cobalt`).
 //!
 //! # Complexity
 //! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host
@@ -73,8 +73,8 @@
 //!
 //! * The link limits the rate, not CAKE. `bandwidth` should be the rate of the link: thresholds
 //!   follow `bandwidth` even if the link is slower.
-//! * A flow that finds its set full shares a queue until that queue is free; in Linux it takes over
-//!   the queue, and the packets of the flow that had the queue may leave out of order.
+//! * A flow that finds its set full shares a queue until that queue is free. In Linux the flow
+//!   takes over the queue, and the packets of the flow that had the queue may leave out of order.
 //! * Sizes count from the network layer on, so that `quantum 1500` corresponds to Linux's 1514 with
 //!   an Ethernet header; for an interface without a link-layer header, use `quantum 1514`.
 //! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for
@@ -132,10 +132,13 @@ pub struct Cake {
     /// The index of the tin that is served.
     current: usize,
     refused: Refused,
+    /// Changes the hashes by which flows choose queues.
     seed: u32,
+    /// The memory limit in bytes.
     memory: u64,
     packets: usize,
     bytes: u64,
+    /// Packets of flows that share a queue with another flow.
     collisions: u64,
 }
 
@@ -455,7 +458,9 @@ impl Scheduler for Cake {
 
 /// The length of a full-size packet in bytes.
 const PACKET: u64 = 1500;
+/// The least quantum at a known rate, in bytes.
 const MIN_QUANTUM: u32 = 300;
+/// The least default memory limit, in bytes.
 const MIN_MEMORY: u64 = 4 << 20;
 /// The default memory limit, in full-size packets.
 const MAX_PACKETS: u64 = 10_240;

@@ -1,19 +1,19 @@
-//! Flows in queues that need no sorting: within each queue, every flow starts and finishes no
+//! *Chains*: lists of flows that need no sorting. Within a chain, every flow starts and finishes no
 //! earlier than the flow in front of it.
 //!
-//! The scheduler needs the flow that finishes first among the flows that have started. Within such
-//! a queue, a *chain*, this can only be the first flow, since the flows behind it neither start nor
-//! finish earlier. A search therefore inspects one entry of each chain, regardless of the number of
-//! flows in the chain.
+//! The scheduler needs the flow that finishes first among the flows that have started. Within a
+//! chain, this can only be the first flow, since the flows behind it neither start nor finish
+//! earlier. A search therefore inspects one entry of each chain, regardless of the number of flows
+//! in the chain.
 //!
-//! [`Classes`] assigns flows to chains. All flows of a class have heads that take the same virtual
-//! time, `L / w`, and the previous packet of each of these flows took that time too. The scheduler
-//! serves these flows in the order of their finishes, and a flow starts again at its finish. The
-//! order of service is therefore the order of the new starts, and each served flow can be appended
-//! to a chain. A flow that had no packets starts at the current virtual time, which never
-//! decreases; it can be appended to the second chain of its class. Some flows fit into no chain:
-//! flows with packets of varying length, and flows of further classes when all chains are in use.
-//! [`Classes::put`] then returns false, and its caller stores the flow elsewhere.
+//! [`Classes`] assigns flows to chains. The first packet of each flow of a class takes the same
+//! virtual time, `L / w`, and the previous packet of each of these flows took that time too. The
+//! scheduler serves these flows in the order of their finishes, and a flow starts again at its
+//! finish. The order of service is therefore the order of the new starts, and each served flow can
+//! be appended to a chain. A flow that had no packets starts at the current virtual time, which
+//! never decreases, and can be appended to the second chain of its class. Some flows fit into no
+//! chain: flows with packets of varying length, and flows of further classes when all chains are in
+//! use. [`Classes::put`] then returns false, and its caller stores the flow elsewhere.
 //!
 //! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
 //! the front or the ring is full. A full ring first removes the entries that are struck out, and
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     chains: Option<Box<Chains<HEADS>>>,
-    /// For each class, the virtual time that the heads of its flows take, `L / w`.
+    /// For each class, the virtual time that the first packet of each of its flows takes, `L / w`.
     services: [u64; CLASSES],
 }
 
@@ -51,15 +51,16 @@ impl Classes {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
 
-    /// The first chain of the class of heads that take the virtual time `service`; [`HEADS`] if
-    /// there is no such class and no free one. `class` is a guess.
+    /// The first chain of the class of first packets that take the virtual time `service`;
+    /// [`HEADS`] if there is neither such a class nor a free class. `class` is a guess.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
     }
 
-    /// Finds the class of heads that take the virtual time `service`, or creates it.
+    /// Finds the class of first packets that take the virtual time `service`, or creates it.
+    /// Returns as [`Self::chain_of`].
     #[inline(never)]
     fn find(&mut self, service: u64) -> usize {
         let chains = self.chains.get_or_insert_default();
@@ -124,17 +125,20 @@ pub(super) struct Chains<const N: usize> {
     used: usize,
 }
 
+/// A flow in a chain (see the layout in the module).
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u64,
     key: u64,
 }
 
+/// The entries of one chain.
 #[derive(Debug, Default)]
 struct Ring {
     entries: Box<[Entry]>,
-    /// The positions of the first entry and of the next entry to append. Both wrap around.
+    /// The position of the first entry, modulo the length of the ring.
     first: usize,
+    /// The position of the next entry to append, modulo the length of the ring.
     end: usize,
 }
 

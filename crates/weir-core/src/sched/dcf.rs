@@ -2,15 +2,15 @@
 //! function, or by the access categories of EDCA.
 //!
 //! # Model
-//! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS
-//! and then for as many idle slots as it has drawn. A station that is alone in a slot sends its
-//! packet and gets an acknowledgement. When several stations start in the same slot, they collide:
-//! all their frames are lost, and each draws again from a window twice as large. A station drops a
-//! packet after too many retries, with the reason `retry_limit`. After each packet a station draws
-//! again, even if it has no other packet: a packet that arrives later waits for the rest of the
-//! backoff, or is sent in the next slot if the backoff is over and the medium is idle. A packet
-//! leaves the scheduler at the end of its exchange, so that the link needs no rate of its own:
-//! leave `bw` out.
+//! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS,
+//! and then for a number of idle slots that it draws from its window. A station that is alone in a
+//! slot sends its packet and gets an acknowledgement. When several stations start in the same slot,
+//! they collide: all their frames are lost, and each station draws again from a window twice as
+//! large. A station drops a packet after too many retries, with the reason `retry_limit`. After
+//! each packet a station draws again, even if it has no other packet: a packet that arrives later
+//! waits for the rest of the backoff, or is sent in the next slot if the backoff is over and the
+//! medium is idle. A packet leaves the scheduler at the end of its exchange, so that the link needs
+//! no rate of its own: leave `bw` out.
 //!
 //! ```text
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
@@ -31,7 +31,7 @@
 //!
 //! *EDCA.* Each packet has one of four access categories: voice, video, best effort, background. A
 //! category waits for SIFS and AIFSN slots in place of a DIFS, has its own windows, and may send
-//! several packets in a row, SIFS apart, up to its TXOP limit. With `edca queue`, a flow is a
+//! several consecutive packets, SIFS apart, up to its TXOP limit. With `edca queue`, a flow is a
 //! station of one category, by the `pri` of its queue, which is a user priority of 802.1D: 1 and 2
 //! are background, 0 and 3 best effort, 4 and 5 video, 6 and 7 voice. With `edca dscp`, a flow is a
 //! station with all four categories, and the DSCP of each packet selects one, as RFC 8325
@@ -68,10 +68,10 @@
 //!
 //! `cwmin` and `cwmax`: the first and the largest window; a `cwmax` below `cwmin` counts as
 //! `cwmin`. `aifsn`: slots between SIFS and the first slot of the backoff. `txop`: the limit in us,
-//! which the first packet may exceed; 0 for one packet. These four take one number, or one for each
-//! of voice, video, best effort and background, such as `aifsn 2,2,3,7`. Without EDCA `cwmin` and
-//! `cwmax` of best effort apply, AIFSN is 2, and each packet contends. The standard's numbers, from
-//! its table 8-105, are:
+//! which the first packet may exceed; 0 for one packet. These four settings take one number, or one
+//! each for voice, video, best effort and background, such as `aifsn 2,2,3,7`. Without EDCA `cwmin`
+//! and `cwmax` of best effort apply, AIFSN is 2, and each packet contends. The standard's numbers,
+//! from its table 8-105, are:
 //!
 //! | category | AIFSN | `cwmin` (b, others) | `cwmax` (b, others) | TXOP limit (b, others) |
 //! |---|---|---|---|---|
@@ -81,10 +81,10 @@
 //! | background | 7 | 31, 15 | 1023 | 0 |
 //!
 //! `seed`, default 1: all draws follow from it and from the run's seed. A station's `rate` is a
-//! rate of the standard; 0 or none means `phy`. The rest is fixed. DIFS is SIFS and two slots. Each
-//! packet has 36 bytes of header, LLC/SNAP and FCS, or 38 with EDCA. An RTS has 20 bytes; a CTS or
-//! an acknowledgement has 14. These control frames have the highest control rate that is not above
-//! the data rate.
+//! rate of the standard; 0 or none means `phy`. All other values are fixed. DIFS is SIFS and two
+//! slots. Each packet has 36 bytes of header, LLC/SNAP and FCS, or 38 with EDCA. An RTS has 20
+//! bytes; a CTS or an acknowledgement has 14. These control frames have the highest control rate
+//! that is not above the data rate.
 //!
 //! # Complexity
 //! O(log N) for each frame sent, with N stations that have packets.
@@ -146,8 +146,11 @@ pub struct Dcf {
     edca: Edca,
     errors: Probability,
     most_retries: u32,
+    /// Draws of backoffs.
     backoffs: Stream,
+    /// Draws of lost frames.
     losses: Stream,
+    /// Packets that were dropped after too many retries, until [`Scheduler::pop_refused`].
     given_up: PacketList,
     len: usize,
     backlog: u64,
@@ -160,21 +163,26 @@ struct Lane {
     /// The stations that contend, sorted by the idle slot in which they begin to send. Slots count
     /// only while the medium is idle.
     contenders: BTreeSet<(u64, u32)>,
-    /// The time from which the medium is or was idle for contention, and the number of the slot
-    /// that begins then.
+    /// The time from which the medium is or was idle for contention.
     idle_from: Nanos,
+    /// The number of the slot that begins at `idle_from`.
     slot: u64,
     /// The gap before contention.
     aifs: Nanos,
+    /// The window for the first transmission of a packet, in slots.
     first_window: u32,
+    /// The largest window, in slots.
     last_window: u32,
+    /// The TXOP limit; 0 for one packet.
     txop: Nanos,
 }
 
+/// A flow, as a station of the medium.
 #[derive(Debug)]
 struct Station {
+    /// The data rate, in units of 100 kbit/s.
     rate: u32,
-    /// The category of all its packets, unless the DSCP decides.
+    /// The category of all packets of the station, unless the DSCP decides.
     category: usize,
     queues: [Queue; CATEGORIES],
 }
@@ -183,7 +191,9 @@ struct Station {
 #[derive(Debug)]
 struct Queue {
     list: PacketList,
+    /// The window from which the queue draws its next backoff, in slots.
     window: u32,
+    /// The retransmissions of the first packet so far.
     retries: u32,
     /// The slot in which the queue begins to send; for a queue without packets, the slot in which
     /// its backoff ends.
@@ -196,6 +206,7 @@ type Sender = (u32, usize);
 /// The exchange on the air.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
+    /// The time at which the exchange ends.
     end: Nanos,
     /// The sender, if the exchange succeeds and the sender has not been removed.
     winner: Option<Sender>,
@@ -203,13 +214,20 @@ struct Exchange {
     won: Nanos,
 }
 
+/// The counters of the statistics.
 #[derive(Debug, Default)]
 struct Counters {
+    /// Packets that were sent.
     sent: u64,
+    /// Collisions of several stations.
     collisions: u64,
+    /// Frames that did not start because a higher category of the station did.
     internal: u64,
+    /// Data frames lost with the probability `errors`.
     errors: u64,
+    /// Retransmissions.
     retries: u64,
+    /// Packets dropped after too many retries.
     given_up: u64,
 }
 
@@ -378,7 +396,8 @@ impl Dcf {
         (station.queues[category].list.front_len(), station.rate)
     }
 
-    /// Sends a queue's first packet, which takes `us`.
+    /// Sends a queue's first packet from `start` on, in an exchange of `us` microseconds. The TXOP
+    /// began at `won`.
     fn transmit<P: Store>(
         &mut self,
         sender: Sender,
@@ -395,7 +414,7 @@ impl Dcf {
         }
     }
 
-    /// Makes the medium busy for `us`.
+    /// Makes the medium busy for `us` microseconds from `start` on.
     fn occupy(&mut self, won: Nanos, start: Nanos, us: u64, winner: Option<Sender>) {
         let end = start.saturating_add(Nanos(us * US));
         for lane in &mut self.lanes {

@@ -84,10 +84,13 @@ pub struct RoundRobin {
     foresight: Foresight,
     len: u32,
     backlog: u64,
-    /// The least weight and the largest `lmax` of all flows.
+    /// The least weight of all flows.
     least_weight: u64,
+    /// The largest `lmax` of all flows.
     base: u64,
+    /// The number of flows with each weight.
     weights: BTreeMap<u32, u32>,
+    /// The number of flows with each `lmax`.
     sizes: BTreeMap<u32, u32>,
 }
 

@@ -1,13 +1,14 @@
 //! DualPI2: a low-latency queue and a classic queue, coupled by one controller.
 //!
 //! # Model
-//! Packets of the L4S service (ECT(1) or CE) wait in a low-latency queue, all others in a classic
-//! queue. As in `pi2`, a controller holds the delay of the classic queue at a target. Low-latency
-//! packets are marked with a probability proportional to the controller's output, and classic
-//! packets are dropped or marked with the square of the output. This balances the rates of both
-//! kinds of senders, although the low-latency queue has a delay of one millisecond and the classic
-//! queue of fifteen. Low-latency packets that have waited longer than a threshold, the step, are
-//! always marked. The low-latency queue has priority, but the classic queue has a guaranteed share.
+//! Packets of the L4S service (ECT(1) or CE) wait in a low-latency queue, all other packets in a
+//! classic queue. As in `pi2`, a controller holds the delay of the classic queue at a target.
+//! Low-latency packets are marked with a probability proportional to the controller's output, and
+//! classic packets are dropped or marked with the square of the output. This balances the rates of
+//! both kinds of senders, although the low-latency queue has a delay of one millisecond and the
+//! classic queue of fifteen. Low-latency packets that have waited longer than a threshold, the
+//! *step*, are always marked. The low-latency queue has priority, but the classic queue has a
+//! guaranteed share.
 //!
 //! # Equations
 //! At each update, with the delay `d` of the older of the two head packets:
@@ -38,10 +39,10 @@
 //! off|on, default on. `drop_dequeue` off|on, default on: packets are dropped or marked by the
 //! probabilities when they leave; off: when they arrive. `c_protection` 0..100 %, default 10: the
 //! classic queue's share while both queues have packets. `schedule` wrr|tshift, default wrr: `wrr`
-//! serves the queues by that share; `tshift` serves the queue with the older head, where a
+//! serves the queues by that share; `tshift` serves the queue with the older head packet, where a
 //! low-latency packet counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide`
 //! random|recur, default random: packets are selected by random draws, or at regular intervals by
-//! the sum of the probabilities. `ect` l4s|any, default l4s: with any, ECT(0) packets are
+//! the sum of the probabilities. `ect` l4s|any, default l4s: with `any`, ECT(0) packets are
 //! low-latency packets too.
 //!
 //! # Complexity
@@ -59,11 +60,11 @@
 //! `classic`: the number of packets in each queue. `dropped`: packets dropped by a probability.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not implement it. Linux has a limit on memory besides the limit on packets, splits
-//! offload trains on demand, and checks `min_qlen_step` when a packet arrives. Here trains are
-//! always split, and `min_qlen_step` is checked when a packet leaves. RFC 9332 uses the delay of
-//! the classic queue alone. The first example of RFC 9332 has a time-shifted schedule and selects
-//! packets by sums: `schedule tshift`, `decide recur`.
+//! FreeBSD does not implement DualPI2. Linux has a limit on memory besides the limit on packets,
+//! splits offload trains on demand, and checks `min_qlen_step` when a packet arrives. Here trains
+//! are always split, and `min_qlen_step` is checked when a packet leaves. RFC 9332 uses the delay
+//! of the classic queue alone. Its first example has a time-shifted schedule and selects packets by
+//! sums, as with the settings `schedule tshift` and `decide recur`.
 //!
 //! # Validation
 //! Tests compare `p'` with floating point and the order of packets with lists, and check the counts
@@ -168,7 +169,9 @@ struct Plan {
     shares: (i64, i64),
     /// The time by which a low-latency packet counts as older, if the schedule is by age.
     tshift: Option<Nanos>,
+    /// Whether packets are selected by sums of probabilities, not by random draws.
     recur: bool,
+    /// Whether ECT(0) packets are low-latency packets too.
     any_ect: bool,
 }
 
@@ -232,7 +235,8 @@ impl DualPi2 {
         }
     }
 
-    /// Computes the updates that are due. The heads have not changed since the last update.
+    /// Computes the updates that are due. Every arrival and departure does this before it changes a
+    /// queue, so the head packets are those at the times of the updates.
     #[inline]
     fn catch_up<P: Store>(&mut self, now: Nanos, store: &P) {
         let ended = self.periods.ended(now, self.plan.tupdate);
@@ -269,7 +273,7 @@ impl DualPi2 {
         }
     }
 
-    /// Decides about a packet with the probability of its queue.
+    /// Decides by the probability of its queue whether a packet is marked or dropped.
     #[inline]
     fn signal(&mut self, low: bool, is_capable: bool) -> Signal {
         let p = self.controller.p;

@@ -14,7 +14,7 @@
 //! # Parameters
 //! `strict` 0..64, default 0: the flows with a `pri` below this number are served by priority.
 //! `pri` 0..63, default 0. `weight` 1..65536, default 1, and `lmax` in bytes, default 1500, as in
-//! `drr`, for the flows that share.
+//! `drr`, for the flows that share the link by weight.
 //!
 //! # Complexity
 //! O(1) for each packet, as in `prio` and `drr`.
@@ -23,7 +23,7 @@
 //! A packet of a strict priority waits for the packet in transmission, for earlier packets of its
 //! own priority and for packets of lower priority numbers. The bounds of `drr` hold for the other
 //! flows over any time in which no packet of a strict priority waits. Flows of strict priorities
-//! that fill the link starve the others.
+//! that fill the link starve all other flows.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux for the same bands: a flow gets its quantum when it becomes busy,
@@ -64,15 +64,19 @@ settings! {
 pub struct Ets {
     /// The priorities below this number are strict.
     strict: u32,
+    /// The flows of strict priorities.
     urgent: Prio,
+    /// The flows that share the link by weight.
     sharing: RoundRobin,
     flows: Slab<Place>,
 }
 
-/// Where the packets of a flow wait.
+/// The part in which the packets of a flow wait.
 #[derive(Clone, Copy, Debug)]
 struct Place {
+    /// Whether this part is [`Ets::urgent`], not [`Ets::sharing`].
     is_strict: bool,
+    /// The flow's slot in this part.
     slot: FlowSlot,
 }
 
@@ -87,6 +91,7 @@ impl Ets {
         }
     }
 
+    /// Adds a flow to the part for its priority.
     fn place(&mut self, now: Nanos, spec: &FlowSpec) -> Place {
         let is_strict = spec.priority.min(MAX_PRIORITY) < self.strict;
         let slot = match is_strict {
@@ -96,6 +101,7 @@ impl Ets {
         Place { is_strict, slot }
     }
 
+    /// Removes a flow from its part, and returns its waiting packets.
     fn leave<P: Store>(
         &mut self,
         now: Nanos,

@@ -15,6 +15,7 @@ pub struct FairQueue<A: FlowPolicy> {
     queues: FlowQueues<A::State>,
     policy: A,
     refused: Refused,
+    /// Changes the hashes by which flows choose queues.
     seed: u32,
     limit: u32,
     memory: u64,

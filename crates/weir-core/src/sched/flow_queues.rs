@@ -5,18 +5,18 @@
 //! new list or, if that list is empty, of the old list, while this queue has credit. A queue
 //! without credit receives a quantum of bytes and moves to the end of the old list. An empty queue
 //! leaves its list, but an empty queue of the new list first passes through the old list, so that a
-//! flow cannot overtake the others by returning as a new flow (DRR++).
+//! flow cannot overtake other flows by returning as a new flow (DRR++).
 //!
 //! When all queues are empty, Linux dequeues once more, and all queues leave their lists. This
 //! implementation has no such call; it clears the lists with the first arrival after the last
 //! packet has left.
 //!
 //! # Overflow
-//! When there is no room, packets of the queue with the most bytes are dropped; among equal queues,
-//! packets of the first. To find this queue, the table of queues is divided into groups, each of
-//! about the square root of the number of queues. Each group has an upper bound of the bytes in a
-//! queue, which grows with arrivals and is corrected when the group is searched. Only the groups
-//! with the largest bounds are searched.
+//! When there is no room, packets of the first queue with the most bytes are dropped. To find this
+//! queue, the table of queues is divided into groups, each of about the square root of the number
+//! of queues. Each group has an upper bound on the bytes in any of its queues. The bound grows with
+//! arrivals and is corrected when the group is searched. Only the groups with the largest bounds
+//! are searched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -44,7 +44,7 @@ pub trait FlowPolicy {
         Verdict::Pass
     }
 
-    /// Decides about the packet at the head.
+    /// Decides about a packet that leaves its queue.
     fn leave(
         &mut self,
         state: &mut Self::State,
@@ -87,8 +87,11 @@ pub(super) type Refused = VecDeque<(PacketId, DropReason)>;
 #[derive(Debug)]
 pub(super) struct FlowQueues<S> {
     queues: Vec<Queue<S>>,
+    /// The new list.
     fresh: Ring,
+    /// The old list.
     old: Ring,
+    /// Finds the longest queue.
     peaks: Peaks,
     quantum: i32,
     packets: u32,
@@ -450,6 +453,7 @@ impl Peaks {
         Self { bounds: (0..groups).map(|_| 0).collect(), shift }
     }
 
+    /// Records that queue `index` has `bytes` bytes after an arrival.
     #[inline]
     pub(super) fn grow(&mut self, index: u32, bytes: u64) {
         let bound = &mut self.bounds[(index >> self.shift) as usize];
@@ -484,7 +488,7 @@ impl Peaks {
 const END: u32 = u32::MAX;
 /// The value of `next` for a queue in neither list.
 const IDLE: u32 = u32::MAX - 1;
-/// The largest quantum, and the credit that a larger packet costs. The sum of two such values fits
+/// The largest quantum, and the largest credit that a packet costs. The sum of two such values fits
 /// in 31 bits.
 const MAX_QUANTUM: u32 = 1 << 23;
 /// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.

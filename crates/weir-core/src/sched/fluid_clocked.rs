@@ -2,11 +2,12 @@
 //! fluid starts and finishes it.
 //!
 //! A packet starts at the fluid's time of its arrival or at the finish of the flow's previous
-//! packet, whichever is later. While the flow has packets, this is the finish of the previous
-//! packet, with one exception. Packets can be slightly late, so that the fluid may have finished a
-//! flow that still has packets here. A packet that arrives at such a time has a start later than
-//! the finish of the previous packet. Such a *gap* is recorded until the packet reaches the head of
-//! its queue. Only the start of the head therefore needs to be stored.
+//! packet, whichever is later. While the flow has packets, the finish of the previous packet is the
+//! later time, with one exception. Packets can be slightly late, so that the fluid may have
+//! finished a flow that still has packets in the scheduler. A packet that arrives at such a time
+//! has a start later than the finish of the previous packet. Such a *gap* is recorded until the
+//! packet reaches the head of its queue. All other starts follow from the start of the head packet,
+//! so only that start is stored.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -19,19 +20,20 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// The heads of flows, sorted so that the next one to serve can be found.
+/// The head packets of the flows, sorted so that the next packet to serve can be found.
 pub trait Heads: Debug + Default {
     /// Makes room for the flow at `slot`.
     fn make_room(&mut self, slot: u32);
 
-    /// Sets the start and finish of the head of the flow at `slot`.
+    /// Sets the start and finish of the head packet of the flow at `slot`.
     fn set(&mut self, slot: u32, start: u128, finish: u128);
 
-    /// Removes the head of the flow at `slot`, which has no more packets.
+    /// Removes the flow at `slot`, which has no more packets.
     fn clear(&mut self, slot: u32);
 
-    /// At the fluid's time `now`: `Ok` with the flow to serve next, `Err` with the earliest time at
-    /// which a head may leave if none may leave now, or `None` if there are no heads.
+    /// The decision at the fluid's time `now`: `Ok` with the flow to serve next, `Err` with the
+    /// earliest time at which a head packet may leave if none may leave now, or `None` if there are
+    /// no packets.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
     /// The number of nodes on the longest path through the tree of heads.
@@ -55,17 +57,20 @@ pub struct FluidClocked<H> {
 struct Flow {
     /// The finish of the last waiting packet or, if no packet waits, of the last packet that left.
     end: u128,
-    /// The lower half of the head's start. It determines the start, which is near the fluid's time.
+    /// The lower half of the head packet's start. It determines the start, because the start is
+    /// near the fluid's time.
     start: u64,
     /// `1 / w`.
     inverse: u64,
     list: PacketList,
     weight: NonZeroU32,
-    /// The flow's first and last gap, or [`NONE`].
+    /// The flow's first gap, or [`NONE`].
     first_gap: u32,
+    /// The flow's last gap, or [`NONE`].
     last_gap: u32,
-    /// The numbers of packets that have arrived and that have left, modulo 2^32.
+    /// The number of packets that have arrived, modulo 2^32.
     arrived: u32,
+    /// The number of packets that have left, modulo 2^32.
     departed: u32,
 }
 
@@ -84,7 +89,7 @@ impl<H: Heads> FluidClocked<H> {
         }
     }
 
-    /// The full start of a head, from its lower half.
+    /// The start of a head packet, from the lower half of the start.
     fn in_full(&self, start: u64) -> u128 {
         let now = self.fluid.now();
         now.saturating_add_signed(i128::from(start.wrapping_sub(now as u64) as i64))
@@ -127,8 +132,8 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         }
         let old = core::mem::replace(&mut flow.weight, weight);
         flow.inverse = inverse(weight.get());
-        // The fluid keeps the flow's bytes. Waiting packets get new consecutive stamps, the last of
-        // which ends with these bytes.
+        // The fluid keeps the flow's bytes. Waiting packets get new consecutive times, and the last
+        // packet finishes when the fluid has served these bytes.
         if flow.end > now {
             flow.end = now + (flow.end - now) * u128::from(old.get()) / u128::from(weight.get());
         }
@@ -262,12 +267,14 @@ struct Gaps {
     free: Vec<u32>,
 }
 
+/// The gap before one packet.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     /// The start of the packet.
     start: u128,
-    /// The number of packets of the flow that arrived before it, modulo 2^32.
+    /// The number of packets of the flow that arrived before this packet, modulo 2^32.
     packet: u32,
+    /// The flow's next gap, or [`NONE`].
     next: u32,
 }
 
@@ -288,7 +295,8 @@ impl Gaps {
         flow.last_gap = id;
     }
 
-    /// Removes the recorded gap of the flow's head and returns the start, if there is one.
+    /// If there is a gap before the flow's head packet, removes the gap and returns the start of
+    /// the packet.
     #[inline]
     fn take_head(&mut self, flow: &mut Flow) -> Option<u128> {
         let gap = *self.all.get(flow.first_gap as usize)?;

@@ -5,8 +5,8 @@
 //! rounds of `quantum` bytes. A flow that has just started, or sends little, is served before flows
 //! that have used their quantum, so that a call or a lookup does not wait behind a download. Each
 //! queue has its own `CoDel`, which prevents a standing queue. When there is no room, packets at
-//! the head of the queue with the most bytes are dropped: up to `drop_batch` packets, or half of
-//! its bytes.
+//! the head of the queue with the most bytes are dropped: up to `drop_batch` packets or half of its
+//! bytes, whichever comes first.
 //!
 //! # Reference
 //! Hoeiland-Joergensen et al., "The Flow Queue `CoDel` Packet Scheduler and Active Queue Management
@@ -91,6 +91,7 @@ pub type FqCodel = FairQueue<Controlled>;
 #[derive(Debug)]
 pub struct Controlled {
     law: Law,
+    /// Whether `mtu` is compared with the bytes of all queues.
     counts_all: bool,
 }
 

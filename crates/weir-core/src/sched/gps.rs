@@ -2,12 +2,12 @@
 //! simultaneously by their weights.
 //!
 //! # Model
-//! The fluid advances with the packets: for each packet that leaves, the fluid serves as many
-//! bytes. At each moment it divides its service by weight among the flows that still have bytes in
-//! the fluid. Per unit of virtual time `V`, the fluid serves `w` bytes of a flow of weight `w`. The
-//! fluid has finished a flow at the finish of the flow's last packet, its `end`. For each byte of
-//! service, `V` grows by one divided by the sum of the weights of all flows with an `end` after
-//! `V`.
+//! The fluid advances with the packets: for each packet that leaves, the fluid serves as many bytes
+//! as the packet has. At each moment it divides its service by weight among the flows that still
+//! have bytes in the fluid. Per unit of virtual time `V`, it serves `w` bytes of a flow of weight
+//! `w`. The fluid has finished a flow at the finish of the flow's last packet, its `end`. For each
+//! byte of service, `V` grows by one divided by the sum of the weights of all flows with an `end`
+//! after `V`.
 //!
 //! # Method
 //! A tree holds the flows sorted by `end`, and for each subtree the sums of `w` and of `w × end`.

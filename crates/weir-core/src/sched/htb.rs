@@ -38,8 +38,8 @@
 //! In any time `t` a class sends at most `ceil · t` plus the depth of its bucket; with `variant
 //! linux`, up to one packet more. A packet longer than the depth leaves when the bucket is full,
 //! and the number of tokens is negative afterwards. A class that always has packets gets its
-//! `rate`, if the link can carry the rates of all classes and the bucket is deep enough for the
-//! longest wait. There is no rounding: rates hold exactly over any time.
+//! `rate`, if the link can carry the rates of all classes and the bucket never becomes full while
+//! the class waits for other classes. There is no rounding: rates hold exactly over any time.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux lets a class send until its number of tokens is negative, so that it may send up to one
@@ -96,11 +96,12 @@ settings! {
 pub struct Htb {
     variant: Variant,
     classes: Slab<Class>,
-    /// Classes that may send within their own rate, and classes that may borrow.
+    /// Classes that may send within their own rate.
     own: Order,
+    /// Classes that may borrow.
     borrowed: Order,
-    /// The times at which waiting classes may send, and borrowing classes have their own tokens
-    /// again.
+    /// The times at which waiting classes may send, and at which borrowing classes have their own
+    /// tokens again.
     wakes: BTreeSet<(Nanos, u32)>,
     /// The latest time of a call.
     now: Nanos,
@@ -114,6 +115,7 @@ pub struct Htb {
 /// Classes in the order of their priorities and virtual starts. All starts are 0 with round robin.
 #[derive(Debug)]
 struct Order {
+    /// The priority, the virtual start and the slot of each class.
     ready: BTreeSet<(u8, u128, u32)>,
     /// The virtual time of each priority: the start of the packet served last.
     clock: Box<[u128; LEVELS]>,
@@ -122,19 +124,26 @@ struct Order {
     turns: Box<[u32; LEVELS]>,
 }
 
+/// A flow, as a class with two buckets.
 #[derive(Debug)]
 struct Class {
     list: PacketList,
+    /// The bucket for `rate`; `None` without a rate.
     own: Option<Bucket>,
+    /// The bucket for `ceil`; `None` without a bound.
     ceil: Option<Bucket>,
-    /// The virtual time per byte and the virtual start of the next packet, first for [`Htb::own`]
-    /// and then for [`Htb::borrowed`].
+    /// The virtual time per byte in [`Htb::own`].
     own_pace: u128,
+    /// The virtual start of the next packet in [`Htb::own`].
     own_start: u128,
+    /// The virtual time per byte in [`Htb::borrowed`].
     pace: u128,
+    /// The virtual start of the next packet in [`Htb::borrowed`].
     start: u128,
-    /// With round robin, the bytes that the class may send in its turn, in both orders.
+    /// With round robin, the bytes that the class may send in its turn, in [`Htb::own`] and in
+    /// [`Htb::borrowed`].
     deficits: [i64; 2],
+    /// With round robin, the bytes of one turn.
     quantum: i64,
     priority: u8,
     state: State,
@@ -142,13 +151,16 @@ struct Class {
     wake: Nanos,
 }
 
+/// The order in which a class is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The class has no packets.
     Idle,
     /// The class has reached its bound.
     Waits,
+    /// The class is in [`Htb::borrowed`].
     Borrows,
+    /// The class is in [`Htb::own`].
     Sends,
 }
 
@@ -187,8 +199,8 @@ impl Htb {
     }
 
     /// Handles the turn of a class that has left the order of its state `before`: the turn passes
-    /// to the next class. In the order of borrowing classes, it stays at the number of the class,
-    /// as in Linux.
+    /// to the next class. In the order of borrowing classes, the turn stays at the number of the
+    /// class, as in Linux.
     fn has_left(&mut self, before: State, priority: u8, slot: u32) {
         let takes_turns = self.variant == Variant::Linux && before == State::Sends;
         if takes_turns && self.own.turns[usize::from(priority)] == slot {
@@ -507,6 +519,7 @@ impl Class {
 /// The virtual time of a byte at a weight or rate of 1. Times do not wrap: a packet of 4 MiB takes
 /// 86 of the 128 bits.
 const UNIT: u128 = 1 << 64;
+/// The number of priorities.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 /// The divisor that converts a rate in bit/s to a quantum: 8 times Linux's default `r2q`, 10.
 const RATE_TO_QUANTUM: u64 = 80;

@@ -7,13 +7,16 @@ use crate::rng::{Purpose, Stream};
 
 /// The counters of a scheduler that serves packets approximately by rank.
 ///
-/// A served packet is inverted with each packet inside that has a lower rank. `unpifoness` is the
-/// sum of the differences of ranks over all such pairs, as SP-PIFO's authors define it, over a
-/// whole run.
+/// A served packet forms an inverted pair with each packet inside that has a lower rank.
+/// `unpifoness` is the sum of the differences of ranks over all such pairs of a run, as SP-PIFO's
+/// authors define it.
 #[derive(Debug, Default)]
 pub struct Inversions {
+    /// The ranks of the packets inside.
     inside: Ranks,
+    /// Inverted pairs.
     pairs: u64,
+    /// Services during which a packet of lower rank was inside.
     services: u64,
     unpifoness: u64,
 }
@@ -44,9 +47,9 @@ impl Inversions {
         self.inside.set_back(by);
     }
 
-    /// The counters by name. `inversions`: the pairs of packets. `inverted`: the services during
+    /// The counters by name. `inversions`: the inverted pairs. `inverted`: the services during
     /// which a packet of lower rank was inside. `unpifoness`: the sum of the differences of ranks
-    /// over all pairs.
+    /// over all inverted pairs.
     pub fn variables(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }
@@ -62,6 +65,7 @@ pub(super) struct Ranks {
     random: Stream,
 }
 
+/// A node of the search tree.
 #[derive(Debug)]
 struct Node {
     rank: u64,
@@ -71,8 +75,9 @@ struct Node {
     height: u32,
     left: u32,
     right: u32,
-    /// The number of ranks in the subtree, and their sum.
+    /// The number of ranks in the subtree.
     count: u64,
+    /// The sum of the ranks in the subtree.
     sum: u128,
 }
 

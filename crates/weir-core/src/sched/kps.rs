@@ -73,9 +73,9 @@ pub struct Kps {
     flows: Slab<Flow>,
     /// The strata, each created at its first use.
     strata: [Option<Box<Stratum>>; STRATA],
-    /// The strata in which flows wait for their start, and in which eligible flows wait for
-    /// service, one bit each.
+    /// The strata in which flows wait for their start, one bit each.
     waiting: u32,
+    /// The strata in which eligible flows wait for service, one bit each.
     eligible: u32,
     /// `V`.
     virtual_time: u64,
@@ -109,8 +109,8 @@ enum List {
     Eligible,
 }
 
-/// A flow: its packets, the times of its head or, without packets, of its last packet, and its
-/// position in a slot.
+/// A flow: its packets, the times of its head packet or, without packets, of its last packet, and
+/// its position in a slot.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
@@ -125,14 +125,15 @@ struct Flow {
     previous: u32,
     at: List,
     stratum: u8,
+    /// The index of the flow's slot in the wheel.
     place: u8,
 }
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
 impl Flow {
-    /// Computes the finish of the head, and raises the flow's largest packet to the length of the
-    /// head.
+    /// Computes the finish of the head packet, and raises the flow's largest packet to the length
+    /// of the head packet.
     #[inline]
     fn finish_head(&mut self) {
         let len = self.list.front_len();
@@ -169,8 +170,8 @@ impl Kps {
         self.inverse_sum = u64::MAX / sum.max(1);
     }
 
-    /// Adds a flow that is in no wheel to the slot of its head. A flow without packets waits until
-    /// the end of the slot of its finish.
+    /// Adds a flow that is in no wheel to the slot of its head packet. A flow without packets waits
+    /// until the end of the slot of its finish.
     #[inline]
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -263,6 +264,7 @@ impl Kps {
         }
     }
 
+    /// Moves flows out of the first slot of the waiting wheel of a stratum.
     fn admit_slot(&mut self, stratum: usize) {
         let Some(rings) = &self.strata[stratum] else { return };
         let place = rings.waiting.front_index();

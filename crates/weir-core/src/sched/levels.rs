@@ -27,7 +27,7 @@ pub trait Mapping: Debug {
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
     /// The queue that [`Self::choose`] would select for `rank`, without a change of state; `None`
-    /// if the rule may refuse packets: it must then see each arrival exactly once.
+    /// if the rule may refuse packets, because such a rule must see each arrival exactly once.
     fn would_choose(&self, rank: u64) -> Option<usize>;
 
     /// Reduces all stored ranks by `by`, because virtual time nears the end of its range.
@@ -59,6 +59,7 @@ struct Queue {
     ranks: VecDeque<(u64, u32)>,
 }
 
+/// A flow: the state for its ranks, and the position of its newest packet.
 #[derive(Debug)]
 struct Flow {
     standing: Standing,
@@ -107,6 +108,7 @@ impl<M: Mapping> Approximation<M> {
         if flow.packets > 0 { chosen.max(flow.queue) } else { chosen }
     }
 
+    /// Reduces all virtual times and ranks, so that they stay within their range.
     #[cold]
     #[inline(never)]
     fn set_back(&mut self) {

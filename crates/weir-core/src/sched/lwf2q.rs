@@ -24,9 +24,9 @@
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
 //! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
 //! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new stamps that end with these bytes. When a flow with packets is removed or
-//! changed, the fluid may have fewer bytes than the waiting packets; if no packet is eligible as a
-//! result, `V` advances to the next start.
+//! waiting packets get new times, so that the last packet finishes with these bytes. When a flow
+//! with packets is removed or changed, the fluid may have fewer bytes than the waiting packets; if
+//! no packet is eligible as a result, `V` advances to the next start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -34,24 +34,24 @@
 //! # Complexity
 //! O(log N) for each packet and N flows in the worst case, not only on average. There are two
 //! trees. A tree of sums represents the fluid, in which any number of flows may end at the same
-//! time. A tree of heads, sorted by start, has the least finish of each subtree; any number of
-//! heads may become eligible at once. Changing a flow visits its packets.
+//! time. A tree of head packets, sorted by start, has the least finish of each subtree; any number
+//! of head packets may become eligible at once. Changing a flow visits its packets.
 //!
 //! # Guarantees
-//! Let `L_k` be the flow's largest packet, `L` the largest of all, and `φ` the flow's share. The
-//! flow's bytes since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`,
-//! and the flow is never ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later
-//! than the fluid would have finished it. These bounds are the least possible. They hold while the
-//! fluid also has bytes of the flow; `docs/guarantees.md` shows arrivals for which no bound holds
-//! over a whole backlogged period.
+//! Let `L_k` be the flow's largest packet, `L` the largest packet of all flows, and `φ` the flow's
+//! share. The flow's bytes since it has had packets are at least `φ` of all bytes less
+//! `L_k + φ (L − L_k)`, and the flow is never ahead by more than `(1 − φ) L_k`. A packet leaves at
+//! most one transmission of `L` bytes later than the fluid would have finished it. These bounds are
+//! the least possible. They hold while the fluid also has bytes of the flow; `docs/guarantees.md`
+//! shows arrivals for which no bound holds over a whole backlogged period.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements L-WF2Q.
 //!
 //! # Validation
 //! Tests compare the order of packets with plain loops over all flows that simulate the fluid from
-//! one end to the next, compare the bounds above with exact arithmetic, and check the depth of the
-//! trees with 65,536 flows.
+//! the end of one flow to the next end, compare the bounds above with exact arithmetic, and check
+//! the depth of the trees with 65,536 flows.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::sums::{Sum, SumTree};
@@ -60,7 +60,7 @@ use super::{Row, Traits, WEIGHT};
 /// The L-WF2Q scheduler.
 pub type LWf2q = FluidClocked<ByStart>;
 
-/// Heads sorted by start, with the least finish of each subtree.
+/// Head packets sorted by start, with the least finish of each subtree.
 #[derive(Debug, Default)]
 pub struct ByStart {
     heads: SumTree<LeastFinish>,

@@ -85,6 +85,7 @@ pub struct Pifo {
     worst: Order,
     /// The largest number of packets inside.
     limit: usize,
+    /// The number of arrivals so far, which orders packets of equal rank.
     arrivals: u64,
     len: usize,
     backlog: u64,

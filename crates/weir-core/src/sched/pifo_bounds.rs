@@ -189,8 +189,8 @@ impl PifoTree {
         packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
     }
 
-    /// Takes back the packets of a flow that bounds from `node` upwards have released, with their
-    /// entries in the nodes above. Returns the packets, the oldest first.
+    /// Takes back the packets of a flow that bounds from `node` upwards have released, and removes
+    /// their turns from the nodes above. Returns the packets, the oldest first.
     fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
         let mut recalled = Vec::new();
         while self.nodes.at(node).parent != NONE {

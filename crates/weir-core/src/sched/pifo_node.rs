@@ -22,6 +22,7 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
+/// What a node contains.
 #[derive(Debug)]
 pub(super) enum Content {
     /// A flow: its packets, and their turns in the node above.
@@ -109,6 +110,7 @@ impl Node {
         }
     }
 
+    /// Adds a turn of the node in the node above.
     pub(super) fn push_turn(&mut self, key: u128) {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.push(key),
@@ -118,6 +120,7 @@ impl Node {
         }
     }
 
+    /// Removes and returns the node's first turn.
     pub(super) fn pop_first_turn(&mut self) -> Option<u128> {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.pop_first(),

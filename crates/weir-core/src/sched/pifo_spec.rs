@@ -11,7 +11,9 @@ use super::{MAX_PRIORITY, Ranking};
 pub struct TreeSpec {
     /// The nodes with their parents, the root first.
     pub(super) nodes: Vec<(NodeId, NodeSpec)>,
+    /// The parents of flows by the priority of the flow.
     by_priority: BTreeMap<u32, NodeId>,
+    /// The parents of flows by the number of the flow; these take precedence.
     by_flow: BTreeMap<u32, NodeId>,
 }
 

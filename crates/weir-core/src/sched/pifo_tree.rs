@@ -5,9 +5,9 @@
 //! Each node of the tree is a queue sorted by ranks. An arriving packet puts a turn of its flow
 //! into the node above the flow, a turn of that node into the next node above, and so on up to the
 //! root; each node computes the rank by its own rule. Service takes the best turn of the root, then
-//! the best turn of the child that owns it, and so on down to a flow; the flow's oldest packet is
-//! served. A turn of a class is not tied to the packet that created it: the class selects a packet
-//! when it is served.
+//! the best turn of the child to which that turn belongs, and so on down to a flow; the flow's
+//! oldest packet is served. A turn of a class is not tied to the packet that created the turn: the
+//! class selects a packet when it is served.
 //!
 //! A node or a flow may have a bound, a token bucket. The bucket holds turns back from the node
 //! above until there are enough tokens, so that the tree may have packets and serve none of them.
@@ -81,13 +81,16 @@ pub struct PifoTree {
     pub(super) places: Vec<u32>,
     /// The nodes that hold packets back, by the time at which they release the next one.
     pub(super) timers: TurnHeap,
+    /// The position of each node in `timers`.
     pub(super) timer_places: Vec<u32>,
     pub(super) spec: TreeSpec,
     /// The rank of classes that are created when flows are added; `None` if the specification has
     /// all nodes.
     pub(super) class_rank: Option<Ranking>,
     pub(super) epoch: u64,
+    /// The latest time of a call.
     pub(super) now: Nanos,
+    /// The number of turns so far, which orders turns of equal rank.
     pub(super) arrivals: u64,
     pub(super) len: usize,
     pub(super) backlog: u64,

@@ -164,6 +164,7 @@ impl Scheduler for Prio {
     }
 }
 
+/// The priority of a flow, within its range.
 fn level(spec: &FlowSpec) -> u8 {
     spec.priority.min(MAX_PRIORITY) as u8
 }

@@ -219,6 +219,8 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
+    /// Moves the flow at `place`, which is alone in its slot, to the slot of its new start, or out
+    /// of the groups if it is the only flow.
     #[inline]
     fn relocate_from(&mut self, place: Place) {
         if self.groups.take_out_only(place) {

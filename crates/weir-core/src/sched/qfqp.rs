@@ -76,16 +76,17 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub struct QfqPlus {
     classes: Lines<Class>,
-    /// The front and the last class in the ring of the served aggregate; [`NONE`] if no aggregate
-    /// is served or none of its classes has packets.
+    /// The front class in the ring of the served aggregate; [`NONE`] if no aggregate is served or
+    /// none of its classes has packets.
     front: u32,
+    /// The last class in the ring of the served aggregate; [`NONE`] as for `front`.
     last: u32,
     len: u32,
-    /// The rest of the budget of the served aggregate in bytes, now and when `V` was last advanced.
-    /// Both change only during a service.
+    /// The rest of the budget of the served aggregate in bytes.
     left: u64,
+    /// The value of `left` when `V` was last advanced.
     marked: u64,
-    /// The bytes inside when the service began, and those that have arrived since.
+    /// The bytes inside when the service began, plus the bytes that have arrived since.
     backlog: u64,
     /// The place of the served aggregate, which stays first in its group, or [`Place::NONE`].
     serving: Place,
@@ -116,6 +117,7 @@ pub(super) struct Class {
     appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,
+    /// The number of the class's aggregate.
     aggregate: u32,
     /// The class to prefetch after this one; see [`batch`].
     ahead: u32,

@@ -25,8 +25,8 @@
 //! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
 //! next hop must subtract from its label the time that the packet waited at this hop, down to 1,
 //! since 0 would mean no label. The source must set the label, since a packet without a label gets
-//! the whole deadline of its flow again at each hop. With `edf` no driver changes labels: its
-//! deadline is a point in time, the same at every hop.
+//! the whole deadline of its flow again at each hop. With `edf` no driver changes labels, because
+//! the deadline is a point in time, the same at every hop.
 //!
 //! # Virtual time
 //! ```text
@@ -113,9 +113,9 @@ pub(super) struct Standing {
     pub(super) priority: u32,
     /// The time from a packet's arrival to its deadline, in ns.
     pub(super) deadline: u64,
-    /// The virtual finish of the flow's last packet, and the remainder of its division by the
-    /// weight.
+    /// The virtual finish of the flow's last packet.
     finish: u64,
+    /// The remainder of the division by the weight for this finish.
     remainder: u64,
     /// The flow's bytes inside.
     backlog: u64,

@@ -1,11 +1,11 @@
-//! The common part of start-time and self-clocked fair queueing: virtual time is a stamp of the
-//! packet in service, so that it takes no computation.
+//! The common part of start-time and self-clocked fair queueing: virtual time is the start or the
+//! finish of the packet in service, so that it takes no computation.
 //!
 //! Times are those of [`super::stamp`]. A packet that arrives at a flow without packets starts at
 //! `V` or at the finish of the flow's last packet, whichever is later. Otherwise it starts at the
-//! finish of the packet before it, and its stamp is computed when it becomes the head. This gives
-//! the same result as a stamp at its arrival, since `V` is never later than the finish of the last
-//! packet of a flow with packets.
+//! finish of the packet before it, and its times are computed when it becomes the head packet. This
+//! gives the same times as a computation at the arrival, since `V` is never later than the finish
+//! of the last packet of a flow with packets.
 
 use core::num::NonZeroU32;
 
@@ -16,8 +16,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// A scheduler that serves packets by finish or by start, and uses that stamp of the packet in
-/// service as virtual time.
+/// A scheduler that serves packets by finish or by start (the *stamp*), and uses the stamp of the
+/// packet in service as virtual time.
 #[derive(Debug)]
 pub struct SelfClocked<const BY_FINISH: bool> {
     flows: Slab<Flow>,
@@ -33,7 +33,8 @@ pub struct SelfClocked<const BY_FINISH: bool> {
     backlog: u64,
 }
 
-/// A flow: its packets, and the times of the first packet or, without packets, of the last.
+/// A flow: its packets, and the times of the first packet or, without packets, of the last packet
+/// that left.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
@@ -50,6 +51,7 @@ struct Flow {
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
 impl Flow {
+    /// Computes the finish of the head packet.
     #[inline]
     fn finish_head(&mut self) {
         self.finish = self.start + service(self.list.front_len(), self.inverse);

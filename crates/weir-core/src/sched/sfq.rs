@@ -5,8 +5,8 @@
 //! packets are served in rounds, each with `quantum` bytes in a round. Flows with the same hash
 //! share one queue, and therefore one share of the link. A new hash function every `perturb`
 //! seconds keeps the same flows from sharing a queue for long. One limit applies to the packets of
-//! all queues together. When they exceed it, the longest queue loses a packet, so that a flow that
-//! sends too much cannot take the room of other flows.
+//! all queues together. When this limit is exceeded, the longest queue loses a packet, so that a
+//! flow that sends too much cannot take the room of other flows.
 //!
 //! # Reference
 //! McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990; the manual page tc-sfq(8) of Linux;
@@ -19,8 +19,8 @@
 //! hash values. `flows` 1..65408, default 128: the number of queues that can have packets at the
 //! same time. `quantum` 64..1048576 bytes, default 1500; it should be at least the length of a
 //! full-size packet, so that such a packet leaves in one round. `perturb` 0..86400 s, default 0 for
-//! never: how often the hash function changes. `headdrop`, default off: the longest queue loses its
-//! oldest packet instead of its newest.
+//! never: the time between changes of the hash function. `headdrop`, default off: the longest queue
+//! loses its oldest packet instead of its newest.
 //!
 //! # Complexity
 //! O(1) for each packet. The oldest packet of the longest queue is found at once, the newest after
@@ -87,14 +87,15 @@ pub struct Stochastic {
     /// The queue that was served last; its successor has the next turn. [`NO`] while no queue has
     /// packets.
     tail: u32,
+    /// The number of queues with packets.
     active: u32,
     packets: u32,
     bytes: u64,
     refused: Refused,
     seed: u64,
-    /// The time at which the hash function changes next, and the number of changes that had packets
-    /// to move.
+    /// The time at which the hash function changes next; `None` until the first call.
     perturbs: Option<Nanos>,
+    /// The number of changes of the hash function that had packets to move.
     perturbations: u64,
 }
 
@@ -109,8 +110,9 @@ struct Queue {
     hash: u32,
     /// The queue with the next turn.
     next: u32,
-    /// The neighbours among the queues with the same number of packets.
+    /// The next queue that reached the same number of packets after this queue, or [`NO`].
     newer: u32,
+    /// The last queue that reached the same number of packets before this queue, or [`NO`].
     older: u32,
 }
 
@@ -118,6 +120,7 @@ struct Queue {
 /// reached this number last.
 #[derive(Debug)]
 struct Lengths {
+    /// The first queue of each list, or [`NO`].
     newest: Vec<u32>,
     /// The largest number of packets in a queue.
     most: u32,
@@ -300,6 +303,7 @@ impl Stochastic {
         }
     }
 
+    /// Changes the hash function, and moves all packets to the queues of their new hash values.
     #[cold]
     #[inline(never)]
     fn perturb<P: Store>(&mut self, store: &mut P) {

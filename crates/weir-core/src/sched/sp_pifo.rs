@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! SP-PIFO has a few first-in first-out queues in strict priority. Each queue has a bound, and
-//! bounds grow from the first queue to the last. Of the queues with a bound not above its rank, a
-//! packet enters the last one, and the bound of this queue is set to the rank (push-up). Later
-//! packets with lower ranks then enter an earlier queue and do not wait behind it. A packet with a
-//! rank below all bounds enters the first queue, behind packets of higher rank, and all bounds fall
-//! by the difference between the first bound and the rank (push-down).
+//! bounds grow from the first queue to the last. A packet enters the last queue with a bound that
+//! is not above the packet's rank, and the bound of this queue is set to the rank (push-up). Later
+//! packets with lower ranks then enter an earlier queue and do not wait behind this packet. A
+//! packet with a rank below all bounds enters the first queue, behind packets of higher rank, and
+//! all bounds fall by the difference between the first bound and the rank (push-down).
 //!
 //! # Reference
 //! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
@@ -27,7 +27,7 @@
 //! # Guarantees
 //! Packets of a flow leave in order: a packet that would overtake an older packet of its flow is
 //! appended to the queue of that packet. This rule does not affect the bounds. The number of
-//! inversions is not bounded, but it is counted exactly.
+//! inversions has no bound, but all inversions are counted.
 //!
 //! # Statistics
 //! `inversions`: pairs of a served packet and a packet of lower rank that was inside at that time.

@@ -13,11 +13,11 @@
 //! # Parameters
 //! `queues` 1..64, default 8. `depth` 0..1048576 packets in each queue, default 64; 0 for no limit.
 //! `width`, default 1: the width of a slice in units of the rank. `rank`, default `prio`, so that
-//! priorities 0 to 6 have a queue each and all others share the last queue. The flow settings are
-//! those that the rank uses (`weight`, `pri`, `deadline`): see `pifo`. For `fifo+`, ranks lie
-//! between 0 and a deadline; a width of the deadline divided by the number of queues uses all
-//! queues. With ranks that grow with time, such as `stfq`, `edf`, `lstf` and `arrival`, all packets
-//! eventually enter the last queue.
+//! priorities 0 to 6 have a queue each and all other priorities share the last queue. The flow
+//! settings are those that the rank uses (`weight`, `pri`, `deadline`): see `pifo`. For `fifo+`,
+//! ranks lie between 0 and a deadline; a width of the deadline divided by the number of queues uses
+//! all queues. With ranks that grow with time, such as `stfq`, `edf`, `lstf` and `arrival`, all
+//! packets eventually enter the last queue.
 //!
 //! # Complexity
 //! O(1) for each packet to select a queue, and O(log N) to count inversions, with N packets inside.

@@ -1,8 +1,9 @@
 //! A balanced search tree of flows with sums over its subtrees.
 //!
-//! An AVL tree: the heights of two siblings differ by at most one, so with N flows no path down is
-//! longer than 1.44 log2 N. The nodes are in an array, indexed by the slots of the flows. Each node
-//! has the sum over its subtree, so that one path down gives the sum over any range of flows.
+//! This is an AVL tree: the heights of two siblings differ by at most one, so with N flows no path
+//! down is longer than 1.44 log2 N. The nodes are in an array, indexed by the slots of the flows.
+//! Each node has the sum over its subtree, so that one path down gives the sum over any range of
+//! flows.
 //!
 //! # Reference
 //! Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet
@@ -17,17 +18,20 @@ pub(super) trait Sum: Copy + Debug + Default {
     fn plus(self, other: Self) -> Self;
 }
 
-/// Flows sorted by a key; of equal keys the lower slot is first.
+/// Flows sorted by a key; among equal keys, the lower slot is first.
 #[derive(Debug)]
 pub(super) struct SumTree<S> {
     nodes: Vec<Node<S>>,
     root: u32,
 }
 
+/// The node of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Node<S> {
     key: u128,
+    /// The flow's value.
     own: S,
+    /// The sum over the node's subtree.
     sum: S,
     left: u32,
     right: u32,
@@ -45,6 +49,7 @@ impl<S> Default for SumTree<S> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<S> {
     pub(super) key: u128,
+    /// The value of the node's flow.
     pub(super) own: S,
     /// The sum over the flows before this node in its subtree.
     pub(super) before: S,

@@ -1,8 +1,8 @@
 //! A tournament tree that finds the flow with the least virtual time.
 //!
 //! Every flow has a leaf at the index of its slot. Each inner node holds the least of its four
-//! children, and the top holds the least of all entries. A change moves up from a leaf while it
-//! changes the nodes above. The visited nodes depend on the leaf alone and not on the contents of
+//! children, and the top holds the least of all entries. A change of a leaf moves up to the first
+//! node that stays the same. The visited nodes depend on the leaf alone and not on the contents of
 //! the tree, so that a processor fetches all of them at once and predicts no branch within a node;
 //! in a heap each step down waits for the previous step. Flows keep their leaves, so that no
 //! position needs to be stored.
@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 /// The flows and their times.
 #[derive(Debug)]
 pub(super) struct Tournament {
+    /// The entries of all nodes. The children of a node form one group.
     groups: Vec<[u64; ARITY]>,
     /// The index of the first leaf.
     base: usize,

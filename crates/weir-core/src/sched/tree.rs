@@ -9,8 +9,9 @@
 //!
 //! # Reference
 //! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on
-//! Networking 5(5), 1997. In that publication a node offers one packet. The second packet permits
-//! schedulers that reset a flow when it becomes empty, such as round robin.
+//! Networking 5(5), 1997. In that publication a node offers one packet. The second packet keeps the
+//! flow from becoming empty between a departure and the next offer. Schedulers that reset an empty
+//! flow, such as round robin, can therefore be parents.
 //!
 //! # Complexity
 //! The sum of the costs of the schedulers on the path from the root to the flow, and a look-up at
@@ -76,17 +77,20 @@ pub(crate) struct NodeName {
 struct Places {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// The leaves and nodes of flows, by the numbers of the flows.
+    /// The leaf and the node of each flow of packets, by the number of the flow.
     owners: HashTable<Owner>,
     /// The nodes with names, by name.
     named: HashTable<u32>,
 }
 
+/// The position of a scheduler in the tree.
 #[derive(Debug)]
 struct Node {
+    /// The number of the parent, or [`NONE`].
     parent: u32,
-    /// The description of the node as a flow of its parent, and its slot there.
+    /// The description of the node as a flow of its parent.
     spec: FlowSpec,
+    /// The slot of the node as a flow of its parent.
     slot: FlowSlot,
     /// The number of packets that the node offers to its parent.
     offered: u32,
@@ -95,6 +99,7 @@ struct Node {
     name: Option<NodeName>,
 }
 
+/// The leaf of a flow of packets, and the node of the leaf.
 #[derive(Debug)]
 struct Owner {
     flow: u32,
@@ -105,6 +110,7 @@ struct Owner {
 /// A flow of packets.
 #[derive(Debug)]
 struct Leaf {
+    /// The node that serves the flow.
     node: u32,
     /// The flow's slot in the node's scheduler.
     slot: FlowSlot,
@@ -212,7 +218,8 @@ impl Tree {
             .retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
     }
 
-    /// Changes the settings of the nodes of scheduler `id` at their parents. Packets stay.
+    /// Changes the settings that the nodes of scheduler `id` have as flows of their parents.
+    /// Packets stay.
     pub(crate) fn change_nodes(
         &mut self,
         now: Nanos,
@@ -227,7 +234,7 @@ impl Tree {
         }
     }
 
-    /// Changes the settings of a node at its parent. Packets stay.
+    /// Changes the settings that a node has as a flow of its parent. Packets stay.
     pub fn change_node(
         &mut self,
         now: Nanos,
@@ -282,8 +289,8 @@ impl Tree {
         self.schedulers[0] = root;
     }
 
-    /// Removes and returns the next packet of the scheduler `at`. If a node offered it, the node
-    /// offers another.
+    /// Removes and returns the next packet of the scheduler `at`. If a child node offered this
+    /// packet, the child offers another packet.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let packet = self.schedulers[at as usize]
             .dequeue(now, &mut Level { store, places: &self.places, at });
@@ -349,7 +356,7 @@ impl Tree {
         }
     }
 
-    /// Refills the nodes that lost offered packets by drops.
+    /// Lets the nodes that lost offered packets by drops offer other packets.
     fn feed(&mut self, now: Nanos, store: &mut dyn Store) {
         while let Some(depleted) = self.depleted.pop() {
             self.lift(depleted, now, store);
@@ -373,7 +380,7 @@ impl Tree {
         self.refused.push_back((packet, reason));
     }
 
-    /// Refills the nodes that hold back packets that may leave by `now`.
+    /// Lets each node that holds packets back offer the packets that may leave by `now`.
     fn wake(&mut self, now: Nanos, store: &mut dyn Store) {
         for n in 0..self.shaped.len() {
             let node = self.shaped[n];
@@ -384,7 +391,8 @@ impl Tree {
         self.feed(now, store);
     }
 
-    /// The time at which a node that holds packets back can offer the next one.
+    /// The time at which a node that holds packets back can offer the next packet; `None` if the
+    /// node has no packets to offer or offers enough.
     fn next_of(&self, node: u32) -> Option<Nanos> {
         let (state, scheduler) =
             (&self.places.nodes[node as usize], &self.schedulers[node as usize]);
@@ -570,6 +578,7 @@ impl Places {
         }
     }
 
+    /// Removes a node and its name.
     fn remove(&mut self, node: u32) {
         if let Some(name) = self.nodes[node as usize].name.take()
             && let Ok(entry) = self.named.find_entry(name.hash, |&named| named == node)
@@ -695,4 +704,5 @@ fn flow_hash(flow: u32) -> u64 {
 const OFFERED: u32 = 2;
 /// The bit that distinguishes the number of a node from that of a flow.
 const NODE: u32 = 1 << 31;
+/// No node.
 const NONE: u32 = u32::MAX;

@@ -26,11 +26,12 @@ pub(super) fn set_back(key: u128, by: u64) -> u128 {
 
 /// The turns of a flow's packets, the oldest first.
 ///
-/// A packet with a better rank than older packets of its flow passes its turn on to them, since
-/// they must leave before it. Ranks therefore never fall from one packet to the next, and packets
-/// with the same turn form a run.
+/// A packet with a better rank than older packets of its flow passes its turn on to the older
+/// packets, since these must leave first. Ranks therefore never fall from one packet to the next,
+/// and consecutive packets can have the same turn.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
+    /// Each turn, and the number of consecutive packets that have this turn.
     runs: VecDeque<(u128, u32)>,
 }
 
@@ -100,12 +101,13 @@ impl Entry for (u128, u32) {
 }
 
 impl TurnHeap {
-    /// The best turn and its owner.
+    /// The best turn, and the flow or node to which it belongs.
     pub(super) fn first(&self) -> Option<(u128, u32)> {
         self.0.first()
     }
 
-    /// Sets the turn of `owner`; `None` removes the owner. [`Heap`] describes `indices`.
+    /// Sets the turn of the flow or node `owner`; `None` removes it from the heap. [`Heap`]
+    /// describes `indices`.
     pub(super) fn set(&mut self, indices: &mut Vec<u32>, owner: u32, turn: Option<u128>) {
         self.0.set(indices, owner, turn.map(|turn| (turn, owner)));
     }

@@ -2,7 +2,7 @@
 //!
 //! Most flows are inserted in the order of their starts: a flow starts again at its finish, which
 //! is after the starts of the flows of its class that were served before it. These flows wait in
-//! one chain for each class, all others in a tournament.
+//! one chain for each class (see [`super::chains`]), all other flows in a tournament.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,7 +13,9 @@ use super::tournament::Tournament;
 /// The waiting flows, by start.
 #[derive(Debug)]
 pub(super) struct Waiting {
+    /// The flows that were inserted in the order of their starts, one chain for each class.
     in_order: Option<Box<Chains<CLASSES>>>,
+    /// All other flows.
     others: Tournament,
     /// A time no later than the least start of all flows.
     due: u64,

@@ -41,9 +41,9 @@
 //! queue is inspected: up to eight kinds of flows cost O(1), regardless of the number of flows. All
 //! other flows, such as flows with packets of many lengths, cost O(log N) for each packet and N
 //! flows, by two tournaments: one of eligible flows by `F`, and one of other active flows by `S` of
-//! their head or, without packets, by the earliest `S` of their next packet. This cost holds for
-//! every pattern of arrivals, on average over the packets of a busy period, since many flows that
-//! the fluid finishes at one time are removed together. A single flow needs no comparison.
+//! their head packet or, without packets, by the earliest `S` of their next packet. This cost holds
+//! for every pattern of arrivals, on average over the packets of a busy period, since many flows
+//! that the fluid finishes at one time are removed together. A single flow needs no comparison.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
@@ -79,17 +79,18 @@ pub struct Wf2qPlus {
     flows: Lines<Flow>,
     /// Flows with packets, in chains that are sorted both by `S` and by `F`.
     heads: Classes,
-    /// Flows in no chain with an eligible head, by `F`.
+    /// Flows that are in no chain and have an eligible head packet, by `F`.
     eligible: Tournament,
-    /// Active flows in no chain that either are not yet eligible or had no packets when they were
-    /// added, by `S`.
+    /// Active flows that are in no chain, and that either are not yet eligible or had no packets
+    /// when they were added, by `S`.
     waiting: Waiting,
     /// `V`.
     virtual_time: u64,
     /// `W`.
     weight_sum: u64,
-    /// `1 / W` with 64 bits of fraction, for the `W` in `inverse_of`.
+    /// `1 / W` with 64 bits of fraction.
     inverse_sum: u64,
+    /// The value of `W` for which `inverse_sum` was computed.
     inverse_of: u64,
     /// The only active flow while it is in no other structure; otherwise [`NO_FLOW`].
     lone: u32,
@@ -110,17 +111,18 @@ struct Flow {
     weight: u32,
     /// Whether the flow counts in the sum of weights.
     active: bool,
-    /// The virtual time of the head, `L / w`, and whether the previous packet took the same time.
+    /// The virtual time that the head packet takes, `L / w`.
     service: u64,
+    /// Whether the packet before the head packet took the same virtual time.
     repeats: bool,
-    /// The class of the flow's latest head.
+    /// The class of the flow's latest head packet.
     class: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64, "a flow fills one cache line");
 
 impl Flow {
-    /// Computes the finish of the head.
+    /// Computes the finish of the head packet.
     #[inline]
     fn finish_head(&mut self) {
         let service = service(self.list.front_len(), self.inverse);
@@ -159,7 +161,7 @@ impl Wf2qPlus {
     }
 
     /// The key of the flow to serve next and its chain, which is [`HEADS`] for a flow in no chain.
-    /// The key is [`NONE`] if no head is eligible.
+    /// The key is [`NONE`] if no packet is eligible.
     #[inline(always)] // Measured: see the module of schedulers.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
@@ -203,7 +205,7 @@ impl Wf2qPlus {
         packet
     }
 
-    /// Adds a flow with packets to the chain or tournament of its head.
+    /// Adds a flow with packets to the chain or tournament of its head packet.
     #[inline(always)] // Measured: see the module of schedulers.
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -259,7 +261,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// Advances `V` until a head is eligible; returns the same as [`Self::first`].
+    /// Advances `V` until a packet is eligible; returns the same as [`Self::first`].
     #[inline(never)]
     fn jump(&mut self) -> (u64, usize) {
         loop {
@@ -295,7 +297,7 @@ impl Wf2qPlus {
     }
 
     /// Reduces all times by `by`, and adds the flows of the chains anew. `bits` are the low bits of
-    /// their keys, which hold the slot.
+    /// the keys in the chains, which hold the slot.
     #[cold]
     #[inline(never)]
     fn regroup(&mut self, by: u64, bits: u64) {
@@ -473,7 +475,7 @@ impl Scheduler for Wf2qPlus {
             if alone {
                 self.lone = slot;
             } else {
-                // The heads of a chain take the virtual time of its class.
+                // All head packets in a chain take the virtual time of the chain's class.
                 let chain = if repeats { chain & !1 } else { HEADS };
                 if chain < HEADS {
                     self.put(slot, chain, start, finish);

@@ -19,27 +19,28 @@
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
 //! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
 //! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new stamps that end with these bytes.
+//! waiting packets get new times, so that the last packet finishes with these bytes.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows: a tournament among the heads, and a tree of sums for the
-//! fluid, in which any number of flows may end at the same time. Changing a flow visits its
+//! O(log N) for each packet and N flows: a tournament among the head packets, and a tree of sums
+//! for the fluid, in which any number of flows may end at the same time. Changing a flow visits its
 //! packets.
 //!
 //! # Guarantees
-//! A packet leaves at most one largest packet of the link later than the fluid would have finished
-//! it. It may leave far earlier: a flow can get ahead of the fluid by half as many packets as there
-//! are other flows, and then has to wait correspondingly long. WF2Q and WF2Q+ avoid this.
+//! A packet leaves at most one transmission of the link's largest packet later than the fluid would
+//! have finished it. It may leave far earlier: a flow can get ahead of the fluid by half as many
+//! packets as there are other flows, and then has to wait correspondingly long. WF2Q and WF2Q+
+//! avoid this.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements WFQ. Schedulers of this name elsewhere are often SCFQ, which needs no fluid.
 //!
 //! # Validation
 //! Property tests compare the order of packets with plain loops over all flows that simulate the
-//! fluid from one end to the next, and check the bound above.
+//! fluid from the end of one flow to the next end, and check the bound above.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::stamp::LIMIT;
@@ -49,11 +50,11 @@ use super::{Row, Traits, WEIGHT};
 /// The WFQ scheduler.
 pub type Wfq = FluidClocked<ByFinish>;
 
-/// Heads sorted by finish.
+/// Head packets sorted by finish.
 #[derive(Debug, Default)]
 pub struct ByFinish {
     heads: Tournament,
-    /// The origin of times in the tournament.
+    /// The time that counts as 0 in the tournament.
     origin: u128,
 }
 

@@ -87,6 +87,7 @@ pub(super) fn begin(time: u64, width: u32) -> u64 {
     (time.wrapping_add(half) >> width << width).wrapping_sub(half)
 }
 
+/// The index of the slot that begins at `begin`.
 #[inline]
 fn index(begin: u64, width: u32) -> u8 {
     (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS

@@ -10,7 +10,7 @@ use core::fmt::Write as _;
 /// The timings of a physical layer.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// The name in the language.
+    /// The name in the command language.
     pub name: &'static str,
     /// The length of a slot.
     pub slot: u64,
@@ -175,6 +175,7 @@ impl Category {
 #[derive(Clone, Copy, Debug)]
 pub struct Air {
     timing: &'static Timing,
+    /// The preambles, with PLCP headers, of data frames and of control frames.
     preambles: [u64; 2],
     /// The rate of stations without a rate of their own.
     rate: u32,
@@ -186,8 +187,8 @@ pub struct Air {
 
 impl Air {
     /// The medium of a physical layer. `rate` is the rate of stations without a rate of their own;
-    /// if `qos`, frames have the two bytes of QoS control. Frames above `rts` bytes are announced
-    /// by an RTS.
+    /// `None` means the highest rate. If `short`, 802.11b has the short preamble. If `qos`, frames
+    /// have the two bytes of QoS control. Frames above `rts` bytes are announced by an RTS.
     pub fn new(
         timing: &'static Timing,
         rate: Option<u32>,
@@ -314,11 +315,15 @@ pub(super) fn mbps(rate: u32) -> String {
 pub const UNIT_BPS: u64 = 100_000;
 /// The bytes of a frame besides the packet: MAC header 24, LLC and SNAP 8, frame check sequence 4.
 const OVERHEAD: u64 = 36;
+/// The bytes of QoS control.
 const QOS_CONTROL: u64 = 2;
+/// The bytes of an RTS.
 const RTS: u64 = 20;
+/// The bytes of a CTS.
 const CTS: u64 = 14;
+/// The bytes of an acknowledgement.
 const ACK: u64 = 14;
-/// The length of an OFDM symbol.
+/// The length of an OFDM symbol in us.
 const SYMBOL: u64 = 4;
 /// The bits of an OFDM frame before and after its bytes.
 const SERVICE_AND_TAIL: u64 = 16 + 6;

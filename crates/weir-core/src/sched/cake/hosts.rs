@@ -1,15 +1,15 @@
 //! Hosts of one CAKE tin: how many queues with a standing backlog each source and each destination
 //! has.
 //!
-//! Hosts are spread among sets of eight places, as flows are spread among sets of eight queues. If
-//! another host occupies a host's place, the host uses a place of the set that counts no queue. If
-//! there is none, the two hosts share the place.
+//! A hash selects a set of eight places for each host and one place in it, as it selects a queue
+//! for each flow. If another host has that place, the host uses a place of the set that counts no
+//! queue. If there is no such place, the two hosts share the selected place.
 
 use alloc::vec::Vec;
 
 use super::super::flow_queues::spread;
 
-/// The places of a queue's hosts. [`NO_HOST`] stands for a host that is unknown or does not count.
+/// The places of a queue's two hosts, or [`NO_HOST`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     source: u16,
@@ -71,6 +71,7 @@ impl Hosts {
     }
 }
 
+/// The places of all sources, or of all destinations.
 #[derive(Debug)]
 struct Table {
     /// For each place, the hash of the host that has it or had it last.
@@ -96,8 +97,11 @@ impl Table {
     }
 }
 
+/// The place of a host that is unknown or does not count.
 const NO_HOST: u16 = u16::MAX;
+/// The number of places.
 const PLACES: u32 = 1024;
+/// The number of places in a set.
 const WAYS: u32 = 8;
 
 #[cfg(test)]

@@ -38,10 +38,13 @@ pub(super) struct Tin {
     queues: Vec<Queue>,
     places: Vec<Place>,
     hosts: Hosts,
+    /// The fresh, the old and the decaying list.
     rings: [Ring; 3],
-    /// The numbers of queues in the fresh and old lists that count as sparse and as bulk.
+    /// The number of sparse queues in the fresh and old lists.
     sparse: u32,
+    /// The number of bulk queues.
     bulk: u32,
+    /// Finds the longest queue.
     peaks: Peaks,
     law: Law,
     /// Draws that dither quanta.
@@ -61,7 +64,7 @@ pub(super) struct Turn {
     pub(super) credit: i64,
     /// The threshold in bit/s; 0 for none.
     pub(super) rate: u64,
-    /// The time from which the tin's next packet does not exceed the threshold.
+    /// The time, in nanoseconds, from which the tin's next packet does not exceed the threshold.
     pub(super) due: u64,
 }
 
@@ -72,6 +75,7 @@ pub(super) struct Config {
     pub(super) stream: Stream,
     pub(super) quantum: u32,
     pub(super) share: u32,
+    /// The threshold in bit/s; 0 for none.
     pub(super) rate: u64,
 }
 
@@ -86,6 +90,7 @@ struct Queue {
     credit: i32,
     /// The next queue in the same list, or [`END`].
     next: u32,
+    /// The state of the queue's COBALT.
     state: Control,
 }
 
@@ -238,7 +243,8 @@ impl Tin {
     }
 
     /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. If `first`, this dequeue may still inspect a decaying queue.
+    /// caller must choose a tin again. `first` is true until the caller's dequeue has inspected a
+    /// decaying queue first.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,

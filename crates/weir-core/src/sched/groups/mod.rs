@@ -5,8 +5,8 @@
 //!
 //! # Symbols
 //! - `V` virtual time: the bytes that the fluid has served per unit of weight.
-//! - `S` the virtual time at which a member's head starts. The next packet starts at the finish of
-//!   the head.
+//! - `S` the virtual time at which a member's head packet starts. The next packet starts at the
+//!   finish of the head packet.
 //! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual
 //!   time. There are 32 groups.
 //! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`.
@@ -28,10 +28,10 @@
 //! jumps to the next start as soon as no group is eligible.
 //!
 //! Three properties hold for all weights, lengths and changes; the algorithm relies on them:
-//! - A head advances its member's start by at most `σ_i`, and is served only when `S_i ≤ V`. No
-//!   start therefore lies beyond the first multiple of `σ_i` above `V`, and every ineligible group
-//!   `i` starts at that multiple. The lowest of these groups becomes eligible first, and the
-//!   highest changed bit of `V` shows the groups that `V` passes.
+//! - A head packet advances its member's start by at most `σ_i`, and is served only when `S_i ≤ V`.
+//!   No start therefore lies beyond the first multiple of `σ_i` above `V`, and every ineligible
+//!   group `i` starts at that multiple. The lowest of these groups becomes eligible first, and the
+//!   highest changed bit of `V` shows the groups for which `V` passes a multiple.
 //! - A group that becomes eligible, or is no longer empty, has a higher `F` than all groups below
 //!   it, so that it blocks none of them.
 //! - In all other cases a group's `F` can only rise. A blocked group below it can become ready only
@@ -58,7 +58,7 @@ use crate::slab::Lines;
 /// A member's timestamps and its neighbours in its slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stamps {
-    /// `S` of the head; for a member without packets, the finish of the last packet.
+    /// `S` of the head packet; for a member without packets, the finish of the last packet.
     pub(super) start: u64,
     /// `1 / w`.
     pub(super) inverse: u64,
@@ -83,7 +83,7 @@ impl Stamps {
         self.start = self.start.wrapping_add(time.min(width(self.group)));
     }
 
-    /// The next member in its slot, if any.
+    /// The next member in the slot; any number for the last member of the slot.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.next
@@ -178,6 +178,7 @@ pub(super) struct Groups {
     era: u64,
     /// The virtual time before which no group becomes eligible and no weight leaves.
     due: u64,
+    /// The virtual time at which each busy period starts.
     epoch: u64,
     groups: Box<Tables>,
 }
@@ -282,7 +283,7 @@ impl Groups {
     }
 
     /// Moves the first member of a group to the slot of its new start, if other members are behind
-    /// it in the old slot. Returns whether there are.
+    /// it in the old slot. Returns whether it moved.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
         let tables = &mut *self.groups;
@@ -296,7 +297,7 @@ impl Groups {
         true
     }
 
-    /// Whether the group of this slot is still first.
+    /// Whether no group before the group of `step` is in `ER`.
     #[inline]
     pub(super) fn is_first(&self, step: &Step) -> bool {
         self.eligible_ready & step.below == 0
@@ -522,6 +523,7 @@ impl Groups {
         }
     }
 
+    /// `F_i`.
     #[inline]
     fn finish(&self, i: u32) -> u64 {
         self.groups.start[i as usize % GROUPS].wrapping_add(2 << (MIN_SHIFT + i))

@@ -35,6 +35,7 @@ pub(super) fn after(a: u64, b: u64) -> bool {
     a.wrapping_sub(b) as i64 > 0
 }
 
+/// The exponent of `σ_i`, a power of two.
 #[inline]
 pub(super) fn shift(i: u8) -> u32 {
     MIN_SHIFT + u32::from(i)
