@@ -3,10 +3,10 @@
 //! ```text
 //! senders ── access ──┐                         ┌── access ── receivers
 //!                      ├── bottleneck (tested) ──┤
-//!         ── return ──┘    return link (FIFO)   └──
+//!         ── return ──┘       return link       └──
 //! ```
 //! Experiments and suites that compare queues use the dumbbell. Each flow has its own access links,
-//! so that packets queue only at the bottleneck.
+//! so that packets queue only at the bottleneck and at the return link.
 
 use std::sync::Arc;
 

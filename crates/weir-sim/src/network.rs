@@ -161,7 +161,7 @@ pub trait Observer: std::fmt::Debug + Send {
     fn tick(&mut self, _now: Nanos, _network: &mut Network) {}
 }
 
-/// Changes the label of packets that arrive at a port: the rank program of a switch.
+/// Changes the labels of packets that pass a port: the rank program of a switch.
 pub trait Labeller: std::fmt::Debug + Send {
     /// Returns the label that the port's scheduler uses, and the label that the packet keeps.
     fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64);

@@ -26,7 +26,7 @@ pub use curve::{Curve, Point};
 pub use file::{Recording, RecordingError};
 pub use results::{Content, Fairness, Link, QueueLength, Replay, ReplayError, Row};
 
-/// Replays a recording with each discipline, and reports the kernel's own row before theirs.
+/// Replays a recording with each discipline. The first row is the kernel's own.
 /// `choose` determines the link from the head of the recording.
 ///
 /// # Errors

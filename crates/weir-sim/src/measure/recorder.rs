@@ -75,6 +75,7 @@ pub struct Recorder {
     /// Arrival time and rank of each packet inside a port. Copies of a packet have the same
     /// identity and leave one after another.
     inside: BTreeMap<(PortId, Identity), VecDeque<(Nanos, u64)>>,
+    /// The inversions of each port; `None` if they are not counted.
     orders: Option<Vec<Order>>,
 }
 

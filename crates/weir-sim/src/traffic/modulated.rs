@@ -30,6 +30,7 @@ pub struct State {
 pub struct Modulated {
     states: Vec<State>,
     len: u32,
+    /// Whether the intervals within a state are exponentially distributed.
     exponential: bool,
     first: First,
     state: usize,

@@ -46,7 +46,7 @@ impl Endpoint for Ping {
     }
 }
 
-/// Sends every packet back unchanged.
+/// Sends every packet back with the same length, number, label and timestamp.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Echo;
 

@@ -2,7 +2,7 @@
 //!
 //! # Model
 //! The document arrives over one persistent connection. After a time for parsing, the browser
-//! requests the document's objects over up to six connections, one after the other on each, as with
+//! requests the document's objects over several connections, one after the other on each, as with
 //! HTTP/1.1. When the last object has arrived, the page is complete, its connections close, and the
 //! user reads it. The completion time is that of the page.
 //!

@@ -98,7 +98,7 @@ fn a_file_becomes_nodes_links_and_flows() {
     assert_eq!(scenario.traffic.iter().map(|traffic| traffic.flows()).collect::<Vec<_>>(), [2, 1]);
 }
 
-/// Two transfers and a ping through a queue of 500 packets; the link's words follow.
+/// Two transfers and a ping over one link. Tests append the link's specification.
 const SHARED: &str = r#"
 duration = "20s"
 warmup = "5s"
