@@ -1,4 +1,4 @@
-//! Reads the files of `weir watch` as tables.
+//! Turns the CSV text of `weir watch` into tables.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use weir_report::watch::CsvRows;
 use crate::columns::to_batch;
 use crate::table::Table;
 
-/// The rows of a watch. Their text is given in pieces.
+/// The rows of a watch, whose CSV text is given in pieces.
 #[pyclass(frozen, module = "weirlab._native")]
 pub(crate) struct Readings {
     rows: Mutex<CsvRows>,

@@ -223,7 +223,7 @@ impl Results {
     }
 }
 
-/// The goodput of the flows with the most goodput, over the time of the first run.
+/// The plot of goodput over time in the first run, for the flows with the most goodput.
 fn goodput(results: &sim::Results) -> Plot {
     let mut plot = Plot {
         title: "Goodput".to_owned(),

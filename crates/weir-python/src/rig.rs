@@ -1,4 +1,5 @@
-//! Measures schedulers in Python, which the command does not have, in this process.
+//! Measures schedulers that are written in Python. The command `weir` does not have them, so this
+//! process measures them.
 
 use std::sync::Arc;
 

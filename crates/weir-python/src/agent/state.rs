@@ -25,7 +25,8 @@ thread_local! {
     static AGENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
 }
 
-/// The agent of this thread's simulation.
+/// The agent of this thread's simulation. Without one, the run fails, and the result is an agent
+/// that no environment knows.
 pub(super) fn current() -> Shared {
     let agent = AGENT.with_borrow(Option::clone);
     let Some(agent) = agent else {

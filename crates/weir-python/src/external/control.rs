@@ -124,7 +124,7 @@ impl PythonControl {
         Ok(control)
     }
 
-    /// A constant window.
+    /// A congestion control without an object, which has a constant window.
     pub(crate) fn failed(setup: &Setup) -> Self {
         Self {
             python: None,

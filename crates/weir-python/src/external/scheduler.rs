@@ -89,8 +89,8 @@ impl Held {
         true
     }
 
-    /// Removes the oldest packet, without the object. One sort serves all packets that leave in
-    /// this manner.
+    /// Removes the oldest packet, without the object. The packets inside are sorted once, and
+    /// further calls continue in this order.
     fn leave_oldest(&mut self) -> Option<PacketId> {
         while self.count > 0 {
             if self.oldest.is_empty() {
@@ -134,7 +134,7 @@ impl PythonScheduler {
         Ok(Self { python: Some(object), ..Self::failed() })
     }
 
-    /// A FIFO.
+    /// A scheduler without an object, which is a FIFO.
     pub(crate) fn failed() -> Self {
         Self {
             python: None,
@@ -168,7 +168,7 @@ impl PythonScheduler {
     fn take_drops(&mut self) {
         for (id, serial) in self.drops.take() {
             if self.held.leave(id, serial) {
-                // The object may still return it, by mistake.
+                // If the object returns this packet later, it breaks its contract.
                 self.refused.push_back(id);
             } else if !self.held.gone.remove(&serial)
                 && let Some(object) = self.object()

@@ -41,7 +41,7 @@ impl Quantity {
         Self { mean: Some(mean), interval, runs, basis: Basis::Student }
     }
 
-    /// A quantity without random draws; `None` if it was not measured.
+    /// A quantity without random draws. `value` is `None` if the quantity was not measured.
     pub fn exact(value: impl Into<Option<f64>>) -> Self {
         let mean = value.into().filter(|value| value.is_finite());
         let interval = mean.map(|mean| [mean, mean]);

@@ -105,7 +105,7 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
     charts
 }
 
-/// End-to-end times of a link over all runs.
+/// The times from arrival at a link to delivery at its other end, over all runs.
 fn merged_total(results: &Results, n: usize) -> Distribution {
     let mut all = Distribution::default();
     results.runs.iter().filter_map(|run| run.links.get(n)).for_each(|l| all.merge(&l.total_ns));
@@ -199,8 +199,8 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     )
 }
 
-/// The queue's least, mean and greatest length. With several runs, least and greatest are those of
-/// all runs.
+/// The plot of the queue's least, mean and greatest length. With several runs, least and greatest
+/// are those of all runs.
 fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, QUEUE_POINTS);
     let link = &first.links[n];
@@ -250,10 +250,10 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     }
 }
 
-/// A counter of an interval.
+/// Reads the drops or the marks of an interval.
 type Losses = fn(&LinkPeriod) -> u64;
 
-/// Drops and marks in each period, as means over runs.
+/// The plot of drops and marks in each period, as means over runs.
 fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, LOSS_POINTS);
     let counts = |f: Losses| {
@@ -292,7 +292,7 @@ fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     )
 }
 
-/// The share of packets up to each delay.
+/// The plot of the share of packets with at most each delay.
 fn cumulative(
     title: &str,
     label: &str,
@@ -489,7 +489,7 @@ pub(super) const MAX_LINKS: usize = 12;
 const MAX_BANDS: usize = 3;
 /// Palette of flows, in an order that makes adjacent colours differ most.
 const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
-/// Maximum number of points of a curve: of rates, of queues, of bars of losses, and of shares.
+/// Maximum number of points, for each kind of plot.
 const RATE_POINTS: usize = 150;
 const QUEUE_POINTS: usize = 300;
 const LOSS_POINTS: usize = 100;

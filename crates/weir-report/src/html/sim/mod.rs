@@ -230,7 +230,8 @@ fn cells_of_link(link: &LinkOutcome, runs: &[Vec<Metric>]) -> [Markup; 11] {
     ]
 }
 
-/// The heading of a link, and the queues of a port that has one per class, for the first run.
+/// The heading of a link and, if its port has a queue for each class, the table of these queues in
+/// the first run.
 fn about(link: &LinkOutcome) -> Markup {
     let columns = ["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"];
     let rows = link.classes.iter().map(|class| {

@@ -126,7 +126,8 @@ mod tests {
         );
         let item = |from, to, low, high, mean| Item { from, to, low, high, mean };
         let items = [item(2, 3, 1, 1, 1.0), item(3, 10, 0, 300, 300.0)];
-        // 2, 1, +1 → 2, 0; then 0, 7, −1 → 1, 300 → 172 2, 255.
+        // First item: 2 empty periods, 1 period, the step +1 (zigzag 2), the difference 0. Second
+        // item: 0, 7, the step −1 (zigzag 1), the difference 300 (bytes 172 and 2), the mean 255.
         assert_eq!(encode(&items), base64(&[2, 1, 2, 0, 0, 7, 1, 172, 2, 255]));
     }
 
