@@ -76,6 +76,7 @@ impl Distribution {
         })
     }
 
+    /// The table of a distribution with the quantile function `quantile`.
     fn from_quantiles(name: &str, quantile: impl Fn(f64) -> f64) -> Self {
         let at = |i| {
             libm::round(quantile((f64::from(i) + 0.5) / TABLE_SIZE as f64) * f64::from(SCALE))

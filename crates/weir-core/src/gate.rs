@@ -133,6 +133,7 @@ impl Gate {
         self.bytes -= u64::from(len);
     }
 
+    /// Whether a packet of `len` bytes does not fit into the queue.
     #[inline]
     fn excludes(&self, len: u32) -> bool {
         let bounds = Bounds { packets: self.max_packets, bytes: self.max_bytes };

@@ -161,6 +161,7 @@ fn transport(key: &FlowKey) -> u64 {
 pub(crate) struct CompactKey(u128);
 
 impl CompactKey {
+    /// The short form that contains a whole key of an IPv4 packet.
     #[inline]
     fn narrow(addresses: u64, transport: u64) -> Self {
         Self(u128::from(addresses) | u128::from(transport) << 64)

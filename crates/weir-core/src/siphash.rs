@@ -56,6 +56,7 @@ fn compress([v0, v1, v2, v3]: [u64; 4], m: u64) -> [u64; 4] {
     [v0 ^ m, v1, v2, v3]
 }
 
+/// One round (SipRound).
 #[inline(always)]
 fn round([mut v0, mut v1, mut v2, mut v3]: [u64; 4]) -> [u64; 4] {
     v0 = v0.wrapping_add(v1);

@@ -24,6 +24,7 @@ impl<T> Slab<T> {
         self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
 
+    /// Adds an object and returns its number.
     pub(crate) fn insert(&mut self, object: T) -> u32 {
         if let Some(id) = self.free.pop() {
             self.slots[id as usize] = Some(object);
@@ -33,6 +34,7 @@ impl<T> Slab<T> {
         (self.slots.len() - 1) as u32
     }
 
+    /// Removes the object `id`, if it exists, and releases its number for reuse.
     pub(crate) fn remove(&mut self, id: u32) -> Option<T> {
         let object = self.slots.get_mut(id as usize)?.take();
         if object.is_some() {
@@ -41,11 +43,13 @@ impl<T> Slab<T> {
         object
     }
 
+    /// The object `id`, if it exists.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
         self.slots.get(id as usize)?.as_ref()
     }
 
+    /// The object `id`, mutable, if it exists.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.slots.get_mut(id as usize)?.as_mut()
@@ -74,6 +78,7 @@ impl<T> Slab<T> {
         self.slots.iter_mut().flatten().for_each(f);
     }
 
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -119,21 +124,25 @@ impl<T> Lines<T> {
         self.free.push(id);
     }
 
+    /// The object `id`, even if unused; `None` if there has never been one.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
         self.all.get(id as usize)
     }
 
+    /// The object `id`, mutable, even if unused; `None` if there has never been one.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.all.get_mut(id as usize)
     }
 
+    /// The object `id`, which may be unused. There must have been one.
     #[inline]
     pub(crate) fn at(&self, id: u32) -> &T {
         &self.all[id as usize]
     }
 
+    /// The object `id`, mutable, which may be unused. There must have been one.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         &mut self.all[id as usize]
@@ -163,6 +172,7 @@ impl<T> Lines<T> {
     }
 }
 
+/// Panics because an object does not exist.
 #[cold]
 fn gone() -> ! {
     unreachable!("a number outlived its object")

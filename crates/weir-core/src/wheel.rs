@@ -10,9 +10,9 @@
 //! ```
 //! The level of an event is the level of the highest digit in which its tick differs from the
 //! wheel's position. The value of that digit selects the slot. All events of a level therefore
-//! precede those of higher levels, and the lowest slot of the lowest level contains the earliest
-//! event. When the heap's first event is not before that slot, the position moves to the start of
-//! the slot, and the slot's events move to a lower level or to the heap.
+//! precede the events of higher levels, and the lowest slot of the lowest level contains the
+//! earliest event. When the heap's first event is not before that slot, the position moves to the
+//! start of the slot, and the slot's events move to a lower level or to the heap.
 //!
 //! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
 //! only if the wheel is empty.
@@ -97,6 +97,7 @@ impl EventQueue {
         self.set_among_many(link, time);
     }
 
+    /// As `set`, when the wheel has events or the heap has at least [`FEW`].
     #[inline(never)]
     fn set_among_many(&mut self, link: u32, time: Nanos) {
         let was_in_wheel = self.nodes.get(link as usize).is_some_and(|node| node.previous != NONE);
@@ -217,10 +218,12 @@ struct Front {
 struct Event(u128);
 
 impl Event {
+    /// An event of `link` at `time`.
     fn new(time: Nanos, link: u32) -> Self {
         Self(u128::from(time.0) << 64 | u128::from(link))
     }
 
+    /// The time of the event.
     fn time(self) -> Nanos {
         Nanos((self.0 >> 64) as u64)
     }
@@ -264,6 +267,7 @@ impl Front {
         self.set_among_others(link, time);
     }
 
+    /// As `set`, for any number of events in the heap.
     #[inline(never)]
     fn set_among_others(&mut self, link: u32, time: Nanos) {
         let event = (time != Nanos::MAX).then(|| Event::new(time, link));
@@ -307,8 +311,9 @@ const TICK_BITS: u32 = 12;
 const DIGIT_BITS: u32 = 8;
 /// Number of slots in a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Bits in a word of flags, and words of flags in a level.
+/// Number of bits in a word of flags.
 const WORD: usize = u64::BITS as usize;
+/// Number of words of flags in a level.
 const WORDS: usize = SLOTS / WORD;
 /// Number of levels, enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
@@ -321,7 +326,7 @@ const NONE: u32 = u32::MAX;
 const FIRST: u32 = 1 << 31;
 /// The node of a link that is not in the wheel.
 const NOWHERE: Node = Node { time: Nanos::MAX, next: NONE, previous: NONE };
-/// A tick after all others.
+/// A tick after all other ticks.
 const NEVER: u64 = u64::MAX;
 
 #[cfg(test)]

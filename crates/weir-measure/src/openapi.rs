@@ -32,6 +32,7 @@ impl PartialSchema for Latency {
 
 impl ToSchema for Latency {}
 
+/// Adds the drops and marks by reason to the schema of an object.
 fn with_reasons(object: ObjectBuilder) -> ObjectBuilder {
     let drops = DropReason::ALL.into_iter().map(|reason| (reason.name(), reason.meaning()));
     let marks = MarkReason::ALL.into_iter().map(|reason| (reason.name(), reason.meaning()));

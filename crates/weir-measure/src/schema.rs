@@ -123,9 +123,13 @@ struct MarkMeans;
 /// The JSON type of an object's numbers, and whether every key is required.
 type Numbers = (&'static str, bool);
 
+/// Integers; keys may be absent.
 const COUNTS: Numbers = ("integer", false);
+/// Numbers; keys may be absent.
 const MEANS: Numbers = ("number", false);
+/// Integers; every key is required.
 const ALL: Numbers = ("integer", true);
+/// Numbers; every key is required.
 const ALL_MEANS: Numbers = ("number", true);
 
 /// The schema of an object with non-negative numbers, from the names and meanings of its keys.

@@ -355,6 +355,7 @@ impl PacketBuilder {
         [header.as_slice(), &self.payload].concat()
     }
 
+    /// The UDP header for the payload, with its checksum.
     fn udp_header(&self, source_port: u16, destination_port: u16) -> Vec<u8> {
         let length =
             u16::try_from(8 + self.payload.len()).expect("a UDP datagram has at most 65,535 bytes");
@@ -372,6 +373,7 @@ impl PacketBuilder {
         header.to_bytes().to_vec()
     }
 
+    /// The TCP header for the payload, with its checksum; bit 0 of `flags` is FIN and bit 7 is CWR.
     fn tcp_header(
         &self,
         src_port: u16,
@@ -398,6 +400,7 @@ impl PacketBuilder {
         header.to_bytes().to_vec()
     }
 
+    /// The IPv4 packet with the given data after its header.
     fn v4_packet(&self, source: [u8; 4], destination: [u8; 4], body: &[u8]) -> Vec<u8> {
         let options = padded(&self.options, 4);
         let (offset, more) = self.fragment.unwrap_or((0, false));
@@ -422,6 +425,7 @@ impl PacketBuilder {
         [header.to_bytes().as_slice(), body].concat()
     }
 
+    /// The IPv6 packet with the given data after its extension headers.
     fn v6_packet(&self, source: [u8; 16], destination: [u8; 16], body: &[u8]) -> Vec<u8> {
         let mut chain = Vec::new();
         for (i, (kind, body)) in self.extensions.iter().enumerate() {
@@ -449,6 +453,7 @@ impl PacketBuilder {
         [header.to_bytes().as_slice(), &chain, body].concat()
     }
 
+    /// The ARP request, from the hardware type on.
     fn arp_packet(&self) -> Vec<u8> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.src, self.dst) else {
             panic!("ARP is for IPv4")

@@ -192,6 +192,7 @@ fn other(frame: &[u8], network: usize, vlan: u16, ethertype: u16) -> Parsed {
     Parsed { network_len: saturate(len), ..empty(network, vlan, ethertype, IpVersion::None) }
 }
 
+/// Parses an IPv4 packet that begins at the offset `network`.
 #[inline]
 fn parse_v4(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseError> {
     let packet = frame.get(network..).ok_or(ParseError::ShortIp)?;
@@ -233,6 +234,7 @@ fn parse_v4(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     Ok(parsed)
 }
 
+/// Parses an IPv6 packet that begins at the offset `network`.
 #[inline]
 fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseError> {
     let packet = frame.get(network..).ok_or(ParseError::ShortIp)?;
@@ -386,6 +388,7 @@ pub(crate) fn is_extension(next: u8) -> bool {
     )
 }
 
+/// A length as 32 bits; a longer one becomes the largest value.
 #[inline(always)]
 fn saturate(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)

@@ -44,7 +44,7 @@
 //!
 //! # Validation
 //! Tests check each change of `max_p`, and the thresholds and the weight against the equations.
-//! They compare several periods of Linux's timer, computed in one step, with the same periods
+//! Tests also compare several periods of Linux's timer, computed in one step, with the same periods
 //! computed one by one.
 
 use alloc::vec::Vec;
@@ -96,9 +96,9 @@ settings! {
 choice! {
     /// The rule by which `max_p` changes.
     enum Rule {
-        /// When a packet arrives, at most once per `interval`.
+        /// `max_p` changes when a packet arrives, at most once per `interval`.
         Floyd = "floyd",
-        /// By a timer of about 500 ms, as in Linux.
+        /// A timer of about 500 ms changes `max_p`, as in Linux.
         Linux = "linux",
     }
 }

@@ -35,8 +35,8 @@
 //! The link counts as idle from the moment at which the last packet leaves the queue.
 //!
 //! # Validation
-//! Tests compare the implementation with the equations, event by event. They compare one step over
-//! a long idle time with many steps of `freeze`.
+//! Tests compare the implementation with the equations, event by event. Tests also compare one step
+//! over a long idle time with many steps of `freeze`.
 
 use alloc::vec;
 use alloc::vec::Vec;

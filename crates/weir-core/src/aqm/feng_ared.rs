@@ -21,9 +21,9 @@
 //! As for `red`. `max_p` stays between one part of 2^32 and 1.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements it. This implementation starts as if the average had been below the lower
-//! threshold. ns-3 starts as if it had been above the upper threshold, so that the first packet
-//! divides `max_p`.
+//! Neither implements this algorithm. This implementation starts as if the average had been below
+//! the lower threshold. ns-3 starts as if it had been above the upper threshold, so that the first
+//! packet divides `max_p`.
 //!
 //! # Validation
 //! A test checks `max_p` after each crossing of a threshold.

@@ -45,7 +45,8 @@ pub struct HeadDrop {
     /// The lengths of the packets that will be served, from the oldest to the newest.
     alive: VecDeque<u32>,
     alive_bytes: u64,
-    /// The number of packets that will be dropped. They wait in front of the packets in `alive`.
+    /// The number of packets that will be dropped. These packets wait in front of the packets in
+    /// `alive`.
     owed: u32,
 }
 
@@ -110,6 +111,7 @@ impl Aqm for HeadDrop {
 }
 
 impl HeadDrop {
+    /// Counts an accepted packet among those that will be sent.
     fn admit(&mut self, len: u32) -> Verdict {
         self.alive.push_back(len);
         self.alive_bytes += u64::from(len);

@@ -27,8 +27,8 @@
 //! As for `red`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements it. In ns-3 `gentle` is on, and the probability falls back to `max_p` where
-//! the average passes `max`.
+//! Neither implements nonlinear RED. In ns-3 `gentle` is on, and the probability falls back to
+//! `max_p` where the average passes `max`.
 //!
 //! # Validation
 //! A test compares the implementation with the equation in floating point, packet by packet.

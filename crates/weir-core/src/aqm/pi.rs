@@ -29,7 +29,8 @@
 //! is multiplied by a packet's length and divided by `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
-//! O(1). At each arrival or departure, all samples since the previous one are computed in one step.
+//! O(1). At each arrival or departure, all samples since the previous arrival or departure are
+//! computed in one step.
 //!
 //! # Guarantees
 //! `p` has the value of the equation at each sample, to 10 digits.

@@ -85,8 +85,8 @@
 //!
 //! # Validation
 //! Tests run the conformance case of ns-3's test suite and compare the probability with floating
-//! point. They compare one step over an idle time of any length with single updates, and check each
-//! difference between the variants.
+//! point. Tests also compare one step over an idle time of any length with single updates, and
+//! check each difference between the variants.
 
 use alloc::vec::Vec;
 

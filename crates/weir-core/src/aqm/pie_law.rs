@@ -1,5 +1,5 @@
-//! PIE for one queue: the control law and the state. They are separate types, because the queues of
-//! one scheduler share the law.
+//! PIE for one queue: the control law and the state. The law and the state are separate types,
+//! because the queues of one scheduler share the law.
 //!
 //! [`super::pie`] describes the algorithm.
 
@@ -453,12 +453,15 @@ const BANDS: [(u64, u32); 6] = [
 ];
 /// The number of queues that Linux updates in one run of its timer.
 const AT_ONCE: u32 = 2048;
+/// The probability 10 %.
 const TENTH: u64 = ONE / 10;
+/// The probability 20 %.
 const FIFTH: u64 = ONE / 5;
 /// 2 %.
 const FIFTIETH: i128 = (ONE / 50) as i128;
-/// The draw decides while the sum is between 0.85 and 8.5.
+/// The sum of probabilities from which the draw decides: 0.85. Below it, no packet is selected.
 const MIN_SUM: u64 = ONE / 20 * 17;
+/// The sum of probabilities from which every packet is selected: 8.5.
 const MAX_SUM: u64 = ONE / 2 * 17;
 /// The delay in ns above which Linux raises the probability faster.
 const LONG: i128 = 250_000_000;

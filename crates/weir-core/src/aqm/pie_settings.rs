@@ -63,10 +63,12 @@ settings! {
     }
 }
 
+/// A time between 1 µs and 10 s; 15 ms by default.
 const fn period(summary: &'static str) -> Time {
     Time::new(1_000, 10_000_000_000, 15_000_000, summary)
 }
 
+/// A gain of at most 32.
 const fn gain(default: u64, summary: &'static str) -> Part {
     Part::new(0, 32 * UNIT, default, summary)
 }

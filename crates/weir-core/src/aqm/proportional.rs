@@ -89,6 +89,7 @@ impl Periods {
         if now.0 < self.next { 0 } else { self.count(now, period) }
     }
 
+    /// As [`Periods::ended`], when the current period has ended or none has begun.
     #[cold]
     #[inline(never)]
     fn count(&mut self, now: Nanos, period: u64) -> u64 {

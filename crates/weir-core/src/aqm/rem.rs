@@ -188,6 +188,7 @@ impl Rem {
         self.p = ONE - exp2_neg(self.logarithm.times(self.price as u64));
     }
 
+    /// Whether a packet of `len` bytes is selected for a drop or mark.
     #[inline]
     fn is_selected(&mut self, len: u32) -> bool {
         let draw = u64::from(self.stream.bits32());

@@ -10,9 +10,9 @@
 //! flow that does not respond reaches 1 in all its bins, and the flow is limited to a low fixed
 //! rate.
 //!
-//! A flow that shares all its bins with such a flow would be limited permanently, so the hash
-//! changes at intervals. For the time `db` before each change, a second set of bins with the next
-//! hash also learns which flows do not respond.
+//! A flow that shares all its bins with a flow that does not respond would be limited permanently,
+//! so the hash changes at intervals. For the time `db` before each change, a second set of bins
+//! with the next hash also learns which flows do not respond.
 //!
 //! # Equations
 //! For each arriving packet, in each of its bins:
@@ -397,7 +397,9 @@ impl Aqm for Sfb {
     }
 }
 
+/// The number of levels.
 const LEVELS: usize = 8;
+/// The number of bins in a level.
 const BINS: usize = 16;
 /// The probability 1.
 const ONE: u16 = u16::MAX;

@@ -5,9 +5,9 @@ use super::store::Store;
 
 /// A first-in first-out list of packets, threaded through their store.
 ///
-/// The list stores the length of its first packet, and each packet stores the length of the next.
-/// After a packet is removed, the length of the next one is therefore known without reading that
-/// packet.
+/// The list stores the length of its first packet, and each packet stores the length of the next
+/// packet. After a packet is removed, the length of the next packet is therefore known without
+/// reading that packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketList {
     chain: Chain,
@@ -151,16 +151,19 @@ impl Default for Chain {
 }
 
 impl Chain {
+    /// Whether the list contains no packet.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
     }
 
+    /// The first packet.
     #[inline]
     pub(crate) fn front(&self) -> Option<PacketId> {
         (self.head != NONE).then_some(PacketId(self.head))
     }
 
+    /// The last packet.
     #[inline]
     pub(crate) fn back(&self) -> Option<PacketId> {
         (self.head != NONE).then_some(PacketId(self.tail))
@@ -183,7 +186,7 @@ impl Chain {
         self.tail = id.0;
     }
 
-    /// Removes the first packet. Returns it, and the stored length of the next.
+    /// Removes the first packet. Returns it, and the stored length of the next packet.
     #[inline]
     pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
         let id = self.front()?;

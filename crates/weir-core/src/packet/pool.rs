@@ -169,6 +169,7 @@ impl Pool {
         Some(PacketId(id))
     }
 
+    /// Adds a slot and returns its number; `None` if the pool is full.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) -> Option<PacketId> {

@@ -176,12 +176,14 @@ pub(super) fn four(value: u64) -> [Option<u16>; 4] {
     })
 }
 
+/// The text of four numbers; one number if all four are equal.
 fn write_four(value: u64) -> String {
     let words = four(value)
         .map(|number| number.map_or_else(|| STANDARD_WORD.into(), |number| number.to_string()));
     if words.iter().all(|word| *word == words[0]) { words[0].clone() } else { words.join(",") }
 }
 
+/// The word for [`STANDARD`].
 const STANDARD_WORD: &str = "standard";
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub trait Entry: Copy + Eq + 'static {
     /// The entry's row.
     fn row(self) -> &'static Row<Self::Traits>;
 
-    /// The entry that was added to the table with this name.
+    /// The entry with this name that the program has added.
     fn added(_name: &str) -> Option<Self> {
         None
     }
@@ -86,7 +86,7 @@ macro_rules! table {
         /// The algorithms that the program has added.
         pub static ADDED: $crate::settings::Registry<$added> = $crate::settings::Registry::new();
 
-        /// All algorithms, in the order of [`Kind`], without the added ones.
+        /// All algorithms, in the order of [`Kind`], without those that the program has added.
         pub const TABLE: &[$crate::settings::Row<$traits>] = &[$($module::ROW),+];
 
         impl Kind {

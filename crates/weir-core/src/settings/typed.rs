@@ -40,6 +40,7 @@ pub trait Value: Copy {
 }
 
 impl<T> Setting<T> {
+    /// A setting with the given domain, default and description.
     const fn new_in(domain: Domain, default: u64, summary: &'static str) -> Self {
         Self { domain, default, summary, value: PhantomData }
     }

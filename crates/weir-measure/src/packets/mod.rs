@@ -216,8 +216,9 @@ fn hash(start: u32, bytes: &[u8]) -> u32 {
 
 /// The first value of the checksum.
 const START: u32 = 0x811c_9dc5;
-/// Offsets of the checksum and of the kind.
+/// The bytes of an entry that hold the checksum.
 const CHECK: core::ops::Range<usize> = 16..20;
+/// The byte of an entry that holds the kind.
 const KIND: usize = 24;
 /// The kinds of entries that are not packets.
 const LOST: u8 = 0x10;

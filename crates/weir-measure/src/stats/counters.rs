@@ -99,6 +99,7 @@ counters! {
 }
 
 impl CounterKind {
+    /// Merges the value `other` of a counter of this kind into `mine`.
     fn merge(self, mine: &mut u64, other: u64) {
         match self {
             Self::Sum => *mine += other,

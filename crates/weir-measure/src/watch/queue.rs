@@ -80,6 +80,7 @@ impl EventCounts {
 }
 
 impl Measured {
+    /// The statistics of a queue that appeared at `since`, before the first reading.
     pub(super) fn new(
         id: QueueId,
         queue: Queue,

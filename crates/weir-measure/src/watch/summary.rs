@@ -214,6 +214,7 @@ impl Serialize for Summary {
 }
 
 impl DeviceSummary {
+    /// The summary of one device.
     fn of(
         tally: &Tally,
         (device, netns): (&str, Option<&str>),
@@ -299,6 +300,7 @@ fn notes(tally: &Tally, start: u64) -> Vec<String> {
 }
 
 impl QueueSummary {
+    /// The summary of a queue in a watch from `start` to `end`.
     fn of(queue: &Measured, (start, end): (u64, u64)) -> QueueSummary {
         let life = seconds_between(queue.since, queue.until.unwrap_or(end));
         let counted = queue.counters().map(|_| queue.counted());
@@ -327,6 +329,7 @@ impl QueueSummary {
 }
 
 impl TransmissionSummary {
+    /// The summary of the readings of one transmit queue.
     fn of(ring: &Ring) -> TransmissionSummary {
         let (limit_bytes, inflight_bytes) = (Spread::of(&ring.limit), Spread::of(&ring.inflight));
         TransmissionSummary {
@@ -361,6 +364,7 @@ impl Spread {
     }
 }
 
+/// The seconds between two times in ns; 0 if `to` is before `from`.
 fn seconds_between(from: u64, to: u64) -> f64 {
     to.saturating_sub(from) as f64 / 1e9
 }

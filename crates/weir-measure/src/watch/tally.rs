@@ -111,6 +111,7 @@ impl Tally {
             .for_each(|queue| queue.hold_until(last));
     }
 
+    /// Stores a remark, or only counts it if there are too many.
     fn keep_remark(&mut self, time: Option<u64>, text: &str) {
         if self.remarks.len() < MOST_REMARKS {
             self.remarks.push(Remark { time, text: text.to_owned() });

@@ -103,6 +103,7 @@ impl Adapt {
         }
     }
 
+    /// The state for the rule of Floyd et al. with these steps.
     pub(in super::super) fn floyd(min: u128, max: u128, steps: Steps) -> Self {
         Self::Floyd { aims: Aims::between(min, max), steps, changed: None }
     }

@@ -115,6 +115,7 @@ enum Spacing {
 }
 
 impl Core {
+    /// The state for `plan`, before the first packet.
     pub(in super::super) fn new(plan: Plan) -> Self {
         let Plan { variant, min, weight, pace, bytes, .. } = plan;
         let max = plan.max.max(min);
@@ -219,6 +220,7 @@ impl Core {
         }
     }
 
+    /// The verdict on an arrival with [`Spacing::Growing`].
     #[inline]
     fn judge_growing(
         &mut self,
@@ -249,6 +251,7 @@ impl Core {
         self.early(packet)
     }
 
+    /// The verdict on an arrival with [`Spacing::Drawn`].
     #[inline]
     fn judge_drawn(
         &mut self,
@@ -315,6 +318,7 @@ impl Core {
         }
     }
 
+    /// The verdict on a packet that the draw selected.
     #[inline]
     fn early(&self, packet: &Seen) -> Verdict {
         if self.ecn && packet.header.ecn.is_capable() {
@@ -324,6 +328,7 @@ impl Core {
         }
     }
 
+    /// The verdict on a packet that is selected because of the average alone.
     #[inline]
     fn forced(&self, packet: &Seen) -> Verdict {
         if self.ecn && !self.harddrop && packet.header.ecn.is_capable() {
