@@ -1,4 +1,5 @@
-//! The tables of all runs of a campaign as one Parquet file each, with the axes as columns.
+//! Writes each table of a campaign as one Parquet file, with the rows of all runs and the axes as
+//! columns.
 
 use std::collections::BTreeMap;
 use std::fs::File;

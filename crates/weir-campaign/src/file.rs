@@ -179,6 +179,7 @@ fn entries<'a>(table: &'a DeTable<'_>) -> Vec<(String, usize, &'a DeValue<'a>)> 
     entries
 }
 
+/// A number of seeds, or a list of seeds; `None` for any other value.
 fn seeds(value: &DeValue<'_>) -> Option<Seeds> {
     let whole = |value: &DeValue<'_>| {
         let number = value.as_integer()?;

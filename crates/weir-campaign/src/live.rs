@@ -116,7 +116,7 @@ impl LiveRun<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             files.push((name, fs::read(&path).map_err(place(&path))?));
         }
-        // The scenario is stored as the text that decides the key.
+        // The store gets the text from which the key is computed, not the copy of the command.
         files.retain(|(name, _)| name != "scenario.toml");
         files.push(("scenario.toml".to_owned(), self.text.as_bytes().to_vec()));
         files.sort();
@@ -125,7 +125,7 @@ impl LiveRun<'_> {
     }
 }
 
-/// Waits for the end of the command. Returns `None` if it was stopped.
+/// Waits for the end of the command. Returns `None` if the run was stopped.
 fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
     let mut asked: Option<Instant> = None;
     loop {

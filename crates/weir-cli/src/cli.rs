@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Live(crate::live_scenario::LiveArgs),
     /// List what runs: sessions with their links, programs and names.
     Ps(crate::sessions::PsArgs),
-    /// Change links while they run: the words replace what they name, and the rest stays.
+    /// Change links while they run: words replace the settings that they name, all others stay.
     Change(crate::sessions::ChangeArgs),
     /// Show what the links of a session do now: rates, packets, drops, queueing delays.
     Stats(crate::sessions::StatsArgs),

@@ -37,7 +37,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
 
 /// The command with help that lists its commands in groups.
 pub(crate) fn grouped(command: Command) -> Command {
-    // The list of commands includes `help` only after this.
+    // Only a built command has `help` among its commands.
     let mut built = command.clone();
     built.build();
     let template = format!(

@@ -1,7 +1,7 @@
 //! The `weir` command: puts any network you describe between programs.
 //!
-//! `args` parses the command line; the module of each command executes it. Data goes to stdout,
-//! messages to stderr.
+//! `cli` and `args` define the command line; the module of each command executes the command. Data
+//! goes to stdout, messages to stderr.
 
 mod agent;
 mod algorithms;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     let cli = match parse(argv) {
         Ok(cli) => cli,
         Err(error) if is_verb && error.use_stderr() => {
-            // The reader of the output may have closed it.
+            // If stderr is closed, the message is lost.
             let _ = error.print();
             return ExitCode::from(verbs::EX_USAGE);
         }

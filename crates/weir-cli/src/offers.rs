@@ -7,7 +7,7 @@ use clap::{Arg, Command, Error};
 use weir_core::sched;
 use weir_rules::manager::Manager;
 
-/// Accepts any text. Completion scripts offer some values for it.
+/// A parser that accepts any text, and the values that completion scripts offer for the option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offered(fn() -> Vec<&'static str>);
 

@@ -24,9 +24,9 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An invalid command line.
+/// The exit code for an invalid command line.
 pub(crate) const USAGE: u8 = 2;
-/// Weir itself failed. Programs rarely exit with this code.
+/// The exit code if Weir itself failed. Programs rarely exit with this code.
 pub(crate) const WEIR_FAILED: u8 = 125;
 
 impl Failure {

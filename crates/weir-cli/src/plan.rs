@@ -27,8 +27,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the plan of a command, and checks each step against the links or rules that the steps
-    /// before it lead to.
+    /// Reads the plan of a command, and checks each step against the links or rules as the steps
+    /// before it leave them.
     pub(crate) fn read(args: &PlanArgs, emulation: &Emulation) -> Result<Self, Failure> {
         match emulation {
             Emulation::Links(links) => Self::of_links(args, links.as_slice()),
@@ -40,7 +40,7 @@ impl Plan {
         }
     }
 
-    /// Does the same for a session with these links.
+    /// Reads and checks the plan of a session with these links.
     pub(crate) fn of_links(args: &PlanArgs, links: &[Link]) -> Result<Self, Failure> {
         Self::checked(args, links, Start::Links(links))
     }

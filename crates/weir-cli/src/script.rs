@@ -13,8 +13,7 @@ use weir_sim::disk::ScriptFiles;
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 
-/// The script that is named by the words of `weir check`, if any: a file, or `-` for standard
-/// input.
+/// The name of the script if the words of `weir check` are one: a file, or `-` for standard input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),

@@ -326,7 +326,7 @@ fn run_until_end(
     }
 }
 
-/// Starts [`reload`] on its own thread, after it has read the page's certificate again.
+/// Starts a thread that reads the page's certificate again, and then calls [`reload`].
 fn start_reload(args: &ServeArgs, owner: &Owner, tls: Option<&Tls>) {
     let (rules, owner) = (args.rules.clone(), owner.clone());
     let certificate = tls.cloned().zip(args.web.web_cert.clone());
@@ -359,7 +359,7 @@ fn reload(rules: Option<&Path>, owner: &Owner) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }
 
-/// Executes commands.
+/// Executes the commands of `request`, on top of the current or of an empty configuration.
 fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), Failure> {
     let answer =
         owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);

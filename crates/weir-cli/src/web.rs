@@ -21,6 +21,7 @@ use crate::studies::Workshop;
 pub(crate) struct Page {
     listener: TcpListener,
     access: WebAccess,
+    /// The token with all rights, then the token that permits reading only.
     tokens: [String; 2],
     studies: StudiesOrWhy,
 }

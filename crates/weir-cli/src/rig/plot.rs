@@ -18,7 +18,7 @@ pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// B-WFI against weight.
+/// A plot of B-WFI against weight.
 fn fairness(config: &Config, measured: &[Measured]) -> Plot {
     let rows = |m: &Measured| {
         m.run
@@ -38,7 +38,7 @@ fn fairness(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// The first metric against the number of flows.
+/// A plot of the first metric against the number of flows.
 fn cost(config: &Config, measured: &[Measured]) -> Plot {
     let metric = config.metrics.first().copied().unwrap_or(Metric::Time);
     let (label, unit): (&str, Unit) = match metric {

@@ -55,7 +55,7 @@ pub(super) fn replay(args: &RigArgs, path: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A failure, in the form that the library returns.
+/// A failure of the command, into which the library converts its own errors.
 struct Fault(Failure);
 
 impl From<ReplayError> for Fault {

@@ -87,7 +87,7 @@ fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     print(&names.into_iter().map(|name| name + "\n").collect::<String>())
 }
 
-/// A row for each link. The first row of a session begins with the session.
+/// A row for each link. Only the first row of a session describes the session.
 fn table(views: &[SessionView], silent: &[Silent]) -> String {
     let headings = ["NAME", "KIND", "PID", "RUNNING", "PROGRAM", "LINK", "SPECIFICATION"];
     let mut table = Table::new(headings).left_aligned();

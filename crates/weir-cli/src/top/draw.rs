@@ -54,7 +54,8 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const PLAIN: Style = Style::new();
 
 impl Pen<'_> {
-    /// Writes a text without control characters, cut to `width` columns.
+    /// Writes a text without control characters, cut to `width` columns. Returns the column after
+    /// the text.
     fn text(&mut self, x: u16, y: u16, width: u16, text: &str, style: Style) -> u16 {
         if y >= self.buffer.area.bottom() || x >= self.buffer.area.right() {
             return x;
@@ -101,7 +102,7 @@ impl Pen<'_> {
         foot.1
     }
 
-    /// The lines at the top. Returns their number.
+    /// Draws the lines at the top. Returns their number.
     fn head(&mut self, view: &View, board: &Board, paused: bool) -> u16 {
         let area = self.buffer.area;
         let (links, objects) = board.counts();
@@ -131,7 +132,7 @@ impl Pen<'_> {
         2
     }
 
-    /// The lines at the bottom. Returns the first of their rows, and the cursor.
+    /// Draws the lines at the bottom. Returns the row of the first line, and the cursor.
     fn foot(&mut self, view: &View, area: Rect) -> (u16, Option<Position>) {
         let last = area.bottom() - 1;
         let keys = |pen: &mut Self, words: &str| {
@@ -194,7 +195,7 @@ impl Pen<'_> {
         count
     }
 
-    /// A line that is being written. Returns the cursor.
+    /// Draws a line that is being written. Returns the cursor.
     fn line(&mut self, area: Rect, y: u16, lead: &str, line: &Line) -> Position {
         let lead = printable(lead).into_owned();
         let lead = lead.chars().take(usize::from(area.width / 2)).collect::<String>();

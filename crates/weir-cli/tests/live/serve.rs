@@ -193,7 +193,8 @@ fn queued(lab: &Lab) {
 fn killed(lab: &Lab) {
     let wire = Wire::new();
     let mut traffic = wire.flood(lab);
-    // The revision that was last acknowledged, and the one that was last sent.
+    // The rate that was last acknowledged, and the one that was last sent, in kbit/s. Each change
+    // raises the rate by 1 kbit/s.
     let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let rate = |daemon: &Daemon| {
         daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0)
