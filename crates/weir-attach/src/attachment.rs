@@ -152,7 +152,7 @@ impl Heartbeat {
 
 /// The interfaces of a site to shape: those in `wanted`, or, if `wanted` is empty, all interfaces
 /// that are up and carry Ethernet frames. In this process's own namespace, these are only the
-/// interfaces with a default route, because the others lead to containers and the like.
+/// interfaces with a default route, because all other interfaces lead to containers and the like.
 ///
 /// # Errors
 /// An interface in `wanted` does not exist, or no interface is suitable.

@@ -119,6 +119,7 @@ pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
     Err(AttachError::Missing { what: format!("running unit {unit}"), known })
 }
 
+/// A mount of the control groups of version 2.
 struct Mount {
     /// The mount point.
     point: PathBuf,

@@ -68,12 +68,14 @@ pub fn docker_answers() -> Result<(), AttachError> {
     Api::of(Engine::Docker)?.get::<IgnoredAny>("/info").map(|_| ())
 }
 
+/// A container in the engine's list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Listed {
     id: String,
 }
 
+/// The parts of a container's description that this module reads.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Inspected {

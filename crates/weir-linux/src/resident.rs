@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::netns::NetNs;
 
-/// A thread in a network namespace. Clones refer to the same thread, which ends when the last one
+/// A thread in a network namespace. Clones refer to the same thread, which ends when the last clone
 /// is dropped.
 #[derive(Clone, Debug)]
 pub struct Resident {

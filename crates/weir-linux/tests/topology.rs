@@ -26,7 +26,7 @@ fn exit_codes_pass_through() {
     assert_eq!(code(&["run", "--", "sh", "-c", "kill -KILL $$"]), Some(128 + 9));
     assert_eq!(code(&["run", "--", "no-such-command-anywhere"]), Some(127));
     assert_eq!(code(&["run", "--", "/etc/hosts"]), Some(126));
-    // The exit code is that of the right program; the session ends the left one.
+    // The exit code is that of the right program. The session ends the left program.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");

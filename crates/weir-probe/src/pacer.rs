@@ -98,7 +98,7 @@ pub(crate) fn monotonic() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Sleeps until `time` or until a signal arrives; the caller checks the clock again.
+/// Sleeps until `time` or until a signal arrives, so the caller must check the clock again.
 pub(crate) fn sleep_until(time: u64) {
     let request =
         Timespec { tv_sec: (time / 1_000_000_000) as i64, tv_nsec: (time % 1_000_000_000) as i64 };

@@ -17,7 +17,7 @@ pub struct Plan {
     pub children: bool,
     /// Whether to read the bands of `pfifo_fast`.
     pub bands: bool,
-    /// Whether to report every packet too; only the method `events` can.
+    /// Whether to report every packet, too. Only the method `events` can do this.
     pub packets: bool,
 }
 

@@ -105,8 +105,8 @@ fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
     place
         .tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 60000\nqdisc add dev \
               x0 parent 1:1 handle 2: pfifo_fast\n");
-    // Best effort packets enter band 1 and use up the burst; interactive packets enter band 0, bulk
-    // packets band 2.
+    // Best effort packets enter band 1 and use up the burst. Interactive packets enter band 0, and
+    // bulk packets enter band 2.
     place.send(40, 0);
     place.send(3, 6);
     place.send(7, 2);

@@ -36,6 +36,7 @@ enum Kind {
     Queue,
 }
 
+/// The lengths of a daemon's pipes, schedulers and queues at one moment.
 type Readings = BTreeMap<(Kind, u16), LengthView>;
 
 impl DaemonQueues {

@@ -14,10 +14,13 @@ use super::reader::Observation;
 pub(crate) struct Files {
     files: Vec<File>,
     packets: Option<PacketRecord>,
+    /// When the files were last flushed.
     flushed: Instant,
+    /// Time between two flushes.
     every: Duration,
 }
 
+/// One file of readings.
 struct File {
     recorder: Recorder,
     /// Whether a failure of this file was reported.

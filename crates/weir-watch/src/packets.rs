@@ -130,7 +130,7 @@ struct Trail {
     strays: u32,
 }
 
-/// An entry that waits for the outcome of its own packet or of an earlier one.
+/// An entry that waits for the outcome of its own packet or of an earlier packet.
 enum Waiting {
     /// A packet, and whether its outcome is known.
     Packet(Packet, State),

@@ -50,7 +50,7 @@ impl Recorder {
         Ok(Self { thread, record })
     }
 
-    /// The current record; recording waits while it is borrowed.
+    /// The current record. Recording waits while the caller holds it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
         lock(&self.record)
     }

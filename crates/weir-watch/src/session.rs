@@ -85,7 +85,7 @@ impl Watch {
         self.readers.iter().map(Reader::progress).collect()
     }
 
-    /// The current record; recording waits while it is borrowed.
+    /// The current record. Recording waits while the caller holds it.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.recorder.lock()
     }

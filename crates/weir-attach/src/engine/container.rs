@@ -76,6 +76,7 @@ pub(super) struct Inspected {
     pub(super) config: Config,
 }
 
+/// The part `State` of a description.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct State {
@@ -85,12 +86,14 @@ struct State {
     started_at: String,
 }
 
+/// The part `HostConfig` of a description.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct HostConfig {
     network_mode: String,
 }
 
+/// The part `Config` of a description.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Config {

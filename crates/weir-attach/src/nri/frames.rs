@@ -111,7 +111,7 @@ impl Trunk {
         self.stream.write_all(&bytes).map_err(Broken::Io)
     }
 
-    /// Moves a whole frame to its connection. Returns whether there was one.
+    /// Moves a whole frame to its connection. Returns whether there was a whole frame.
     fn take_frame(&mut self) -> Result<bool, Broken> {
         let Some((header, rest)) = self.frame.split_at_checked(FRAME_HEADER) else {
             return Ok(false);

@@ -40,6 +40,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     }
 }
 
+/// The state of the init process.
 struct Init {
     socket: UnixStream,
     /// Becomes readable when a child process has ended.

@@ -30,8 +30,8 @@ pub(crate) use janitor::{
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets, first_packet, proxy_order};
 pub(crate) use role::{Role, command};
 
-/// Runs as a helper process when the first argument selects one; `None` in a process that a user
-/// started.
+/// If the first argument selects a helper, runs as this helper and returns its exit code. Returns
+/// `None` in a process that a user started.
 ///
 /// Every executable that uses [`crate::topology`] calls this first in `main`.
 #[must_use]

@@ -55,7 +55,7 @@ pub enum NoAnswer {
     Late,
 }
 
-/// A change of the engine's configuration; every worker applies it to its engine.
+/// A change of the engine's configuration, which every worker applies to its own engine.
 pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
 
 impl LiveHandle {
@@ -75,8 +75,8 @@ impl LiveHandle {
         self.remotes.len()
     }
 
-    /// Creates or changes pipe `id`; packets inside stay. The change is in force when this returns,
-    /// so the loop must be running.
+    /// Creates or changes pipe `id`. Packets inside the pipe stay. The change is in force when this
+    /// call returns, so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), NoAnswer> {
         // The answers are the configurations. This thread drops them, because that takes time.
         self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
@@ -365,6 +365,7 @@ pub(super) enum Command {
     Stop,
 }
 
+/// A function that a worker runs on its engine.
 type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 
 /// The receiving end of a worker's commands. After it is dropped, further commands are refused, and

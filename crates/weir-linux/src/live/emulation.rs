@@ -24,7 +24,7 @@ pub(super) struct Emulation {
     entry: Entry,
     /// The rules that decide each packet's path in place of the lane's pipe; `None` without rules.
     passes: Option<Passes>,
-    /// The departures of the last poll, kept to reuse the memory.
+    /// The departures of one poll. Empty between two polls; a field only to reuse the memory.
     departures: Vec<Departure>,
 }
 

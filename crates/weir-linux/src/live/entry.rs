@@ -21,7 +21,8 @@ pub(super) struct Entry {
     exchange: Option<Exchange>,
     /// Whether a mask, an AQM or a rule reads flow keys.
     needs_key: bool,
-    /// Packets of a train that the engine refused, with the drop reasons; kept to reuse the memory.
+    /// Packets of a train that the engine refused, with the drop reasons. Empty between two calls;
+    /// a field only to reuse the memory.
     refused: Vec<(u32, DropReason)>,
 }
 

@@ -91,14 +91,14 @@ pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
 }
 
 impl Exchange {
-    /// The worker that owns the instance with this hash; `None` when it is this one.
+    /// The worker that owns the instance with this hash; `None` if this worker owns the instance.
     pub(super) fn other_owner(&self, hash: u64) -> Option<usize> {
         // The upper bits of the hash choose the worker, because hash tables use the lower bits.
         let owner = ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize;
         (owner != self.me).then_some(owner)
     }
 
-    /// Sends a parcel to another worker; returns it when the ring is full.
+    /// Sends a parcel to another worker. Returns the parcel if the ring is full.
     pub(super) fn post(&mut self, owner: usize, parcel: Parcel) -> Option<Parcel> {
         let Some(peer) = self.peers[owner].as_mut() else {
             debug_assert!(false, "a worker sends itself a parcel");
@@ -113,7 +113,8 @@ impl Exchange {
         self.peers.len()
     }
 
-    /// Takes a parcel from worker `from`, if there is one, and returns a free buffer in exchange.
+    /// Takes a parcel from worker `from`, if there is a parcel, and sends that worker a free buffer
+    /// in exchange.
     pub(super) fn take(&mut self, from: usize, pool: &mut BufferPool) -> Option<Parcel> {
         let peer = self.peers[from].as_mut()?;
         while let Ok(buffer) = peer.given_back.pop() {

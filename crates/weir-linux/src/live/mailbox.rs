@@ -26,8 +26,10 @@ pub(super) struct Mailbox<T> {
     queue: Mutex<Queue<T>>,
 }
 
+/// The messages of a mailbox.
 struct Queue<T> {
     messages: VecDeque<T>,
+    /// Whether the worker has ended, so that messages are refused.
     closed: bool,
 }
 
@@ -45,7 +47,8 @@ impl<T> fmt::Debug for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Adds a message; returns it if the worker has ended. The caller then wakes the worker.
+    /// Adds a message. After this, the caller must wake the worker. Returns the message if the
+    /// worker has ended.
     pub(super) fn post(&self, message: T) -> Result<(), T> {
         self.waiting.fetch_add(1, Ordering::AcqRel);
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);

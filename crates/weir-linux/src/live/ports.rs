@@ -27,7 +27,8 @@ pub(super) struct Ports {
     suspect: Indices,
     watch: Watch,
     questions: Questions,
-    /// Ports that the kernel named in its last answer; kept to reuse the memory.
+    /// Ports in an answer of the kernel. Empty between two answers; a field only to reuse the
+    /// memory.
     found: Vec<usize>,
 }
 

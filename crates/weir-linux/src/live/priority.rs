@@ -12,7 +12,7 @@ use weir_core::Nanos;
 use super::config::Realtime;
 use crate::sys::thread::{self, Policy};
 
-/// The permitted priority and the current one.
+/// The priority that is permitted, and the priority that is in force.
 #[derive(Debug)]
 pub(super) struct Priority {
     wanted: Realtime,

@@ -73,8 +73,8 @@ impl Arrivals {
 }
 
 impl LiveReport {
-    /// Merges the workers' reports. `arrivals`, if not empty, has each worker's arrivals at a later
-    /// moment, by lane; packets that arrived in between count as backlog.
+    /// Merges the workers' reports. `arrivals`, if not empty, has each worker's arrivals by lane,
+    /// read after all reports. Packets that arrived after a report then count as backlog.
     pub(super) fn merge(first: Self, others: Vec<Self>, arrivals: &[Vec<Arrivals>]) -> Self {
         let mut whole = first;
         for part in others {

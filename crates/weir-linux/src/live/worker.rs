@@ -54,7 +54,7 @@ pub(super) struct Worker {
     next_housekeeping: Nanos,
     next_refresh: Nanos,
     started: Nanos,
-    /// Received frames, kept to reuse the memory.
+    /// The frames of one batch. Empty between two batches; a field only to reuse the memory.
     received: Vec<Ingress>,
 }
 

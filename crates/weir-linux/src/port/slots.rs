@@ -1,8 +1,9 @@
 //! Receive buffers that wait to be filled.
 //!
 //! The length of the next frame is unknown. Each slot therefore offers a small buffer followed by a
-//! large one. An ordinary frame fits into the small buffer and causes no copy. A train continues in
-//! the large buffer, and its first two kilobytes are then copied in front of the rest.
+//! large buffer. An ordinary frame fits into the small buffer and causes no copy. A train continues
+//! in the large buffer. Its first two kilobytes are then copied into the large buffer, in front of
+//! the other bytes.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::Ingress;

@@ -293,8 +293,8 @@ const SIGNAL: u8 = 1;
 mod tests {
     use super::*;
 
-    /// The tests of the web page of `weir pair` cover a whole spawner. This process cannot be one,
-    /// because a spawner has one thread and a test has two.
+    /// The tests of the web page of `weir pair` cover a whole spawner. This process cannot be a
+    /// spawner, because a spawner has one thread and a test has two.
     #[test]
     fn a_process_with_threads_is_not_forked() {
         let forked = std::thread::spawn(fork_alone).join().unwrap();

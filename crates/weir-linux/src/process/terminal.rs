@@ -1,5 +1,5 @@
 //! Restores the terminal's foreground group. An interactive shell makes its own group the
-//! foreground group, and cannot restore the previous one from inside a PID namespace.
+//! foreground group, and cannot restore the previous group from inside a PID namespace.
 
 use std::fs::File;
 

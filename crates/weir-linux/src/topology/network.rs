@@ -292,7 +292,7 @@ pub enum Happened {
 }
 
 impl Network {
-    /// A port for each host, in the order of the hosts; `None` the second time.
+    /// A port for each host, in the order of the hosts; `None` from the second call on.
     pub fn take_ports(&mut self) -> Option<Vec<AnyPort>> {
         self.ports.take()
     }

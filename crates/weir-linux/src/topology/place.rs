@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub(super) netns: NetNs,
     /// The programs' `/etc/hosts`.
     pub(super) hosts: String,
-    /// The programs' `/etc/resolv.conf`; `None` for the machine's.
+    /// The programs' `/etc/resolv.conf`; `None` for the machine's own file.
     pub(super) resolv: Option<String>,
     /// The init process of the first program. It gets ready while the link is set up.
     pub(super) waiting: Option<Waiting>,

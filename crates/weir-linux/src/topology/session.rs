@@ -99,7 +99,7 @@ pub struct CloseReport {
 }
 
 impl Session {
-    /// The two ports, left (0) and right (1), for the live loop; `None` the second time.
+    /// The two ports, left (0) and right (1), for the live loop; `None` from the second call on.
     pub fn take_ports(&mut self) -> Option<[AnyPort; 2]> {
         self.ports.take()
     }
@@ -172,8 +172,9 @@ impl Session {
     }
 
     /// Does the same as [`Session::wait`], but calls `settle` after a program has ended and before
-    /// the other one is ended. Packets that are still in the link can then arrive, so that a server
-    /// learns that its client has ended. The other program then has [`FAREWELL`] to end on its own.
+    /// the other program is ended. Packets that are still in the link can then arrive, so that a
+    /// server learns that its client has ended. The other program then has [`FAREWELL`] to end on
+    /// its own.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -187,7 +188,8 @@ impl Session {
         let mut ends = Vec::new();
         // The forwarded signal that ends the session, and the time at which the session ends.
         let mut signalled = None;
-        // The time until which the right-hand program may continue after the other one failed.
+        // The time until which the right-hand program may continue after the left-hand program
+        // failed.
         let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
             let until =
@@ -319,9 +321,9 @@ impl Session {
 /// Time between SIGTERM and SIGKILL: long enough for a program to write its results, short enough
 /// for a user to wait.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How long a program may take to end on its own after the other one has ended.
+/// How long a program may take to end on its own after the other program has ended.
 pub const FAREWELL: Duration = Duration::from_millis(100);
-/// How long the right-hand program may continue after the left-hand one has failed: enough to
+/// How long the right-hand program may continue after the left-hand program has failed: enough to
 /// notice and report the failure.
 const ABANDONED: Duration = Duration::from_secs(5);
 /// Time between SIGINT and the end of the session. A program may treat SIGINT as a request (to

@@ -98,7 +98,7 @@ fn a_refused_netlink_request_names_its_step_and_the_next_one_works() {
             assert_eq!(error.source.raw_os_error(), Some(errno), "{error}");
             assert!(error.to_string().contains(word), "{error}");
         }
-        // The answers of refused requests do not disturb later ones.
+        // The answers to refused requests do not disturb later requests.
         assert_eq!(netlink.link("x0").unwrap().index, index);
         netlink.set_up(index).unwrap();
     });

@@ -106,7 +106,8 @@ impl Machine {
         self.command(words).output().expect("nsenter was found")
     }
 
-    /// Runs `work` on a thread in the machine's network namespace; sockets made there belong to it.
+    /// Runs `work` on a thread in the machine's network namespace, to which sockets of `work`
+    /// belong.
     pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let namespace =
             File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
@@ -126,8 +127,8 @@ impl Machine {
         self.output(&with_surround(words))
     }
 
-    /// Whether an ordinary user may create TUN and TAP devices here, which pasta needs too; if not,
-    /// it reports that the test is skipped.
+    /// Whether an ordinary user may create TUN and TAP devices here, which pasta needs, too. If
+    /// not, this function reports that the test is skipped.
     pub(crate) fn users_may_open_tun(&self, test: &str) -> bool {
         let open = self.output(&as_nobody(&["sh", "-c", "true <>/dev/net/tun"])).status.success();
         if !open {

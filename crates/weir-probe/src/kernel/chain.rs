@@ -6,7 +6,7 @@
 //! other cause of a change is the drop of a waiting packet. A discipline that drops only arrivals
 //! never drops a waiting packet, so any other difference is a gap. In other disciplines, the queue
 //! may be shorter by as many packets as the drop counter has grown. A lock-free discipline is read
-//! while other processors change it; for such a discipline, the sum of all steps must stay close to
+//! while other processors change it. For such a discipline, the sum of all steps must stay close to
 //! the length.
 
 use super::records::{Kind, Record};
@@ -25,7 +25,8 @@ pub(super) enum Rule {
 /// The last state of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
-    /// The length according to the steps; for a discipline under a lock, the length as it was read.
+    /// For a lock-free discipline, the sum of the steps. For any other discipline, the length as it
+    /// was read.
     qlen: i64,
     drops: u32,
     requeues: u32,

@@ -42,9 +42,10 @@ pub(super) mod control {
     pub(crate) const DEVICES_CHILDREN: usize = 3;
     /// Whether to read bands in the lower half; whether to read counters in the upper half.
     pub(crate) const BANDS_COUNTERS: usize = 4;
-    /// Number of queues; number of runs written.
+    /// Number of queues in the lower half; number of written runs in the upper half.
     pub(crate) const QUEUES_RUNS: usize = 5;
-    /// Flags of incomplete results; number of the network namespace.
+    /// Flags of incomplete results in the lower half; number of the network namespace in the upper
+    /// half.
     pub(crate) const CUT_NETNS: usize = 6;
     /// Number of readings in all calls.
     pub(crate) const READINGS: usize = 7;

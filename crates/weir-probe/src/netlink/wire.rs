@@ -310,6 +310,7 @@ impl QuerySocket {
     }
 }
 
+/// A netlink message: fields of its header, and its body.
 struct Message<'a> {
     kind: u16,
     flags: u16,

@@ -24,6 +24,7 @@ pub(super) struct Datagrams {
     swept: Option<Instant>,
 }
 
+/// A client, with its socket towards the destination.
 struct Client {
     /// The index of the client's entrance.
     entrance: usize,
@@ -85,7 +86,8 @@ impl Datagrams {
         }
     }
 
-    /// The number of the client with this address. Adds a new client; `None` if that fails.
+    /// The number of the client with this address. Adds the client if it is new; `None` if that
+    /// fails.
     fn client(
         &mut self,
         index: usize,

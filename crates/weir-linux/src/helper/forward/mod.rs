@@ -42,6 +42,7 @@ use crate::netns::NetNs;
 use crate::process::{receive, send};
 use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
 
+/// An [`Entrance`] in the message that starts the forwarder.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     /// The number of the descriptor that the forwarder inherits.
@@ -123,6 +124,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// The state of the forwarder process.
 struct Forwarder {
     /// The entrances by their numbers; `None` after an entrance was closed.
     entrances: Vec<Option<Entrance>>,

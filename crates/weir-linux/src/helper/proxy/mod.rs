@@ -51,6 +51,7 @@ pub(crate) struct ProxySockets {
     pub(crate) host: Vec<IpAddr>,
 }
 
+/// The [`ProxySockets`] in the message that starts the proxy, as numbers of inherited descriptors.
 #[derive(Debug, Serialize, Deserialize)]
 struct Order {
     listeners: Vec<RawFd>,
