@@ -41,8 +41,8 @@ impl FromStr for Name {
 }
 
 impl Name {
-    /// The name for a program or file: the last part of its path, with `-` in place of what a name
-    /// must not contain; `link` if nothing is left.
+    /// The name for a program or file: the last part of its path, with `-` in place of each
+    /// character that a name must not contain; `link` if nothing is left.
     #[must_use]
     pub fn of_program(program: &OsStr) -> Self {
         let last = Path::new(program).file_name().unwrap_or_default().to_string_lossy();

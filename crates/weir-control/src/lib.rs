@@ -4,7 +4,7 @@
 //! * [`api`]: the wire types, with their OpenAPI description;
 //! * [`server`]: the daemon's side, on a Unix socket and optionally TCP;
 //! * [`client`]: a blocking client, for the command line;
-//! * [`owner`]: the one thread that owns the configuration: it checks, saves, applies and
+//! * [`owner`]: the one thread that owns the configuration, and checks, saves, applies and
 //!   acknowledges changes;
 //! * [`store`]: the state directory, in which a configuration survives any end of the daemon;
 //! * [`plane`]: the interface between the daemon and the code that moves packets;

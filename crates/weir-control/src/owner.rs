@@ -307,7 +307,7 @@ impl Work {
             reply.revision = revision;
             answers.push((reply, done.queries));
         }
-        // The lifetime of new entries starts here.
+        // The lifetime of new `netconfig` links starts here.
         trial.expire(now());
         let notices = match self.commit(&before, trial, revision, &files) {
             Ok(notices) => notices,
@@ -400,13 +400,13 @@ impl Work {
         Ok(notices)
     }
 
-    /// Deletes entries with an expired lifetime.
+    /// Deletes the `netconfig` links with an expired lifetime.
     fn expire(&self) {
         let before = self.current();
         let mut next = (*before.ruleset).clone();
         if next.expire(now()) > 0 {
-            // If the disk is full, the deletion is retried later and the entry exists
-            // longer than configured.
+            // If the disk is full, the deletion is retried later, and the links exist longer than
+            // configured.
             let _ = self.commit(&before, next, before.revision + 1, &[]);
         }
     }

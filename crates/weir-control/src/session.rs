@@ -46,7 +46,7 @@ pub trait Session: Send + Sync + 'static {
     ) -> Result<ChangeReply, SessionError>;
 
     /// Puts a link, or all links if `link` is `None`, back to the specification of the session's
-    /// start. With rules, all of them return to the start.
+    /// start. With rules, all rules return to the start.
     ///
     /// # Errors
     /// See [`SessionError`].

@@ -56,8 +56,8 @@ impl SessionClient {
         accepted(status, &bytes).and_then(|()| decode(&bytes))
     }
 
-    /// Changes a link, or all links if `link` is `None`. A reply without `applied` states the
-    /// reason.
+    /// Changes a link, or all links if `link` is `None`. If the reply is not `applied`, it states
+    /// the reason.
     ///
     /// # Errors
     /// As with [`Self::view`]; [`ClientError::Refused`] with 404 if there is no such link, and with

@@ -13,9 +13,9 @@
 //! directory is synced. A reader of `config.weir`, at any moment and after any crash, finds a
 //! complete configuration: the last saved one, or the one before.
 //!
-//! The rename is the point of no return. A failure before it leaves everything as it was. If only
-//! the last sync fails, the new configuration is in force, and a crash may bring back the one
-//! before: both are complete, and so are the files of both.
+//! The rename is the point of no return. A failure before the rename leaves everything as it was.
+//! If only the last sync fails, the new configuration is in force, and a crash may bring back the
+//! previous one. Both are complete, and so are the files of both.
 //!
 //! **Invariant:** a file under `files/` exists before the first configuration that names it, and is
 //! removed only when neither `config.weir` nor a kept revision names it.
@@ -280,8 +280,8 @@ impl Store {
         self.ledger().kept.keys().rev().copied().collect()
     }
 
-    /// Saves a configuration, with those of the files in `sent` (name, content) that it names. The
-    /// previous configuration becomes a kept revision.
+    /// Saves a configuration, with the files in `sent` (name, content) that the configuration
+    /// names. The previous configuration becomes a kept revision.
     ///
     /// # Errors
     /// The configuration is not saved, and the previous one is unchanged.
@@ -372,7 +372,7 @@ impl Store {
         link().map_err(|source| StoreError::Write { path: path.clone(), source })
     }
 
-    /// Writes a file and gives it its name. Its directory is not synced.
+    /// Writes a file under a temporary name, and renames it to `path`. The directory is not synced.
     fn replace(&self, path: &Path, content: &str) -> Result<(), StoreError> {
         self.write_and_rename(path, content.as_bytes())
             .map_err(|source| StoreError::Write { path: path.to_owned(), source })
@@ -486,9 +486,9 @@ fn is_unsupported(error: &io::Error) -> bool {
 /// The content of a state directory, kept so that a save need not read the directory.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// The revision of `config.weir`, if that is sound.
+    /// The revision, size and files of `config.weir`, if that file is sound.
     current: Option<(u64, Listed)>,
-    /// The earlier configurations.
+    /// The earlier configurations, by revision.
     kept: BTreeMap<u64, Listed>,
     /// The files that damaged configurations name; they are kept for the repair.
     damaged: BTreeSet<String>,
@@ -546,7 +546,8 @@ impl Ledger {
         self.current = Some((revision, next));
     }
 
-    /// Whether the oldest revision must be deleted. The newest one stays, whatever its size.
+    /// Whether the oldest kept revision must be deleted. The newest kept revision stays, whatever
+    /// its size.
     fn has_too_much(&self) -> bool {
         let scripts: u64 = self.kept.values().map(|listed| listed.bytes).sum();
         let stored: u64 = self.sizes.values().sum();

@@ -9,8 +9,8 @@ use weir_measure::series::LinkSeries;
 use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
-/// The results of one direction, with the frames that the kernel dropped before they could be read.
-/// `spec` is `None` if rules decide each packet's path.
+/// The results of one direction. Frames that the kernel dropped before they could be read count as
+/// arrivals and as drops. `spec` is `None` if rules decide each packet's path.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,

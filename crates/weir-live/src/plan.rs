@@ -42,7 +42,7 @@ impl Step {
     }
 }
 
-/// The lines of a plan that have a step: their number, their time and their action.
+/// The lines of a plan that have a step, each with its number, its time and its action.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     (1..).zip(text.lines()).filter_map(|(number, line)| {
         // A quoted file name may contain `#`.

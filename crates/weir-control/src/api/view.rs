@@ -206,7 +206,7 @@ pub struct BridgeView {
     /// How often an interface went down or lost its carrier.
     #[serde(default)]
     pub went_down: u64,
-    /// The lanes of both directions, left to right first.
+    /// The lanes of both directions: first the lane from the first interface to the second one.
     pub lanes: Vec<LaneView>,
 }
 

@@ -12,7 +12,7 @@ pub struct Kept {
     recent: VecDeque<Point>,
     /// The number of points that were ever added; the last one has this number.
     added: u64,
-    /// Merged points of at least [`SPANS`], the shortest first.
+    /// The merged points for each of the [`SPANS`], the shortest first.
     levels: [Level; SPANS.len()],
 }
 

@@ -4,7 +4,7 @@
 //! * [`Source`]: reads counters of single objects and makes changes;
 //! * [`Point`]: what an object did in an interval; points merge without losing a peak;
 //! * [`Kept`]: the points of the last minutes at full resolution, and of the last day merged;
-//! * [`Studies`]: computations beside the links, such as a simulated scenario.
+//! * [`Studies`]: computations beside the links, such as a simulated scenario;
 //! * [`History`]: merged points on disk, for the time after a restart.
 
 mod clock;
@@ -362,10 +362,10 @@ pub struct Edited {
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// There is no such thing.
+    /// There is no such link.
     #[error("{0}")]
     Unknown(String),
-    /// It cannot be done now.
+    /// The request cannot be carried out now.
     #[error("{0}")]
     Impossible(String),
     /// The configuration cannot be saved.

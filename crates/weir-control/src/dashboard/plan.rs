@@ -105,7 +105,7 @@ pub enum PlanError {
 /// Carries out plans, one at a time. Dropping the planner ends the plan.
 #[derive(Debug, Default)]
 pub struct Planner {
-    /// The last plan.
+    /// The plan that runs, or the last one.
     shown: Arc<Mutex<PlanView>>,
     running: Mutex<Option<Running>>,
 }
@@ -185,7 +185,7 @@ impl Planner {
         }
     }
 
-    /// The last plan.
+    /// The plan that runs, or the last one.
     #[must_use]
     pub fn view(&self) -> PlanView {
         lock(&self.shown).clone()

@@ -192,7 +192,8 @@ pub enum StudyError {
 }
 
 /// Carries out studies. Calls come from several threads, and may wait for some seconds unless their
-/// descriptions say otherwise. The process of a study makes its results in JSON.
+/// descriptions say otherwise. The process of a study makes the JSON texts; the descriptions list
+/// the members of each.
 pub trait Studies: Send + Sync + 'static {
     /// The scenarios to begin with. Does not wait.
     fn examples(&self) -> &'static [Example];

@@ -9,7 +9,7 @@ pub struct TraceQuestion {
     pub packet: String,
     /// The lane that the packet takes; `None` for the first lane.
     pub lane: Option<String>,
-    /// Whether rules with `prob` match.
+    /// Whether rules with `prob` count as matching.
     pub lucky: bool,
 }
 

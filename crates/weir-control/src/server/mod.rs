@@ -426,8 +426,9 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Socket
 
 /// Connections on the Unix socket. A watch or dashboard has one or two.
 const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
-/// Connections on TCP. Connections without a valid token count too, but one that only waits loses
-/// its place to a new one. The reserve is for clients on this machine, where a proxy may be.
+/// Connections on TCP. Connections without a valid token count too, but a connection that only
+/// waits loses its place to a new connection. The reserve is for clients on this machine, where a
+/// proxy may be.
 const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
 /// Connections of the page. A tab has a stream, and a browser up to six connections besides.
 const BROWSERS: Bounds = Bounds { all: 256, reserve: 32, each: 96 };

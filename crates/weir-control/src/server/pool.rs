@@ -1,6 +1,6 @@
 //! Pools of connections. A pool limits the connections of all clients together and of each client,
-//! and reserves some for privileged clients. In a full pool, a new connection can displace one that
-//! only waits.
+//! and reserves some for privileged clients. In a full pool, a new connection can displace a
+//! connection that only waits for a request.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

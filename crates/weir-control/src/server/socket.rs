@@ -43,7 +43,7 @@ pub enum SocketError {
     },
 }
 
-/// A bound socket with a name in the file system; dropping it removes the name.
+/// A bound socket with a name in the file system. Dropping this value removes the name.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,

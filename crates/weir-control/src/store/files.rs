@@ -1,7 +1,7 @@
 //! The files that saved commands name: traces, profiles, schedules and tables of jitter.
 //!
-//! Each is stored in the directory `files` under the hash of its content. Commands name it by its
-//! path relative to the state directory, so that the state directory can be moved.
+//! Each file is stored in the directory `files` under the hash of its content. Commands name a file
+//! by its path relative to the state directory, so that the state directory can be moved.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use weir_rules::Files;
 use super::form::digits;
 
 /// The stored files of a state directory. This source reads no other file, so a configuration
-/// cannot make the daemon read one.
+/// cannot make the daemon read any other file.
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
     /// The state directory.

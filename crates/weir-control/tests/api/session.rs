@@ -259,7 +259,7 @@ impl SessionLab {
     }
 }
 
-/// Links that record what they are asked for.
+/// Links that record the requests.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     changes: Mutex<Vec<String>>,

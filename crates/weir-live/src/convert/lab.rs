@@ -39,8 +39,8 @@ pub struct LabNode {
     pub env: Vec<(String, String)>,
     /// Files and directories that the program sees, as `HOST:INSIDE[:ro]`.
     pub volumes: Vec<String>,
-    /// The nodes that must be up before this node, by their names in the description, each with
-    /// `:ended` or nothing.
+    /// The nodes for which this node waits, by their names in the description. `:ended` follows a
+    /// name if that node must have ended; otherwise, the text is empty and that node must be up.
     pub after: Vec<(String, &'static str)>,
     /// The entries of the health check's table, as TOML.
     pub health: Vec<(&'static str, String)>,

@@ -131,7 +131,7 @@ impl LivePlane {
     }
 
     /// The result of links that ended without a call of [`Self::stop`]; `None` while they forward,
-    /// and after the first call.
+    /// and after a call that has returned the result.
     pub fn ended(&self) -> Option<Result<(), StopError>> {
         let session = self.session().take_if(|session| session.has_ended())?;
         Some(session.stop().map(drop))

@@ -14,7 +14,7 @@ use weir_rules::ruleset::Ruleset;
 
 use crate::session::Control;
 
-/// The kinds of objects in a session.
+/// The shape of a session: which kinds of objects it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Each lane is a link with a pipe of its own.

@@ -224,7 +224,7 @@ impl Containers {
         listed.split([',', '\n']).any(|name| name.trim() == container.name)
     }
 
-    /// Makes the guard repeat its work, because the engine may still be creating containers.
+    /// Makes the guard repeat the removal, because the engine may still be creating containers.
     pub(crate) fn remove_repeatedly(&mut self) {
         self.is_settled = false;
     }

@@ -148,8 +148,8 @@ impl Program {
     }
 }
 
-/// The start time of an experiment, on both clocks, after all processes are ready. It is in the
-/// future, because the generators must read it first.
+/// The start time of the run, on the monotonic clock and as an [`Instant`]. Called when all
+/// processes are ready. The time is in the future, because the generators must read it first.
 pub(super) fn soon() -> (Start, Instant) {
     let now = Instant::now();
     let at_ns = weir_linux::clock::now().0 + HEAD_START.as_nanos() as u64;

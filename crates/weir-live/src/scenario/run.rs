@@ -298,7 +298,7 @@ struct Collected {
     printed: Vec<(String, Vec<u8>)>,
     /// The signal that ended the run early.
     signal: Option<i32>,
-    /// The end of the run, after its start.
+    /// The time from the start of the run to its end.
     end: Duration,
 }
 

@@ -9,7 +9,7 @@ use weir_core::stats::{DropReason, Reasons};
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome};
 use weir_sim::measure::Tally;
 
-/// The counters of watched flows, in the order in which the flows were passed.
+/// The counters of watched flows, in the order in which [`Watch::new`] got the flows.
 pub(super) type Counts = Arc<Mutex<Vec<Count>>>;
 
 /// The counters of a flow at the live loop. Arrivals count as sent, and deliveries as received.

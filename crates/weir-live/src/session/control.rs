@@ -121,7 +121,8 @@ impl Control {
         self.state().rules.as_ref().map(|rules| Arc::clone(rules.ruleset()))
     }
 
-    /// The compiled rules, with the place where they examine packets; `None` without rules.
+    /// The rules, in source form and compiled, and the place where they examine packets; `None`
+    /// without rules.
     pub(crate) fn compiled_rules(&self) -> Option<(Arc<Ruleset>, Arc<Classifier>, Place)> {
         let state = self.state();
         let rules = state.rules.as_ref()?;
@@ -170,8 +171,8 @@ impl Control {
         Ok(self.handle.set_rules(rules.classifier(), &nothing)?)
     }
 
-    /// Replaces the ports with index `port`, one for each worker, after a disappeared interface has
-    /// come back. The new ports send the queued packets.
+    /// Replaces the port with index `port` by `with`, a new port for each worker, after a
+    /// disappeared interface has come back. The new ports send the queued packets.
     ///
     /// # Errors
     /// The session has ended.

@@ -17,7 +17,7 @@ use super::config::{Emulation, Lanes, Link};
 use super::site;
 use super::surroundings::{Place, Surroundings, private};
 
-/// A site whose interfaces are redirected. Dropping this restores its direct traffic.
+/// A site with redirected interfaces. Dropping this restores its direct traffic.
 #[derive(Debug)]
 pub struct HeldSite {
     site: Arc<Site>,
@@ -79,7 +79,7 @@ impl HeldSite {
     }
 
     /// Links with the names `NAME.up` and `NAME.down`, or `NAME/INTERFACE.up` and so on if the site
-    /// has several interfaces. `NAME` stands for both directions.
+    /// has several interfaces. The part before the dot names both directions.
     #[must_use]
     pub fn links(&self, up: &LinkSpec, down: &LinkSpec) -> Emulation {
         let mut lanes = Lanes::default();

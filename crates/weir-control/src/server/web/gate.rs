@@ -78,7 +78,8 @@ pub(super) struct Gate {
     stopped: watch::Receiver<bool>,
 }
 
-/// The number of wrong tokens that may follow before clients are told to wait. It grows with time.
+/// The number of wrong tokens that may follow before clients are told to wait. This number grows
+/// with time.
 struct Bucket {
     left: f64,
     /// When `left` was computed.

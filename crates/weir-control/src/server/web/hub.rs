@@ -283,7 +283,7 @@ impl Hub {
         }
     }
 
-    /// Reads objects and groups, on a thread that may wait.
+    /// Reads objects and groups. The call may block.
     fn gather(&self, full: &[Object], short: &[Object], groups: &[Group]) -> Result<(), NoAnswer> {
         if !short.is_empty() {
             let counts = self.source.read(short, Depth::Short)?;

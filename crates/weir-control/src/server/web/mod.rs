@@ -1,7 +1,7 @@
 //! The server of the web page: its files, its resources and its stream, on a TCP address of its
 //! own.
 //!
-//! The page of the daemon and those of other commands differ only in their
+//! The page of the daemon and the pages of other commands differ only in their
 //! [`Source`](crate::dashboard::Source).
 
 mod files;
@@ -233,7 +233,7 @@ async fn undo(Shared(state): Server, request: Request) -> Result<Response, Rejec
     edited(&state, move |source| source.undo(change)).await
 }
 
-/// Runs a change on a thread that may wait: for the disk, and for the loop.
+/// Runs a change on another thread, because it may wait for the disk and for the loop.
 async fn edited(
     state: &State,
     work: impl FnOnce(&dyn Source) -> Result<Edited, EditError> + Send + 'static,
@@ -258,7 +258,7 @@ struct Past {
     object: String,
     from_ms: i64,
     to_ms: i64,
-    /// The maximum number of points.
+    /// The maximum number of points in the answer.
     #[serde(default)]
     points: Option<usize>,
 }

@@ -18,7 +18,7 @@ pub(super) struct Wish {
     check_only: bool,
 }
 
-/// Checks or starts a plan, on a thread that may wait.
+/// Checks or starts a plan. The call may block.
 pub(super) fn answer(source: &dyn Source, wish: &Wish) -> Result<PlanView, PlanError> {
     if wish.check_only { source.check_plan(&wish.text) } else { source.start_plan(&wish.text) }
 }

@@ -45,7 +45,7 @@ impl Wish {
     }
 }
 
-/// Makes the report, on a thread that may wait.
+/// Makes the report. The call may block.
 pub(super) fn make(
     hub: &Hub,
     wish: &Wish,

@@ -1,5 +1,6 @@
-//! The members of large groups: thousands of instances of a mask, or of pipes. They are read once
-//! a second for all clients; each client gets the few that it asks for, sorted and searched here.
+//! The members of large groups: thousands of instances of a mask, or of pipes. They are read once a
+//! second for all clients. Each client gets the few members that it asks for. This module searches
+//! and sorts them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt::Write as _;

@@ -24,7 +24,7 @@ pub(super) struct Wish {
     prob: Prob,
 }
 
-/// Whether rules with `prob` match.
+/// Whether rules with `prob` count as matching.
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Prob {
