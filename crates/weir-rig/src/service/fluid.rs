@@ -3,7 +3,8 @@
 //!
 //! The fluid serves all backlogged flows at once, at rates proportional to their weights. On the
 //! fluid's clock, the virtual time `V`, a packet starts at
-//! `S = max(V at its arrival, F of the flow's previous packet)` and finishes at `F = S + L / w`.
+//! `S = max(V at its arrival, F of the flow's previous packet)` and finishes at `F = S + L / w`,
+//! where `L` is the packet's length and `w` the flow's weight.
 //! `V` grows by `1 / Σ of the active weights` for each byte of the link.
 //!
 //! ```text
@@ -14,7 +15,8 @@
 //! bytes for a unit of weight at each arrival and each packet sent: the growth of `V` up to an
 //! instant between two finishes, and `L / w`. For a million packets and the largest weights the
 //! error is less than a thousandth of a byte. For flows that are always backlogged nothing is
-//! rounded, since `V` is `W / Σ`.
+//! rounded, since `V` is the number of bytes that the link has sent, divided by the sum of all
+//! weights.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -47,8 +47,8 @@ impl Intervals {
         end - start - known
     }
 
-    /// Removes the range that begins at or before `next`, and returns the end of this range.
-    /// Returns `next` if there is no such range.
+    /// Removes the ranges that begin at or before `next`. Returns the end of the last of them, or
+    /// `next` if all bytes of these ranges are before `next`.
     pub(super) fn take(&mut self, next: u64) -> u64 {
         let mut reached = next;
         while let Some(&(start, end)) = self.ranges.front().filter(|range| range.0 <= reached) {

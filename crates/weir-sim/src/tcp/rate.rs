@@ -36,11 +36,15 @@ pub(super) struct Rate {
     app_limited: u64,
 }
 
-/// A complete sample.
+/// A sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rated {
+    /// The bytes that had been delivered when the segment was sent; for an acknowledgement without
+    /// a newest segment, the bytes delivered until now.
     pub(super) prior_delivered: u64,
+    /// The bytes delivered since the segment was sent.
     pub(super) delivered: u64,
+    /// The divisor of the rate; zero if the sample is invalid.
     pub(super) interval: Nanos,
     pub(super) app_limited: bool,
 }

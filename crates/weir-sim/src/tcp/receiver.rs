@@ -3,10 +3,11 @@
 //! # Acknowledgements
 //! The receiver sends one acknowledgement for every `ack_every` full segments, or after
 //! `ack_delay`. It immediately acknowledges a segment that is out of order, fills a gap, is a
-//! duplicate, or ends the data. If the sender counts marks, the receiver also acknowledges
-//! immediately when the ECN mark of a segment differs from that of the previous segment. An
-//! acknowledgement contains up to three ranges, the latest first. A duplicate that has just arrived
-//! precedes them (RFC 2883). Timestamps leave room for three of TCP's four ranges.
+//! duplicate, ends the data, or contains no data (a probe of the window). If the sender counts
+//! marks, the receiver also acknowledges immediately when the ECN mark of a segment differs from
+//! that of the previous segment. An acknowledgement contains up to three ranges, the latest first.
+//! A duplicate that has just arrived precedes them (RFC 2883). Timestamps leave room for three of
+//! TCP's four ranges.
 //!
 //! # Timestamps
 //! As in RFC 7323, an acknowledgement carries the timestamp of the segment that last moved the left

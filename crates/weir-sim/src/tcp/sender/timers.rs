@@ -37,8 +37,8 @@ impl Sender {
             self.deadlines.reorder = Nanos::MAX;
             self.give_up_reordered(now);
         }
-        // If a probe is due together with the timeout, the probe is sent first and delays the
-        // timeout by a round.
+        // If a probe is due together with the timeout, the probe is sent first and restarts the
+        // timeout.
         if self.deadlines.probe <= now {
             self.deadlines.probe = Nanos::MAX;
             self.send_probe(context);

@@ -215,7 +215,7 @@ impl Sender {
     fn is_host_full(&mut self, payload: u32) -> bool {
         let Some(limit) = self.config.small_queue else { return false };
         let len = u64::from(self.config.len(payload));
-        // The data of one millisecond, but at least two packets.
+        // The data of one millisecond, but at least two packets, and at most the configured limit.
         let most = (self.rate_now() / 8 / 1000).max(2 * len).min(u64::from(limit).max(len));
         self.usage.host_full = self.in_host > 0 && self.in_host + len > most;
         self.usage.host_full
