@@ -50,7 +50,7 @@ impl Default for DqlConfig {
     }
 }
 
-/// The limit of one ring, and the counts on which it is based. The owner of the ring reports
+/// The limit of one ring, and the counts on which it is based. The code that holds the ring reports
 /// additions with [`Dql::queued`] and completions with [`Dql::completed`].
 #[derive(Clone, Debug)]
 pub struct Dql {

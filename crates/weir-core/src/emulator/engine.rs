@@ -53,6 +53,7 @@ pub struct Emulator {
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
+    /// The number of the link or flow.
     pub(super) number: u32,
     /// Distinguishes the link or flow from later ones with the same number.
     pub(super) serial: u64,

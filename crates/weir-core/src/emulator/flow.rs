@@ -59,7 +59,8 @@ struct Managed {
 #[derive(Debug)]
 pub(super) struct Cold {
     pub(super) spec: FlowSpec,
-    /// The queue (flowset) to which the flow belongs; `None` for a pipe's own queue.
+    /// The queue (flowset) to which the flow belongs; `None` for packets that are sent to the pipe
+    /// or scheduler directly.
     pub(super) queue: Option<u16>,
     /// The masked key of the flow's packets.
     pub(super) key: FlowKey,

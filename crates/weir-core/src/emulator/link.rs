@@ -212,6 +212,7 @@ impl Link {
         lookup.table(self.compact)
     }
 
+    /// Whether no packet is inside.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         let waits = !self.scheduler.is_empty()
@@ -297,6 +298,7 @@ impl Link {
         self.set_effects(config);
     }
 
+    /// Applies a step of the schedule that was due at `due`.
     fn apply_step(&mut self, due: Nanos, step: &Step, seed: u64, pool: &mut Pool) {
         if let Some(capacity) = &step.capacity {
             self.set_capacity(due, capacity, pool);

@@ -352,6 +352,7 @@ impl Link {
         self.release_until(at, context);
     }
 
+    /// Releases the packets of the delay line that are due until `at`.
     #[inline(always)] // Measured: see the emulator's module.
     fn release_until(&mut self, at: Nanos, context: &mut Context<'_>) {
         while self.line.next_due() <= at {
@@ -360,6 +361,7 @@ impl Link {
         }
     }
 
+    /// Delivers a packet from the end of the delay line: counts it, and adds it to the departures.
     #[inline(always)] // Measured: see the emulator's module.
     fn release(&mut self, packet: PacketId, context: &mut Context<'_>) {
         let (
@@ -427,6 +429,7 @@ impl Link {
         self.release_due(now, context);
     }
 
+    /// Does the work of [`Self::change_discipline`] in front of the wire.
     fn replace_scheduler(
         &mut self,
         now: Nanos,

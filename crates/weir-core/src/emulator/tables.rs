@@ -82,6 +82,7 @@ impl Template {
         (self.mask, self.short_mask) = (mask, CompactMask::new(&mask));
     }
 
+    /// Counts a packet that enters a queue.
     #[inline]
     pub(super) fn enqueued(&mut self, len: u32) {
         self.queue_packets += 1;
@@ -112,6 +113,7 @@ impl Template {
         self.peak = (self.queue_packets, self.queue_bytes);
     }
 
+    /// Counts a packet that leaves a queue.
     #[inline]
     pub(super) fn dequeued(&mut self, len: u32) {
         self.queue_packets -= 1;

@@ -37,7 +37,8 @@ pub struct InstanceView {
 pub struct FlowView {
     /// The flow's number, by which pages are ordered. A later flow may reuse it.
     pub number: u32,
-    /// The queue to which the flow belongs; `None` for a pipe's own queue.
+    /// The queue to which the flow belongs; `None` for packets that are sent to the pipe or
+    /// scheduler directly.
     pub queue: Option<u16>,
     /// The masked key.
     pub key: FlowKey,

@@ -1,7 +1,7 @@
 //! Impairments on the link other than loss: duplication, corruption, jitter and reordering.
 //!
-//! Each impairment has its own seeded stream, so that adding one does not change the draws of the
-//! others. A link without impairments does not allocate this state.
+//! Each impairment has its own seeded stream, so that another impairment does not change its draws.
+//! A link without impairments does not allocate this state.
 
 use alloc::boxed::Box;
 
@@ -20,9 +20,11 @@ pub(crate) struct Impairments {
     corrupt_stream: Stream,
     jitter: Option<Jitter>,
     jitter_stream: Stream,
+    /// The correlated numbers from which jitter follows.
     jitter_source: CorrelatedUniform,
     reorder: Option<Reorder>,
     reorder_stream: Stream,
+    /// The correlated numbers that decide about reordering.
     reorder_source: CorrelatedUniform,
     /// Number of packets since the last packet that skipped the delay line, counted only up to the
     /// gap.
@@ -32,7 +34,9 @@ pub(crate) struct Impairments {
 /// How a packet crosses the delay line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crossing {
+    /// The time from the end of the wire to the end of the link.
     pub(crate) delay: Nanos,
+    /// Whether the packet may overtake packets in the delay line.
     pub(crate) may_overtake: bool,
     /// Whether the packet skips the delay line.
     pub(crate) reordered: bool,
@@ -126,6 +130,7 @@ impl Impairments {
         }
     }
 
+    /// Whether the next packet skips the delay line.
     fn skips_the_line(&mut self, tables: Option<&NormalTables>) -> bool {
         let Some(reorder) = self.reorder else { return false };
         if self.since_reordered + 1 < reorder.gap {

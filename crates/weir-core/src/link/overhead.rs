@@ -46,6 +46,7 @@ impl Overhead {
         self.train_bytes(len, segments)
     }
 
+    /// [`Self::wire_bytes`] of a train.
     #[inline(never)]
     fn train_bytes(&self, len: u32, segments: u64) -> Bytes {
         // In a train, every packet except the last has the same size.
@@ -54,6 +55,7 @@ impl Overhead {
         Bytes(self.one(each) * (segments - 1) + self.one(last))
     }
 
+    /// Bytes on the wire of one packet of `len` network-layer bytes.
     #[inline]
     fn one(&self, len: u64) -> u64 {
         let framed = len.saturating_add_signed(self.per_packet.into()).max(self.minimum.into());

@@ -33,6 +33,7 @@ pub(crate) struct Serializer {
     /// The remainder of the last division, in nanoseconds times rate.
     remainder: u64,
     current: Current,
+    /// The credit of an idle link.
     burst: Bytes,
     /// The position in the trace, if the capacity is a trace.
     cursor: Option<Box<TraceCursor>>,

@@ -112,6 +112,7 @@ impl TraceCursor {
         self.origin.saturating_add(rounds).saturating_add(trace.opportunities[self.index])
     }
 
+    /// Moves to the next entry.
     fn advance(&mut self, trace: &Trace) {
         self.used = 0;
         self.index += 1;

@@ -120,6 +120,7 @@ impl Admission {
         }
     }
 
+    /// Adds a rank to the recent ranks, in place of the oldest rank if the window is full.
     fn remember(&mut self, rank: u64) {
         if self.recent.len() == self.window
             && let Some(oldest) = self.recent.pop_front()

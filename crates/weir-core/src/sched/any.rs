@@ -331,7 +331,7 @@ impl AnyScheduler {
         *self = Self::Behind(Box::new(Behind { first, then }));
     }
 
-    /// Replaces [`Self::Behind`] with the scheduler inside it, once the older packets have left.
+    /// Replaces [`Self::Behind`] with the scheduler inside, once the older packets have left.
     #[inline]
     pub(super) fn come_to_the_front(&mut self) {
         if let Self::Behind(b) = self

@@ -57,6 +57,7 @@ impl Bucket {
         self.cap();
     }
 
+    /// Discards the tokens above the depth.
     fn cap(&mut self) {
         if self.bytes >= self.depth {
             (self.bytes, self.rest) = (self.depth, 0);
@@ -87,6 +88,7 @@ impl Bucket {
         self.filled.saturating_add(Nanos(span))
     }
 
+    /// The tokens that a packet of `len` bytes needs.
     fn needed(&self, len: u32) -> i64 {
         i64::from(len).min(self.depth)
     }

@@ -20,11 +20,11 @@
 //! ```
 //!
 //! *Rates.* Each station has its own data rate: the `rate` of its queue. Stations take turns
-//! by packets and not by time. A single slow station therefore slows all others down to about its
-//! own throughput, the performance anomaly of 802.11.
+//! by packets and not by time. A single slow station therefore slows all other stations down to
+//! about its own throughput, the performance anomaly of 802.11.
 //!
-//! *Errors.* A data frame is lost with the probability `errors`. Its station reacts as after a
-//! collision.
+//! *Errors.* A data frame is lost with the probability `errors`. The station that sent the frame
+//! reacts as after a collision.
 //!
 //! *RTS and CTS.* An RTS precedes a frame above the threshold `rts`. Only the RTS can then collide,
 //! and a collision of RTS frames takes less time.
@@ -142,6 +142,7 @@ pub struct Dcf {
     /// The contention of each category.
     lanes: [Lane; CATEGORIES],
     exchange: Option<Exchange>,
+    /// The durations of frames.
     air: Air,
     edca: Edca,
     errors: Probability,
@@ -288,7 +289,7 @@ impl Dcf {
         }
     }
 
-    /// The time at which the next contender begins.
+    /// The time at which the next contender begins; `None` without contenders.
     fn next_start(&self) -> Option<Nanos> {
         let first = |lane: &Lane| Some(self.time_of(lane, lane.contenders.first()?.0));
         self.lanes.iter().filter_map(first).min()
@@ -649,7 +650,9 @@ impl Scheduler for Dcf {
     }
 }
 
+/// The nanoseconds of a microsecond.
 const US: u64 = 1000;
+/// The number of access categories.
 const CATEGORIES: usize = Category::ALL.len();
 pub(super) const ROW: Row = Row {
     name: "dcf",

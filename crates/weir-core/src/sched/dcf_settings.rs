@@ -181,7 +181,9 @@ pub struct Access {
 const DIFS_SLOTS: u64 = 2;
 const MAX_USER_PRIORITY: u32 = 7;
 
+/// The values of `standard`, in the order of [`TIMINGS`].
 const STANDARDS: [&str; 4] = ["b", "g", "a", "n"];
+/// The values of `phy`: the highest rate, or a rate in Mbit/s.
 const RATES: [&str; 21] = [
     "best", "11", "5.5", "2", "1", "6", "9", "12", "18", "24", "36", "48", "54", "6.5", "13",
     "19.5", "26", "39", "52", "58.5", "65",

@@ -12,11 +12,12 @@
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the flow's largest packet. The
 //! largest `lmax` of all flows is the quantum of the flow with the least weight. A smaller quantum
-//! would need several rounds to send one packet; a larger one would let each flow delay the others
-//! for longer. `variant` `published` or `linux`, default `published`: the time at which a flow
-//! without enough credit moves to the end of the ring. With `published` the flow moves at once, so
-//! that another flow that becomes busy before the next departure is behind it. With `linux` the
-//! flow gets its quantum and moves at the next departure, so that the other flow is in front of it.
+//! would need several rounds to send one packet; a larger quantum would let each flow delay other
+//! flows for longer. `variant` `published` or `linux`, default `published`: the time at which a
+//! flow without enough credit moves to the end of the ring. With `published` the flow moves at
+//! once, so that another flow that becomes busy before the next departure is behind it. With
+//! `linux` the flow gets its quantum and moves at the next departure, so that the other flow is in
+//! front of it.
 //!
 //! # Complexity
 //! O(1) for each packet up to `lmax`, and one more round for each further `lmax` bytes of a larger

@@ -245,6 +245,7 @@ impl DualPi2 {
         }
     }
 
+    /// Computes the last `updates` updates.
     #[inline(never)]
     fn update<P: Store>(&mut self, updates: u64, store: &P) {
         let period = self.plan.tupdate;

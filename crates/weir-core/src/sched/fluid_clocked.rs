@@ -36,7 +36,7 @@ pub trait Heads: Debug + Default {
     /// no packets.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
-    /// The number of nodes on the longest path through the tree of heads.
+    /// The number of nodes on the longest path through the tree of head packets.
     fn depth(&self) -> u64;
 }
 

@@ -121,6 +121,7 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
+    /// Ends a busy period if no packet is inside.
     fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();
@@ -262,5 +263,5 @@ impl<M: Mapping> Scheduler for Approximation<M> {
     }
 }
 
-/// The largest number of queues: the bits of a word.
+/// The largest number of queues: the bits of a machine word.
 pub(super) const MAX_QUEUES: usize = 64;

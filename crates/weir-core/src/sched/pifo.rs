@@ -186,6 +186,7 @@ impl Pifo {
         }
     }
 
+    /// Ends a busy period if no packet is inside.
     fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();

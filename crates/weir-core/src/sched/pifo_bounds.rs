@@ -21,7 +21,8 @@ impl PifoTree {
         self.timers.set(&mut self.timer_places, node, release);
     }
 
-    /// The time at which there are enough tokens for the next packet that a node holds back.
+    /// The time at which there are enough tokens for the next packet that a node holds back; `None`
+    /// if the node holds no packet back.
     fn release_time<P: Store>(&self, store: &P, node: u32) -> Option<Nanos> {
         let shaper = self.nodes.at(node).shaper.as_deref().filter(|shaper| !shaper.is_idle())?;
         let len = match shaper.queue.front() {
@@ -31,7 +32,7 @@ impl PifoTree {
         Some(shaper.bucket.allows_at(len))
     }
 
-    /// The length of the packet that the PIFO of `node` would serve now.
+    /// The length of the packet that the PIFO of `node` would serve now; `None` if it has none.
     fn best_len<P: Store>(&self, store: &P, mut node: u32) -> Option<u32> {
         loop {
             match &self.nodes.at(node).content {

@@ -13,8 +13,8 @@
 //! would need a search in two steps, and no use for them is known.
 //!
 //! # Complexity
-//! O(1) for each packet: a word has one bit for each priority in use, and one instruction finds the
-//! lowest bit. Changing or removing a flow visits the packets of its priority.
+//! O(1) for each packet: a machine word has one bit for each priority in use, and one instruction
+//! finds the lowest bit. Changing or removing a flow visits the packets of its priority.
 //!
 //! # Guarantees
 //! A packet waits for the packet in transmission, for earlier packets of its own priority, and for
@@ -169,7 +169,7 @@ fn level(spec: &FlowSpec) -> u8 {
     spec.priority.min(MAX_PRIORITY) as u8
 }
 
-/// The number of priorities: the bits of a word.
+/// The number of priorities: the bits of a machine word.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 
 pub(super) const PRIORITY: Parameter = Parameter {

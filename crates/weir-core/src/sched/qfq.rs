@@ -6,7 +6,7 @@
 //! fluid, and serves the one that the fluid finishes first. QFQ, however, compares rounded times.
 //! Flows form a group if their largest packets take a similar time at the flows' shares. Times
 //! within a group are rounded to multiples of about this time. So few different times remain that
-//! the bits of a word give their order, and no search is needed.
+//! the bits of a machine word give their order, and no search is needed.
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
@@ -19,9 +19,9 @@
 //! rounded more finely, so that the flow is served sooner.
 //!
 //! # Complexity
-//! O(1) for each packet, regardless of the number of flows: a few operations on words. A packet
-//! that is enqueued behind other packets of its flow does not change the schedule. Changing or
-//! removing a flow inspects up to 32 groups.
+//! O(1) for each packet, regardless of the number of flows: a few operations on machine words. A
+//! packet that is enqueued behind other packets of its flow does not change the schedule. Changing
+//! or removing a flow inspects up to 32 groups.
 //!
 //! # Guarantees
 //! Let `φ = w / W` be a flow's share, with `W` the largest value of the sum of weights, `L_k` the

@@ -223,6 +223,7 @@ impl Stochastic {
         Some((last, len))
     }
 
+    /// Counts a packet that leaves its queue.
     #[inline]
     fn counted_out(&mut self, index: u32, len: u32) {
         self.lengths.change(&mut self.queues, index, -1);
@@ -332,6 +333,7 @@ impl Stochastic {
         }
     }
 
+    /// Whether a queue has fewer than `depth` packets.
     #[inline]
     fn has_room(&self, index: u32) -> bool {
         self.queues[index as usize].packets < self.settings.depth

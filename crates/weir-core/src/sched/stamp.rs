@@ -9,7 +9,7 @@
 //! A packet of `L` bytes takes `L / w` of a flow's virtual time. `1 / w` has 40 bits of fraction
 //! and a relative error below `w / 2^40`, which is 6 parts in 10^8 for the largest weight.
 //! [`super::tournament`] compares times without their last 20 bits: 1/16 byte for the largest
-//! weight, less for all others.
+//! weight, less for all other weights.
 //!
 //! # Range
 //! Before `V` nears the end of its range, the times of flows with packets are set back by [`BACK`].

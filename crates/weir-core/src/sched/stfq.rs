@@ -15,7 +15,7 @@
 //! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
 //! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
 //! comparisons. If starts are equal, the flow with the lower slot is served first. A new weight
-//! applies from the packet at the head on.
+//! applies from the flow's head packet on.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.

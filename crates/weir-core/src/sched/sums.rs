@@ -104,6 +104,7 @@ impl<S: Sum> SumTree<S> {
         self.end(|node| node.right)
     }
 
+    /// The flow and the key at the end of the path down on which `next` selects each child.
     fn end(&self, next: impl Fn(&Node<S>) -> u32) -> Option<(u128, u32)> {
         let (mut at, mut found) = (self.root, None);
         while let Some(node) = self.nodes.get(at as usize) {
@@ -231,6 +232,7 @@ impl<S: Sum> SumTree<S> {
         up
     }
 
+    /// Recomputes the sum and the height of a node from its children.
     fn sum_up(&mut self, at: u32) {
         let Node { left, right, own, .. } = self.nodes[at as usize];
         let sum = self.sum_below(left).plus(own).plus(self.sum_below(right));

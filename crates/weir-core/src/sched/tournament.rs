@@ -113,6 +113,7 @@ impl Tournament {
         self.put(slot, ABSENT);
     }
 
+    /// Stores an entry at the leaf of `slot`, and updates the nodes above.
     #[inline]
     fn put(&mut self, slot: u32, entry: u64) {
         let groups = &mut self.groups[..];

@@ -21,8 +21,8 @@
 //! Each node divides its own service among its flows as its type guarantees. A node cannot take
 //! back the packets that it offers: a later packet of any priority waits for up to two packets at
 //! each level. A parent with an exact fluid (`wfq`, `l-wf2q`) has only these two packets of a node,
-//! and its fluid may finish them early: its shares hold to within a few per cent. Packets of a flow
-//! leave in order. A node is removed with its last flow.
+//! and its fluid may finish them early, so that the parent's shares hold only to within a few per
+//! cent. Packets of a flow leave in order. A node is removed with its last flow.
 //!
 //! # Validation
 //! Tests compare the shares at each level with exact proportions, and run random sequences of all
@@ -263,6 +263,8 @@ impl Tree {
         self.insert_leaf(node, slot, spec)
     }
 
+    /// Records a flow of packets that has `slot` in the scheduler of `node`. Returns its slot in the
+    /// tree.
     fn insert_leaf(&mut self, node: TreeNode, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
         self.places.nodes[node.0 as usize].members += 1;
         let leaf = self.leaves.insert(Leaf { node: node.0, slot, spec: *spec, above: 0 });
@@ -602,6 +604,7 @@ impl NodeName {
 struct Level<'a> {
     store: &'a mut dyn Store,
     places: &'a Places,
+    /// The number of the node.
     at: u32,
 }
 

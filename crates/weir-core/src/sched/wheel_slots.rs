@@ -93,7 +93,7 @@ fn index(begin: u64, width: u32) -> u8 {
     (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS
 }
 
-/// The number of slots: the bits of a word.
+/// The number of slots: the bits of a machine word.
 const SLOTS: u8 = 64;
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;

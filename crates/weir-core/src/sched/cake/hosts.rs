@@ -35,7 +35,7 @@ impl Hosts {
         Self { sources: table(sources), destinations: table(destinations) }
     }
 
-    /// The places of the hosts with these hashes; a hash of 0 stands for an unknown host.
+    /// The places of the hosts with these hashes; a hash of 0 means an unknown host.
     pub(super) fn find(&mut self, [source, destination]: [u32; 2]) -> Pair {
         let place = |table: &mut Option<Table>, hash| match table {
             Some(table) if hash != 0 => table.find(hash),
@@ -85,6 +85,7 @@ impl Table {
         Self { tags: (0..PLACES).map(|_| 0).collect(), queues: (0..PLACES).map(|_| 0).collect() }
     }
 
+    /// The place of the host with this hash.
     fn find(&mut self, hash: u32) -> u16 {
         let own = spread(hash, PLACES);
         let set = own & !(WAYS - 1);

@@ -511,8 +511,11 @@ impl Tin {
     }
 }
 
+/// The index of the fresh list in [`Tin::rings`].
 const FRESH: usize = 0;
+/// The index of the old list.
 const OLD: usize = 1;
+/// The index of the decaying list.
 const DECAYING: usize = 2;
 /// The end of a list.
 const END: u32 = u32::MAX;

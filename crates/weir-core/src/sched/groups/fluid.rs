@@ -48,7 +48,7 @@ impl Groups {
     }
 
     /// Advances virtual time to `to`. Handles the groups that become eligible and the weights that
-    /// leave on the way.
+    /// leave until then.
     #[inline(never)]
     pub(super) fn pass(&mut self, to: u64) {
         let from = core::mem::replace(&mut self.virtual_time, to);

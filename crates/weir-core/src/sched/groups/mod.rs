@@ -13,7 +13,8 @@
 //!   `F_i = S_i + 2 σ_i`.
 //! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an
 //!   eligible group of higher number has a lower `F`, else *ready* (R). Each group with members is
-//!   in one of the sets `ER`, `EB`, `IR`, `IB`. A set is a word with one bit for each group.
+//!   in one of the sets `ER`, `EB`, `IR`, `IB`. A set is a machine word with one bit for each
+//!   group.
 //!
 //! The lowest group of `ER` has the least `F` of all eligible groups, because among ready groups
 //! `F` rises with the group number.
