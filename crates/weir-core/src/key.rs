@@ -124,7 +124,8 @@ impl FlowMask {
 
 const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 
-/// A hash of a key that is the same on every machine. It seeds the random streams of an instance.
+/// A hash of a key that is the same on every machine. The hash seeds the random streams of an
+/// instance.
 ///
 /// The hash is public, so a sender of packets can choose keys with equal hashes. Look-ups use
 /// [`LookupKey`](crate::LookupKey).

@@ -16,7 +16,7 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The origin of time, and the empty span.
     pub const ZERO: Self = Self(0);
-    /// The largest time, which stands for "never".
+    /// The largest time, which means "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `ms` whole milliseconds.

@@ -7,8 +7,8 @@
 //! - [`stats`]: counters of a link, with a typed reason for every drop and mark.
 //! - [`histogram`]: latencies, to within 3.1 %. Two other histograms serve special purposes:
 //!   `tally` holds the delays of flows, to within 0.1 %, and `exact` holds the lengths of queues.
-//!   All of them provide bins with a lowest value, a highest value and a count. A `distribution`
-//!   holds the content of any of them.
+//!   All histograms provide bins with a lowest value, a highest value and a count. A
+//!   `distribution` holds the content of any histogram.
 //! - `series`: quantities over time in bounded memory.
 //! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
 //! - `packets`: recordings of the packets of a queue.

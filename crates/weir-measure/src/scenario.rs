@@ -32,7 +32,7 @@ pub struct Names {
 /// The description of a group of flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowName {
-    /// Its name in the scenario.
+    /// The name of the group in the scenario.
     pub name: String,
     /// The kind of traffic, such as `cbr`.
     pub kind: String,
@@ -131,7 +131,7 @@ pub struct Lateness {
 /// The results of a group of flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowOutcome {
-    /// Its name in the scenario.
+    /// The name of the group in the scenario.
     pub name: String,
     /// The kind of traffic.
     pub kind: String,
@@ -143,13 +143,13 @@ pub struct FlowOutcome {
     pub carried: u64,
     /// Packets handed to the network.
     pub sent: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `sent`.
     pub sent_bytes: u64,
     /// Additional copies that links made.
     pub duplicated: u64,
     /// Packets that arrived.
     pub received: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `received`.
     pub received_bytes: u64,
     /// Payload bytes that reached the application, each once.
     pub goodput_bytes: u64,
@@ -183,17 +183,17 @@ pub struct FlowOutcome {
 pub struct LinkOutcome {
     /// The name of this direction of a link.
     pub name: String,
-    /// The node at its start.
+    /// The node at the start.
     pub from: String,
-    /// The node at its end.
+    /// The node at the end.
     pub to: String,
-    /// Its configuration as text.
+    /// The configuration as text.
     pub spec: String,
-    /// Its rate, bit/s; `None` without a limit.
+    /// The rate, bit/s; `None` without a limit.
     pub rate_bps: Option<u64>,
-    /// Its propagation delay, ns.
+    /// The propagation delay, ns.
     pub delay_ns: u64,
-    /// Its random loss as a fraction; `None` without loss.
+    /// The random loss as a fraction; `None` without loss.
     pub loss: Option<f64>,
     /// The counters of its packets.
     pub counters: LinkCounters,
@@ -216,7 +216,7 @@ pub struct ClassOutcome {
     pub class: u16,
     /// Packets that left the queue.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
     /// Packets lost and marked, by reason.
     pub reasons: Reasons,

@@ -198,7 +198,7 @@ pub(crate) struct Law {
     ecn: bool,
     /// `1 - 1/√n` of a queue that was never congested, in parts of 2^32.
     below_one: u32,
-    /// The roots of small counts.
+    /// The values of `1/√n` for small `n`, in parts of 2^32.
     roots: &'static [u32; 16],
     stream: Stream,
 }
@@ -386,7 +386,7 @@ impl Control {
         }
     }
 
-    /// Sets the count and its root. For counts from 16 on, the new count may differ by at most 1
+    /// Sets `n` and computes `1/√n`. For counts from 16 on, the new count may differ by at most 1
     /// from the old count, so that one step of Newton's method finds the root.
     fn set_count(&mut self, law: &Law, count: u32) {
         debug_assert!(
@@ -407,7 +407,7 @@ impl Control {
     }
 }
 
-/// One step of Newton's method for `1/√count`, in parts of 2^32. For counts above 16 a step from
+/// One step of Newton's method for `1/√count`, in parts of 2^32. For counts from 16 on, a step from
 /// the root of a neighbouring count is practically exact.
 const fn improved(root: u32, count: u32) -> u32 {
     let squared = (root as u64 * root as u64) >> 32;
@@ -415,12 +415,12 @@ const fn improved(root: u32, count: u32) -> u32 {
     (rest.wrapping_mul(root as u64) >> 31) as u32
 }
 
-/// The roots of small counts, for which a single step would be inaccurate.
+/// `1/√n` for small `n`, for which a single step of Newton's method would be inaccurate.
 static ROOTS: [u32; 16] = roots(8);
-/// The roots of small counts in Linux before 6.12. The root of 2 is low by 0.06 %.
+/// `1/√n` for small `n` in Linux before 6.12. The value for 2 is low by 0.06 %.
 static ROOTS_OF_LINUX_6_1: [u32; 16] = roots(4);
 
-/// The roots of small counts, each computed by `steps` steps from the root of the count below.
+/// `1/√n` for small `n`, each computed by `steps` steps from the value for `n - 1`.
 const fn roots(steps: u32) -> [u32; 16] {
     let mut roots = [u32::MAX; 16];
     let (mut count, mut root) = (1, u32::MAX);

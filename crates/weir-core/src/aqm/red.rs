@@ -69,9 +69,9 @@
 //! rate, such as a link with a trace, idle times are computed for 10 Mbit/s.
 //!
 //! # Validation
-//! Tests compare the implementation with the equations in floating point, packet by packet. They
-//! compare counts with ns-3's own test of RED over many seeds, and check that packets are marked
-//! above the threshold and not below.
+//! Tests compare the implementation with the equations in floating point, packet by packet. Tests
+//! also compare counts with ns-3's own test of RED over many seeds, and check that packets are
+//! marked above the threshold and not below.
 
 pub(super) mod adapt;
 pub(super) mod average;

@@ -42,8 +42,8 @@
 //! `gred` in dummynet's language is gentle `red`.
 //!
 //! # Validation
-//! Tests compare a single virtual queue with `red`, packet by packet, and backlogs with lists. They
-//! check the order of precedence under load.
+//! Tests compare a single virtual queue with `red`, packet by packet, and backlogs with lists.
+//! Tests also check the order of precedence under load.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -212,7 +212,7 @@ pub fn share(text: &str) -> Result<Probability, QuantityError> {
 /// `K,p,H,r`.
 ///
 /// # Errors
-/// Neither one nor four probabilities, or a bare 1.
+/// The text is neither one probability nor four, or it is a bare 1.
 pub fn loss(text: &str) -> Result<Loss, QuantityError> {
     loss_with(text, share)
 }
@@ -220,7 +220,7 @@ pub fn loss(text: &str) -> Result<Loss, QuantityError> {
 /// Random loss as in [`loss`], but `1` is the loss of every packet, as dummynet defines it.
 ///
 /// # Errors
-/// Neither one nor four probabilities.
+/// The text is neither one probability nor four.
 pub fn loss_fraction(text: &str) -> Result<Loss, QuantityError> {
     loss_with(text, probability)
 }

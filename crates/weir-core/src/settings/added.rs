@@ -96,7 +96,7 @@ impl<F: Factory + Sync + ?Sized> Registry<F> {
             }
             match place.set(node) {
                 Ok(()) => return Ok(()),
-                // Another thread was faster.
+                // Another thread has appended an algorithm here.
                 Err(back) => node = back,
             }
         }

@@ -62,8 +62,8 @@ pub trait Entry: Copy + Eq + 'static {
 /// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, which
 /// is the [`Row`] of this table, must be in scope.
 ///
-/// `added` is the trait of the factories of algorithms that a program adds while it runs. They are
-/// in the registry `ADDED`, and their kind is `Kind::Added`.
+/// `added` is the trait of the factories of algorithms that a program adds while it runs. These
+/// algorithms are in the registry `ADDED`, and their kind is `Kind::Added`.
 ///
 /// `with` names a macro that generates the rest of the table, such as the dispatch to the types. It
 /// receives the lines as `Kind: Type`.

@@ -59,8 +59,8 @@ fn a_poll_returns_before_all_due_events_are_handled() {
     assert!(polls < 10 && out.iter().map(|departure| departure.frame).eq(0..300_000));
 }
 
-/// Ten seconds of 1,000 links with steps of 1 us would be 10^10 steps. They would take minutes, in
-/// which the driver would only fall further behind.
+/// Ten seconds of 1,000 links with steps of 1 us would be 10^10 steps. These steps would take
+/// minutes, in which the driver would only fall further behind.
 #[test]
 fn schedules_that_are_far_behind_skip_to_the_values_in_force() {
     let mut emulator =

@@ -22,8 +22,9 @@ fn key(flow: u16) -> FlowKey {
     FlowKey { src_port: flow, ..FlowKey::default() }
 }
 
-/// An engine with one scheduler in front of a link of 8 Mbit/s, on which a packet takes 1 ms. Its
-/// queue has a flow for each source port, of at most `limit` packets.
+/// An engine with one scheduler in front of a link of 8 Mbit/s, on which a packet takes 1 ms.
+/// Packets enter through a queue with a flow for each source port; a flow holds at most `limit`
+/// packets.
 fn engine(discipline: Discipline, limit: u32, device: Option<DeviceConfig>) -> Emulator {
     let mut engine = Emulator::new(1, Limits::default());
     let capacity = Rate::new(8_000_000).map_or(Capacity::Unlimited, Capacity::Constant);

@@ -86,15 +86,15 @@ pub struct Discipline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Fate {
-    /// It departed.
+    /// The packet departed.
     Departed = 0,
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped = 1,
-    /// It was still inside at the end.
+    /// The packet was still inside at the end.
     Inside = 2,
-    /// Its outcome was not seen, because events were lost.
+    /// The outcome was not seen, because events were lost.
     Unknown = 3,
-    /// It departed without having been queued, because the queue was empty.
+    /// The packet departed without having been queued, because the queue was empty.
     Bypassed = 4,
 }
 

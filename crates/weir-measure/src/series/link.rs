@@ -12,11 +12,11 @@ use crate::stats::{DropCounts, LinkCounters, MarkCounts, Reasons};
 pub struct LinkPeriod {
     /// Packets submitted.
     pub packets_in: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the submitted packets.
     pub bytes_in: u64,
     /// Packets that left.
     pub packets_out: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that left.
     pub bytes_out: u64,
     /// Bytes that left in the busiest base period among those merged into this period.
     pub bytes_out_peak: u64,
@@ -134,11 +134,11 @@ fn boxed(reasons: Reasons) -> Option<Box<Reasons>> {
 pub struct FlowPeriod {
     /// Packets sent.
     pub sent: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `sent`.
     pub sent_bytes: u64,
     /// Packets that arrived.
     pub received: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `received`.
     pub received_bytes: u64,
     /// Payload bytes that reached the application.
     pub goodput_bytes: u64,

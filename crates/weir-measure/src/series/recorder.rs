@@ -16,7 +16,7 @@ use crate::stats::LinkCounters;
 pub struct QueueState {
     /// Packets that wait now.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that wait now.
     pub bytes: u64,
     /// The most packets that waited at once since the previous observation.
     pub peak_packets: u64,

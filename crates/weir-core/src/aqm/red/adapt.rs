@@ -192,8 +192,8 @@ fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> boo
 }
 
 /// Applies the `ended` periods of Linux's timer, numbered from 1. `at` gives the average at the end
-/// of each. These averages never grow, so that averages above the range `aims` come first and
-/// averages below it come last.
+/// of each period. These averages never grow, so that averages above the range `aims` come first
+/// and averages below it come last.
 fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let above = leading(ended, |n| at(n) > aims.high);
     let below = ended - leading(ended, |n| at(n) >= aims.low);
