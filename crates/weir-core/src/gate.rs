@@ -43,7 +43,7 @@ impl Bounds {
     }
 }
 
-/// The gate of a queue, and the length of the queue. 24 bytes.
+/// The gate of a queue, and the length of the queue, in 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     bytes: u64,

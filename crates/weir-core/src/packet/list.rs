@@ -1,9 +1,9 @@
-//! First-in first-out lists of packets, threaded through their store.
+//! First-in first-out lists of packets, in which each packet stores the number of the next packet.
 
 use super::fields::{NONE, PacketId};
 use super::store::Store;
 
-/// A first-in first-out list of packets, threaded through their store.
+/// A first-in first-out list of packets, in which each packet stores the number of the next packet.
 ///
 /// The list stores the length of its first packet, and each packet stores the length of the next
 /// packet. After a packet is removed, the length of the next packet is therefore known without
@@ -137,7 +137,7 @@ impl PacketList {
 }
 
 /// A first-in first-out list of packets that does not store the length of its first packet. Only
-/// `tail` marks its end, so that appending a packet writes to only one other packet.
+/// `tail` marks the end of the list, so that appending a packet writes to only one other packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,

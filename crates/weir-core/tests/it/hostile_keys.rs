@@ -33,8 +33,8 @@ fn crafted_v4(n: u32) -> FlowKey {
     }
 }
 
-/// IPv6 flows. The low halves of their addresses cancel, so the high halves do not affect the
-/// public hash.
+/// IPv6 flows. For the low half of each address, the public hash computes the factor 0, so the high
+/// halves do not affect this hash.
 fn crafted_v6(n: u32) -> FlowKey {
     FlowKey {
         src: u128::from(0x2001_0db8_0000_0000 + u64::from(n)) << 64 | u128::from(SOURCE_WORD),
