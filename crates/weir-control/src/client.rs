@@ -327,6 +327,7 @@ impl Client {
         Ok(sender)
     }
 
+    /// Sends a request over a new connection.
     async fn send(
         &self,
         method: Method,
@@ -336,6 +337,7 @@ impl Client {
         self.send_over(&mut self.connect().await?, method, path, body).await
     }
 
+    /// Sends a request over `sender`, and waits for the whole answer.
     async fn exchange_over(
         &self,
         sender: &mut Sender,
@@ -351,6 +353,7 @@ impl Client {
         self.in_time(method, Duration::ZERO, exchange).await
     }
 
+    /// Sends a request over `sender`.
     async fn send_over(
         &self,
         sender: &mut Sender,
@@ -373,6 +376,7 @@ impl Client {
         Ok(body.collect().await.map_err(|error| self.failed(error))?.to_bytes())
     }
 
+    /// The error for a connection that could not be made.
     fn not_connected(&self, error: &io::Error) -> ClientError {
         let path = self.path.clone();
         match error.kind() {
@@ -492,6 +496,7 @@ pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError
     serde_json::from_slice(bytes).map_err(|error| ClientError::Answer(error.to_string()))
 }
 
+/// The error for an answer that is a refusal.
 pub(crate) fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     let message = decode::<Problem>(bytes)
         .map_or_else(|_| format!("the daemon answered {status}"), |problem| problem.error);

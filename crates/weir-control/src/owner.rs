@@ -177,6 +177,7 @@ impl Owner {
         )
     }
 
+    /// Sends a job to the owner's thread.
     fn send(&self, prepared: Prepared, start: Start) -> Result<Answer, OwnerError> {
         let (reply, answer) = oneshot::channel();
         match self.jobs.try_send(Job { prepared, start, reply }) {
@@ -259,6 +260,7 @@ struct Work {
 }
 
 impl Work {
+    /// Serves jobs until no handle exists.
     fn run(self) {
         self.store.forget_unnamed();
         loop {
@@ -421,6 +423,7 @@ struct Counters<'a> {
 }
 
 impl Counters<'_> {
+    /// The answer, or an empty value without one. Keeps the error in `failed`.
     fn or_failed<T: Default>(&self, answer: Result<T, NoAnswer>) -> T {
         answer.unwrap_or_else(|error| {
             self.failed.set(Some(error));

@@ -111,6 +111,7 @@ impl SessionClient {
         accepted(status, &bytes)
     }
 
+    /// Sends a change, and returns the reply.
     fn changed(
         &mut self,
         method: &Method,

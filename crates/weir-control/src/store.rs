@@ -378,6 +378,7 @@ impl Store {
             .map_err(|source| StoreError::Write { path: path.to_owned(), source })
     }
 
+    /// Writes a temporary file, and renames it to `path`.
     fn write_and_rename(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         // Only one thread of one process writes here, so the name is free or left over from a
         // crash.
@@ -477,6 +478,7 @@ fn number_in(name: &str) -> Option<u64> {
     name.strip_prefix(REVISION)?.strip_suffix(SUFFIX)?.parse().ok()
 }
 
+/// Whether an error means that hard links are not possible.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let none = [Errno::PERM, Errno::ACCESS, Errno::NOTSUP, Errno::NOSYS, Errno::MLINK, Errno::XDEV];
@@ -507,6 +509,7 @@ struct Listed {
 }
 
 impl Ledger {
+    /// Reads the content of a state directory.
     fn read(directory: &Path) -> Self {
         let mut ledger = Self::default();
         // A directory that cannot be listed cannot be opened either, so an error needs no handling

@@ -237,6 +237,7 @@ impl Agent {
         ended
     }
 
+    /// Handles a report of another thread.
     fn take(&mut self, message: Message, report: &mut dyn FnMut(&AgentEvent)) {
         match message {
             Message::Seen(engine, seen) => {
@@ -277,6 +278,7 @@ impl Agent {
         }
     }
 
+    /// Records that an engine or runtime answers.
     fn answers(
         &mut self,
         source: &'static str,
@@ -289,6 +291,7 @@ impl Agent {
         report(&AgentEvent::Answers { source, version });
     }
 
+    /// Records that an engine or runtime does not answer.
     fn silent(&mut self, source: &'static str, reason: &str, report: &mut dyn FnMut(&AgentEvent)) {
         let is_problem = self.config.all_required || self.answered.contains(source);
         let reason = one_line(reason);
@@ -302,6 +305,7 @@ impl Agent {
         report(&AgentEvent::Silent { source, reason });
     }
 
+    /// Handles the start of a container: attaches to it if its labels are right.
     fn started(
         &mut self,
         key: &Key,
@@ -372,6 +376,7 @@ impl Agent {
         report(&AgentEvent::Refused { who: who(key, entry), reason });
     }
 
+    /// Handles the end of a container.
     fn ended(&mut self, key: &Key, report: &mut dyn FnMut(&AgentEvent)) {
         let Some(entry) = self.entries.get(key) else { return };
         let who = who(key, entry);

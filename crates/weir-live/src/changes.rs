@@ -323,6 +323,7 @@ impl Changes {
         Ok(changed)
     }
 
+    /// Changes the rules, and notes the change.
     fn change_rules(
         &self,
         link: Option<&str>,
@@ -395,6 +396,7 @@ impl Changes {
 }
 
 impl Noted {
+    /// Adds a change of rules to the log, and returns its number.
     fn log_rules(
         &mut self,
         what: &str,
@@ -414,6 +416,7 @@ impl Noted {
         self.log.add(change, undoes.is_none().then(|| Saved::Rules(Arc::clone(old))))
     }
 
+    /// Adds a note.
     fn add(&mut self, at: Duration, what: &str) {
         if self.notes.len() < MOST_NOTED {
             let more = if what.chars().nth(LONGEST_NOTE).is_some() { "…" } else { "" };

@@ -91,6 +91,7 @@ struct Watcher {
 }
 
 impl Watcher {
+    /// Writes a frame and its event to the capture, if there is one.
     fn capture(&mut self, lane: u16, at: Nanos, frame: &[u8], event: Event) {
         let Some(capture) = &mut self.capture else { return };
         let original_len = u32::try_from(frame.len()).unwrap_or(u32::MAX);

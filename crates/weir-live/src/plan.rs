@@ -125,6 +125,7 @@ pub fn check(
     Ok(())
 }
 
+/// Replaces links by the new links with the same names.
 fn replace(links: &mut [Link], new: Vec<Link>) {
     for link in new {
         if let Some(old) = links.iter_mut().find(|old| old.name == link.name) {

@@ -237,6 +237,7 @@ impl fmt::Debug for Remote {
     }
 }
 
+/// The reply or the error for a client.
 pub(crate) fn answer(changed: Result<Changed, Refusal>) -> Result<ChangeReply, SessionError> {
     match changed {
         Ok(Changed { links, diagnostics, .. }) => Ok(ChangeReply {

@@ -73,6 +73,7 @@ impl ActiveRules {
         self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
     }
 
+    /// The compiled rules after these changes.
     fn recompiled(&self, changes: &Changes, new: &Ruleset) -> Arc<Classifier> {
         if changes.rules {
             return Arc::new(self.classifier.recompile(new));

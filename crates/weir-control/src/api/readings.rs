@@ -108,6 +108,7 @@ impl Interval {
 }
 
 impl LinkInterval {
+    /// The difference of two readings of a link.
     fn between(before: &LinkReading, now: &LinkReading, duration_ns: u64) -> Self {
         let more = |count: fn(&LinkCounters) -> u64| {
             count(&now.counters).saturating_sub(count(&before.counters))

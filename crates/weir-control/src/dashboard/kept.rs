@@ -104,6 +104,7 @@ impl Kept {
 }
 
 impl Level {
+    /// Merges a point into the unfinished point, which is finished when it spans `span_ns`.
     fn push(&mut self, point: &Point, span_ns: u64, most: usize) {
         let merged = match self.part.take() {
             Some(part) => part.merge(point),
@@ -116,6 +117,7 @@ impl Level {
         self.add(merged, most);
     }
 
+    /// Adds a finished point, and removes the oldest point beyond `most`.
     fn add(&mut self, point: Point, most: usize) {
         self.whole.push_back(point);
         if self.whole.len() > most {

@@ -11,11 +11,11 @@ pub struct Span {
     pub program: String,
     /// The start on the page's clock, in ns.
     pub from_ns: u64,
-    /// The end.
+    /// The end on the page's clock, in ns.
     pub to_ns: u64,
     /// The start, in ms since 1970.
     pub from_ms: i64,
-    /// The end.
+    /// The end, in ms since 1970.
     pub to_ms: i64,
     /// The objects.
     pub objects: Vec<Watched>,

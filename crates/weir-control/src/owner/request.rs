@@ -167,6 +167,7 @@ impl Prepared {
     }
 }
 
+/// Adds an effect of the command at `place` to `done`.
 fn note(effect: &Effect, place: usize, done: &mut Done) {
     match effect {
         Effect::Changed | Effect::Rule { .. } => done.changed = true,
@@ -176,6 +177,7 @@ fn note(effect: &Effect, place: usize, done: &mut Done) {
     }
 }
 
+/// The outcome of a command, for the reply.
 fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     let mut rule = None;
     let result = match &outcome.effect {

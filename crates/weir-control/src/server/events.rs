@@ -20,6 +20,7 @@ use super::state::State;
 use crate::api::{EventQuery, EventSample};
 use crate::plane::NoAnswer;
 
+/// Answers with a stream of samples.
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {
     let period = query.period.unwrap_or(DEFAULT_PERIOD);
     if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {
@@ -41,6 +42,7 @@ pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, R
     Ok(response)
 }
 
+/// Sends samples until `count` samples were sent, the client disconnects, or the server stops.
 async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sender: Sender<Bytes>) {
     let mut stopped = state.stopped.clone();
     let mut next = Instant::now();
@@ -81,6 +83,7 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endless;
 
+/// An event with the current counters.
 fn sample(state: &State, skipped: u64) -> Result<Bytes, NoAnswer> {
     let snapshot = state.sample()?;
     let event = EventSample {

@@ -92,6 +92,7 @@ impl Drop for Exporter {
     }
 }
 
+/// Accepts connections, and serves each in a task.
 async fn accept(listener: &TcpListener, router: &Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {

@@ -172,6 +172,7 @@ fn histograms(registry: &mut Registry, name: &str, help: &str) -> Histograms {
     family
 }
 
+/// Adds the metrics of the daemon itself.
 fn daemon(registry: &mut Registry, state: &State) {
     let one = |registry: &mut Registry, name: &str, help: &str, value: f64| {
         gauges(registry, name, help).get_or_create(&Vec::new()).set(value)
@@ -215,6 +216,7 @@ fn daemon(registry: &mut Registry, state: &State) {
     }
 }
 
+/// Adds the metrics of pipes and schedulers.
 fn links(registry: &mut Registry, snapshot: &Snapshot) {
     let families =
         LinkFamilies::new(registry, "link", "of a pipe or scheduler, all instances together");
@@ -428,6 +430,7 @@ impl LinkFamilies {
         }
     }
 
+    /// Adds the counters of a link under these labels.
     fn add(&self, labels: &Labels, counters: &LinkCounters) {
         let with = |name, value: &str| [labels.as_slice(), &[(name, value.to_owned())]].concat();
         for (direction, packets, bytes) in [

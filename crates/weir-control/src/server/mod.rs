@@ -290,6 +290,7 @@ impl Serving {
         })
     }
 
+    /// Serves clients until the server stops.
     async fn run(self) {
         let mut stopped = self.connections.stopped.clone();
         tokio::select! {
@@ -389,6 +390,7 @@ impl Serving {
         }
     }
 
+    /// Refuses a client for which the pool has no connection.
     fn refuse_full<S: Stream>(&self, stream: S, full: Full, client: &str) {
         self.connections.tally.excess_connections.fetch_add(1, Ordering::Relaxed);
         let (status, why) = match full {
@@ -417,6 +419,7 @@ impl Serving {
     }
 }
 
+/// Accepts a connection. Without a listener, waits for ever.
 async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
@@ -424,13 +427,14 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Socket
     }
 }
 
-/// Connections on the Unix socket. A watch or dashboard has one or two.
+/// Bounds of the connections on the Unix socket. A watch or dashboard has one or two.
 const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
-/// Connections on TCP. Connections without a valid token count too, but a connection that only
-/// waits loses its place to a new connection. The reserve is for clients on this machine, where a
-/// proxy may be.
+/// Bounds of the connections on TCP. Connections without a valid token count too, but a connection
+/// that only waits loses its place to a new connection. The reserve is for clients on this machine,
+/// where a proxy may be.
 const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
-/// Connections of the page. A tab has a stream, and a browser up to six connections besides.
+/// Bounds of the connections of the page. A tab has a stream, and a browser up to six connections
+/// besides.
 const BROWSERS: Bounds = Bounds { all: 256, reserve: 32, each: 96 };
 /// Bytes that the kernel keeps for a client of the page that does not take them.
 const SEND_BUFFER: usize = 128 << 10;

@@ -107,6 +107,7 @@ impl<K: Ord + Clone> Pool<K> {
 }
 
 impl<K: Ord + Clone> Taken<K> {
+    /// Checks that a client may have one more connection.
     fn check(&self, bounds: Bounds, client: &K, rank: Rank) -> Result<(), Full> {
         let Bounds { all, reserve, each } = bounds;
         let own = self.by.get(client).copied().unwrap_or(0);
@@ -119,6 +120,7 @@ impl<K: Ord + Clone> Taken<K> {
         Ok(())
     }
 
+    /// Adds a connection, and returns its number.
     fn add(&mut self, client: K, activity: Arc<Activity>) -> u64 {
         let number = self.next;
         self.next += 1;

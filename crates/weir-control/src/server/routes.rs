@@ -463,6 +463,7 @@ async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Respo
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
+/// A page of the instances of a pipe, queue or scheduler.
 async fn instances(
     state: &Arc<State>,
     kind: ObjectKind,

@@ -168,6 +168,7 @@ impl From<SessionError> for Reject {
     }
 }
 
+/// Counts requests by result.
 async fn count(Shared(state): Server, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let counter = match response.status().as_u16() {
@@ -232,6 +233,7 @@ async fn change(
     apply(state, Some(name), request).await
 }
 
+/// Applies a change to `link`, or to all links.
 async fn apply(
     state: Arc<State>,
     link: Option<String>,

@@ -72,6 +72,7 @@ impl ControlSocket {
         Self::bind_with(path, None, 0o600)
     }
 
+    /// Binds a socket with this mode.
     fn bind_with(path: &Path, group: Option<u32>, mode: u32) -> Result<Self, SocketError> {
         let system = |source| SocketError::System { path: path.to_owned(), source };
         let parent =
@@ -153,6 +154,8 @@ pub fn listener(path: &Path) -> Option<u32> {
     peer.pid.as_raw_nonzero().get().try_into().ok()
 }
 
+/// Binds a socket at `temporary`, and renames it to `path` once it has its group and mode. Also
+/// returns its device and inode.
 fn bind_at(
     temporary: &Path,
     path: &Path,

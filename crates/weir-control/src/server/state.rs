@@ -119,6 +119,7 @@ impl State {
         self.one_of_few(&self.formatters, work).await
     }
 
+    /// Runs work on another thread as soon as one of `places` is free.
     async fn one_of_few<T: Send + 'static>(
         self: &Arc<Self>,
         places: &Semaphore,

@@ -48,6 +48,7 @@ pub(super) async fn json<T: DeserializeOwned>(
     Ok((value, upload))
 }
 
+/// Reads a body within the limits of length and time.
 async fn read(mut body: Body, upload: &mut Upload) -> Result<Vec<u8>, Reject> {
     let end = Instant::now() + WHOLE;
     let mut bytes = Vec::new();

@@ -318,6 +318,7 @@ impl Faults {
         self.happened.load(Ordering::SeqCst) > 0
     }
 
+    /// Fails if this step is the one that must fail now.
     fn at(&self, step: Step) -> io::Result<()> {
         let mut next = self.next.lock().unwrap();
         match &mut *next {

@@ -118,6 +118,7 @@ impl Project {
         words.join(" ")
     }
 
+    /// A command of Compose for this project.
     fn command<W: AsRef<OsStr>>(&self, words: impl IntoIterator<Item = W>) -> Vec<OsString> {
         let mut command = self.tool.clone();
         for file in &self.files {

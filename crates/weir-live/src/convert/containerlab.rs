@@ -176,6 +176,7 @@ fn volume(text: &str) -> Option<String> {
     Some(format!("{host}:{inside}{}", if read_only { ":ro" } else { "" }))
 }
 
+/// Adds the health check of a container to its node.
 fn health(check: &Yaml, node: &mut LabNode) {
     let test: Vec<&str> = check
         .get("test")
@@ -208,6 +209,7 @@ fn health(check: &Yaml, node: &mut LabNode) {
     }
 }
 
+/// Adds an entry of `wait-for` to a node.
 fn after(wait: &Yaml, node: &mut LabNode) {
     let part = |key| wait.get(key).and_then(Yaml::text);
     match (part("node"), part("stage").unwrap_or("healthy")) {

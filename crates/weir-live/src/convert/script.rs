@@ -70,6 +70,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Adds a setting. A setting without a counterpart becomes a note.
     pub(super) fn add(&mut self, key: &str, value: &Setting) {
         let word = match (key, value) {
             ("bw", Setting::Number(n)) => decimal(n).map(|n| (0, format!("bw {n}Mbit/s"))),
@@ -175,6 +176,7 @@ impl Script {
         }
     }
 
+    /// Adds the node of a call.
     fn node(
         &mut self,
         words: &[Token],
@@ -205,6 +207,7 @@ impl Script {
         self.lab.add_node(node)
     }
 
+    /// Adds the link of a call of `addLink`.
     fn link(&mut self, line: usize, arguments: &[Argument<'_>]) -> Result<(), ConvertError> {
         let mut ends = Vec::new();
         let mut settings = Settings::default();

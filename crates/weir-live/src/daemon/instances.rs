@@ -70,6 +70,7 @@ pub(crate) fn totals(
     Ok(gather(&mut engines, handle.workers(), None, most)?.items)
 }
 
+/// The number of instances on all workers.
 fn total(handle: &LiveHandle, kind: ObjectKind, id: u16) -> Result<u64, NoAnswer> {
     let counts = handle.with_engines(move |engine, _| match kind {
         ObjectKind::Queue => engine.flow_count(id),

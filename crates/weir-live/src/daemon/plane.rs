@@ -330,6 +330,7 @@ fn snapshot(handle: &LiveHandle) -> Result<Snapshot, NoAnswer> {
     Ok(snapshot)
 }
 
+/// The plane's error for a loop that does not answer.
 fn unanswered(error: NoAnswer) -> Unanswered {
     match error {
         NoAnswer::Late => Unanswered::Late { within: ANSWER_WITHIN },

@@ -91,6 +91,7 @@ enum Place {
 
 type Counts = BTreeMap<Object, Count>;
 
+/// Reads objects from the engines.
 fn of_engine(
     control: &Control,
     wanted: &[(Object, Place)],
@@ -180,6 +181,7 @@ fn part(
     }
 }
 
+/// Packet counters as a reading.
 fn counted(at: Nanos, counters: &LinkCounters) -> Count {
     Count {
         at_ns: at.0,

@@ -122,6 +122,7 @@ impl Editor {
     }
 }
 
+/// The result of a change or check, for the page.
 fn edited(reply: CommandReply, check_only: bool, change: Option<u64>) -> Edited {
     let is_error = |one: &DiagnosticView| one.severity == SeverityView::Error;
     Edited {

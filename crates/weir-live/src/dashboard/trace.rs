@@ -148,6 +148,7 @@ fn told(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
     TracedRule { number: *number, id: *id, command, matched, what }
 }
 
+/// Why a rule does not match.
 fn why_not(missed: &Missed) -> String {
     match missed {
         Missed::Disabled => "its set is disabled".to_owned(),

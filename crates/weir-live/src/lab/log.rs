@@ -103,6 +103,7 @@ impl Log {
 }
 
 impl Kept {
+    /// Adds bytes that the program printed.
     fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         let room = (self.part - self.head.len()).min(bytes.len());

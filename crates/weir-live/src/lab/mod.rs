@@ -281,6 +281,7 @@ impl Lab {
         Ok(true)
     }
 
+    /// Starts the program of a node.
     fn start(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -548,6 +549,7 @@ impl Node {
 }
 
 impl Check {
+    /// The checks of a program; `None` for a host that is up as soon as its program has started.
     fn of(program: &HostProgram, container: Option<&Container>, now: Instant) -> Option<Self> {
         let nanos = |time: weir_core::Nanos| Duration::from_nanos(time.0);
         match (&program.health, container) {

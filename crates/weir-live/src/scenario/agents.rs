@@ -71,6 +71,7 @@ impl Agent {
         self.message(LONGEST_REPORT)
     }
 
+    /// The next message of the generator, which must arrive within the time `longest`.
     fn message<T: serde::de::DeserializeOwned>(
         &self,
         longest: Duration,

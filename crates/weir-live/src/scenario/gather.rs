@@ -230,6 +230,7 @@ fn samples([sender, receiver]: &[EndReport; 2], losses: &[FlowPeriod]) -> Vec<Fl
     (0..sender.series.len().max(receiver.series.len())).map(sample).collect()
 }
 
+/// Adds the samples of a flow to the samples of its group.
 fn merge_series(all: &mut Vec<FlowPeriod>, own: &[FlowPeriod]) {
     if all.len() < own.len() {
         all.resize(own.len(), FlowPeriod::default());

@@ -278,6 +278,7 @@ fn rules(
     text
 }
 
+/// Parses rules, and compiles them for `place`.
 fn compile(text: &str, place: Place) -> Result<ActiveRules, ScenarioError> {
     let parsed = script::parse(text, "routes", &Disk);
     let mut ruleset = Ruleset::default();

@@ -128,6 +128,7 @@ impl Sampler {
         Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
     }
 
+    /// The totals of each watched flow.
     fn flows_now(&self) -> Result<Vec<FlowPeriod>, NoAnswer> {
         self.handle.settle_observer()?;
         let counts = self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

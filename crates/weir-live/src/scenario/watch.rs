@@ -75,6 +75,7 @@ impl Watch {
         (watch, counts)
     }
 
+    /// Calls `work` with the counters of the flow to which a frame belongs.
     fn count(&self, lane: u16, frame: &[u8], work: impl FnOnce(&mut Count, &Packet)) {
         let Some(packet) = Packet::read(frame) else { return };
         let place =

@@ -197,6 +197,7 @@ impl Attached {
         })
     }
 
+    /// Attaches to an interface of a site.
     fn add(
         &mut self,
         target: usize,

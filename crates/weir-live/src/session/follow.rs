@@ -92,6 +92,7 @@ impl LiveSession<Attached> {
     }
 }
 
+/// Waits for the end of [`LiveSession::follow`], and checks the targets meanwhile.
 fn wait(
     place: &mut Attached,
     control: &Control,
@@ -121,6 +122,7 @@ fn wait(
     }
 }
 
+/// Waits for the end of [`LiveSession::follow_job`], and checks the targets meanwhile.
 fn wait_for_job(
     place: &mut Attached,
     control: &Control,

@@ -382,6 +382,7 @@ fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
     }
 }
 
+/// Moves the links and rules of the lanes into the state of the session.
 fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
     let name = |port: usize| ends.get(port).map(|end| end.name.clone()).unwrap_or_default();
     let direction = |lane: &LaneConfig| Direction {

@@ -81,12 +81,14 @@ impl<'a> Bytes<'a> {
         self.0.is_empty()
     }
 
+    /// Takes the next `n` bytes; `None` if fewer are left.
     pub(super) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
         Some(taken)
     }
 
+    /// The next number; `None` if the bytes are damaged.
     pub(super) fn number(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

@@ -123,6 +123,7 @@ impl History {
         self.failed = added.is_err();
     }
 
+    /// Creates the directory if it is missing.
     fn create(&self) -> io::Result<()> {
         match DirBuilder::new().mode(0o700).create(&self.directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -136,6 +137,7 @@ impl History {
         }
     }
 
+    /// As [`Self::add`], without messages to the user.
     fn try_add(&mut self, objects: &BTreeMap<Object, Fresh>) -> io::Result<()> {
         let now = Moment::now();
         let gone: Vec<Object> =
@@ -161,6 +163,7 @@ impl History {
         Ok(())
     }
 
+    /// Appends a record to the newest file of a level.
     fn write(&mut self, level: usize, record: Record) -> io::Result<()> {
         if record.is_empty() {
             return Ok(());
@@ -202,6 +205,7 @@ impl Record {
         put(&mut self.bytes, 0);
     }
 
+    /// Adds points of an object.
     fn add(&mut self, object: &Object, points: &[Point]) {
         let Some(last) = points.last() else { return };
         put_text(&mut self.bytes, &object.to_string());
@@ -226,6 +230,7 @@ struct Past<'a, H> {
 }
 
 impl<H: Fn(&Object) -> bool> Past<'_, H> {
+    /// Reads the points of a level from the contents of its files.
     fn take(&mut self, contents: &[Content], level: usize) {
         let records = || contents.iter().flat_map(Content::records);
         // The newest moment of each start of the machine.

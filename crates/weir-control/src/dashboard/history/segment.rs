@@ -187,7 +187,8 @@ fn checksum(content: &[u8]) -> [u8; 8] {
 
 /// The version of the files.
 const FORMAT: u32 = 1;
-/// The length of a record, and eight bytes of the SHA-256 of its content.
+/// The number of bytes before the content of a record: its length, and eight bytes of the SHA-256
+/// of its content.
 const RECORD_HEAD: usize = 12;
 /// The longest record, in bytes.
 pub(super) const MOST_RECORD: usize = 1 << 20;

@@ -126,6 +126,7 @@ impl fmt::Debug for Tls {
     }
 }
 
+/// Reads a certificate and its key, and checks both.
 fn load(
     certificate: &Path,
     key: &Path,

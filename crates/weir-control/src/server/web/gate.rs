@@ -237,6 +237,7 @@ impl Gate {
         Ok(self.set_cookie(value, ""))
     }
 
+    /// An answer that sets the cookie. `more` has further attributes of the cookie.
     fn set_cookie(&self, value: &str, more: &str) -> Response {
         let secure = if self.access.tls.is_some() { "; Secure" } else { "" };
         let cookie =
@@ -248,6 +249,8 @@ impl Gate {
         response
     }
 
+    /// Answers a request: with a file of the page, a login or logout, or a resource behind the
+    /// gate.
     async fn answer(&self, mut request: Request, next: Next) -> Result<Response, Reject> {
         self.admit(&request)?;
         let path = request.uri().path();
@@ -277,6 +280,7 @@ impl Gate {
     }
 }
 
+/// Answers a request, and adds the security headers.
 async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/v1/");
     let mut response = gate.answer(request, next).await.unwrap_or_else(Reject::into_response);
@@ -321,7 +325,7 @@ fn is_same_host(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// The origin of a request, as browsers report it.
+/// The header with which browsers report the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Number of wrong tokens that are answered before clients are told to wait.
 const WRONG_AT_ONCE: f64 = 10.0;

@@ -308,6 +308,7 @@ impl Hub {
         Ok(())
     }
 
+    /// Keeps the points of a full reading. Objects that have no count are gone.
     fn keep(&self, wanted: &[Object], counts: Vec<(Object, Count)>) {
         let mut watched = lock(&self.watched);
         let mut missing: Vec<&Object> = wanted.iter().collect();
@@ -396,6 +397,7 @@ impl Drop for User {
 }
 
 impl Watched {
+    /// Ends the watch of a client.
     fn leave(&mut self, user: u64) {
         if self.users.remove(&user).is_some() && self.users.is_empty() {
             self.idle = Some(Instant::now());

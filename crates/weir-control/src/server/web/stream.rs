@@ -180,6 +180,7 @@ impl Tab {
         }
     }
 
+    /// Carries out requests and sends messages until the stream ends.
     async fn run(&mut self, socket: &mut WebSocket, stopped: &mut watch::Receiver<bool>) -> End {
         let mut ping = Instant::now() + PING;
         let (mut second, mut requests) = (Instant::now(), 0);
@@ -262,6 +263,7 @@ impl Tab {
         news
     }
 
+    /// Carries out a request of the client. Returns the answer, if there is one.
     fn request(&mut self, text: &str) -> Option<String> {
         let refused = |id: Option<u32>, message: String| {
             Some(serde_json::json!({"type": "refused", "id": id, "message": message}).to_string())
@@ -287,6 +289,7 @@ impl Tab {
         self.subscriptions.remove(&id);
     }
 
+    /// Starts a subscription, and returns the answer. An error is a message for the client.
     fn subscribe(&mut self, wish: &Wish) -> Result<String, String> {
         self.unsubscribe(wish.id);
         if self.subscriptions.len() >= MOST_SUBSCRIPTIONS {
@@ -440,6 +443,7 @@ fn in_periods(points: Vec<Point>, period: Duration) -> Vec<Point> {
     merged
 }
 
+/// Writes the overview. `sent` has the number of the newest point that was sent of each object.
 fn write_overview(hub: &Hub, sent: &mut BTreeMap<Object, u64>, out: &mut String) {
     let condition = hub.condition();
     let mut rows = String::new();
@@ -492,6 +496,7 @@ fn write_overview(hub: &Hub, sent: &mut BTreeMap<Object, u64>, out: &mut String)
     );
 }
 
+/// Writes the rules with their rates since the last message.
 fn write_rules(
     views: &[crate::api::RuleView],
     last: &mut BTreeMap<u32, (u64, u64)>,

@@ -124,6 +124,7 @@ impl Search {
     }
 }
 
+/// Whether an address is in the network that the first `bits` bits of `network` describe.
 fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
     let same = |one: u128, other: u128, length: u32| {
         let shift = length - u32::from(bits);
@@ -290,6 +291,7 @@ impl Ranked {
         }
     }
 
+    /// The value by which `sort` sorts; 0 for names.
     fn value(&self, sort: Sort) -> f64 {
         match sort {
             Sort::Rate => self.in_bps,
@@ -300,6 +302,7 @@ impl Ranked {
         }
     }
 
+    /// Writes the values of [`FIELDS`].
     fn write(&self, out: &mut String) {
         let member = &self.member;
         let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
