@@ -113,7 +113,7 @@ impl FromStr for Key {
     }
 }
 
-/// The first hashed part, which names the format of the others. Changing it changes all keys.
+/// The first hashed part: the version of the list of parts. Changing it changes all keys.
 const FORMAT: &str = "weir run 1";
 
 #[cfg(test)]

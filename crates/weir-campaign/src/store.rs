@@ -113,7 +113,7 @@ pub enum Committed {
     New,
     /// The store already had it, with the same bytes.
     Same,
-    /// The store already had it, with other bytes: one of the two is wrong.
+    /// The store already had it, with other bytes. For a simulated run, one of the two is wrong.
     Differs,
 }
 

@@ -1,5 +1,5 @@
 //! `weir schema`: prints the JSON Schema of the documents that commands write, or a reference of
-//! them.
+//! the documents in Markdown.
 
 use std::process::ExitCode;
 

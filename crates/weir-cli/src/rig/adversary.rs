@@ -22,8 +22,8 @@ use super::service;
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
 
-/// Runs the search for each scheduler in turn, and prints the results and the files that contain
-/// them.
+/// Runs the search for each scheduler in turn. Prints the results, and the names of the files with
+/// the arrivals that were found.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
     let [set] = config.sets.as_slice() else {
         return Err(Failure::new(

@@ -19,7 +19,7 @@ use super::scenario::{Far, MOST_RUNS, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
-/// Carries out studies, one at a time, and one short request beside them.
+/// Carries out studies, one at a time, and beside a study at most one short request.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     spawner: Spawner,
@@ -411,7 +411,8 @@ const SHORT_WALL: Duration = Duration::from_secs(60);
 const SEND_WITHIN: Duration = Duration::from_secs(60);
 /// The exit code after a panic.
 const PANICKED: u8 = 101;
-/// Signals: out of memory, a stack that is too deep, out of processor time.
+/// Signals: the first after too little memory, the second after a stack that is too deep, the last
+/// two after too much processor time.
 const ABORTED: u8 = 6;
 const SEGMENT: u8 = 11;
 const PROCESSOR: u8 = 24;

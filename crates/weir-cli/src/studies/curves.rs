@@ -107,7 +107,8 @@ fn answer(wanted: &[u8]) -> Result<Value, String> {
     Ok(json!({"times": times, "fluid": fluid, "flows": groups, "algorithms": all}))
 }
 
-/// The bounds of a request: they keep its answer below a megabyte.
+/// Maximum number of schedulers, flows and packets of a request. These bounds keep the answer below
+/// a megabyte.
 pub(super) const MOST_ALGORITHMS: usize = 6;
 pub(super) const MOST_FLOWS: u32 = 16;
 pub(super) const MOST_PACKETS: u64 = 5000;

@@ -71,5 +71,5 @@ pub(super) fn text(view: &mut View, board: &Board) -> String {
     table.text()
 }
 
-/// The longest wait for sources. A source that gets no answer gives up earlier and says so.
+/// The longest wait for sources. A source that does not answer is reported earlier.
 const PATIENCE: Duration = Duration::from_secs(10);

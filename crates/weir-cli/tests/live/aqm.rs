@@ -145,8 +145,8 @@ fn judge(name: &str, rules: &str) -> Result<(), String> {
 }
 
 fn every(_lab: &Lab) {
-    // Methods with tight bounds run a few at a time, the others many at a time, because each
-    // simultaneous run delays the ping a little.
+    // Methods with tight bounds run a few at a time, and methods with loose bounds many at a time,
+    // because each simultaneous run delays the ping a little.
     let (tight, loose): (Vec<_>, Vec<_>) =
         methods().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
     let judged = [(TIGHT_AT_ONCE, tight), (LOOSE_AT_ONCE, loose)].map(|(count, methods)| {

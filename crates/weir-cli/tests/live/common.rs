@@ -466,7 +466,7 @@ impl Pairs {
 
 impl Drop for Pairs {
     fn drop(&mut self) {
-        // A test may have deleted one of them already.
+        // A test may have deleted one of the pairs already.
         let _ = output_of("ip link del wla; ip link del wra");
     }
 }

@@ -1,5 +1,5 @@
-//! Tests that frames pass unmodified: over a bridge with tags and with sizes that the ends choose,
-//! and packets larger than usual in namespaces.
+//! Tests that frames pass unmodified: over a bridge, frames with VLAN tags and frames of sizes that
+//! the ends choose; in namespaces, packets that are larger than usual.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -159,7 +159,7 @@ fn vanished(lab: &Lab) {
     let _pairs = Pairs::make();
     let json = lab.path("weir.json").display().to_string();
     let mut running = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Traffic without addresses: broadcasts from one outer end.
+    // Broadcasts from one outer end need no address resolution.
     let mut flood = Command::new("sh");
     flood.args(["-c", "ip addr add 10.77.0.1/24 dev wla; exec ping -q -b -i 0.005 10.77.0.255"]);
     let _flood = lab.launch(&mut flood);

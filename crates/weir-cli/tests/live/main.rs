@@ -80,7 +80,7 @@ const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
 /// Environment variable with the path of a file of postponed tests, which run after the groups.
 const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
 
-/// A group of tests, with the number of them that run at the same time.
+/// A group of tests.
 struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
@@ -241,7 +241,8 @@ impl Test {
         command.output().expect("this program can be started")
     }
 
-    /// Does the same, and repeats a failure while the machine paused.
+    /// Runs the test in a process of its own, and repeats a run that failed while the machine
+    /// paused.
     fn run_again(&self) -> Output {
         for _ in 1..self.group.most_runs {
             let watch = PauseWatch::start();

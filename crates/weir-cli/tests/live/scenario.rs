@@ -177,9 +177,9 @@ fn agreement(lab: &Lab) {
     panic!("{verdicts:#?}");
 }
 
-/// Two transfers through a full queue: the machine's TCP and the simulator's keep the same queue.
-/// Pauses of a busy machine reduce the goodput and add losses. In a few short runs, goodput and
-/// losses therefore need not agree, but must not differ.
+/// Two transfers through a full queue: the queueing delays with the kernel's TCP and with the
+/// simulator's TCP agree. Pauses of a busy machine reduce the goodput and add losses. In a few short
+/// runs, goodput and losses therefore need not agree, but must not differ.
 fn congestion(lab: &Lab) {
     if !weir_linux::tcp::congestion_controls().iter().any(|control| control == "cubic") {
         eprintln!("this kernel has no CUBIC to compare with");

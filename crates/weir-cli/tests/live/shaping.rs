@@ -259,7 +259,7 @@ fn trains(lab: &Lab) {
     let (some, all) = partly(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
-    // The counters count wire packets in both modes.
+    // The counters count each packet of a train also with `gso whole`.
     assert!(number(link_from(&summary, "left"), "packets_in") >= stream.count);
     assert!(drops(link_from(&summary, "left"), "loss_on_link") >= whole.lost);
     // The rate counts the headers of each packet, whether or not the packet travels in a train: 39

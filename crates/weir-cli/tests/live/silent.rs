@@ -32,7 +32,8 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The interfaces are deleted with the namespaces, later; the next test makes them again.
+        // The kernel deletes the interfaces of a namespace some time after the namespace. They are
+        // deleted here first, because the next test makes them again.
         let _ =
             output_of("ip link del wlb; ip link del wrb; ip netns del hostl; ip netns del hostr");
     }

@@ -1,5 +1,5 @@
 //! The environment for tests of attachments: namespaces, control groups, a link from the machine,
-//! and measurements by programs on them.
+//! and measurements by programs in these namespaces and groups.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -203,8 +203,8 @@ pub(crate) fn check_owned(lab: &Lab, words: &[&str], prefix: &str, to: To) {
 pub(crate) const DELAYS: [&str; 4] = ["--up", "delay 30ms", "--down", "delay 20ms"];
 /// The round-trip time that [`DELAYS`] add at least, in ms.
 pub(crate) const RTT: f64 = 50.0;
-/// A path is direct if its round-trip time is below this, in ms: the lowest of several pings on a
-/// busy machine.
+/// A path is direct if the lowest round-trip time of several pings is below this, in ms. The bound
+/// allows for a busy machine.
 pub(crate) const DIRECT: f64 = 25.0;
 /// The ports of the transfers.
 pub(crate) const PORTS: &str = "5301-5499";
