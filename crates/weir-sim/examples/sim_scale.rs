@@ -1,8 +1,8 @@
 //! Measures how the cost of an event depends on the number of flows and ports.
 //!
 //! `sim_scale [EVENTS]` runs networks with 10 to 10,000 UDP flows and 10 to 1,000 ports, and prints
-//! the processor time per event. Each flow passes three ports, and each port is busy for about
-//! two thirds of the time.
+//! the processor time per event. Each flow passes three ports, and each port with traffic is busy
+//! for about two thirds of the time.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -47,6 +47,7 @@ fn run(flows: u32, ports: u32, events: u64) {
             Box::new(Sink),
         );
     }
+    // About 125 packets per second for each flow, and four events for each packet.
     let per_second = u64::from(flows) * 4 * 125;
     let warm_up = Nanos::from_millis(500);
     world.run(warm_up);

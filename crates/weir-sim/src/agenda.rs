@@ -121,8 +121,8 @@ impl Agenda {
         offset << self.bits | u64::from(number)
     }
 
-    /// The key of times too far from the base. The next larger value is the key of waiters that do
-    /// not wait.
+    /// The high bits of the keys of times that are too far from the base. The next larger value
+    /// belongs to waiters that do not wait.
     #[inline]
     fn far(&self) -> u64 {
         (u64::MAX >> self.bits) - 1

@@ -35,4 +35,5 @@ pub(super) const PUBLISHED: [(&str, Statistics, Statistics); 3] = [
         [(359.0, 462.0), (229.0, 287.0), (163.0, 204.0), (249.0, 447.0)],
     ),
 ];
+/// The names of the entries of [`Statistics`].
 pub(super) const HOSTS: [&str; 4] = ["h1", "h2", "h3", "overall"];

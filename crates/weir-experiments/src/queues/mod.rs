@@ -78,7 +78,8 @@ struct Seen {
     depth: Vec<[f64; 2]>,
     /// Time in s, and the wait of a packet of the newest flow in ns.
     delay: Vec<[f64; 2]>,
-    /// When a packet first waited in the traffic manager for longer than one transmission time.
+    /// When a packet of the newest flow first waited in the traffic manager for longer than one
+    /// transmission time.
     began: Option<Nanos>,
     /// When packets entered and left each queue of the traffic manager, by flow, ns.
     queues: [Passed; FLOWS],
@@ -88,8 +89,11 @@ struct Seen {
 #[derive(Debug)]
 struct Watch {
     port: PortId,
+    /// The time from the start of a flow to the start of the next.
     step: Nanos,
+    /// When the next sample of the number of packets is due.
     next: Nanos,
+    /// The number of recorded waits.
     samples: u64,
     seen: Arc<Mutex<Seen>>,
 }

@@ -336,6 +336,7 @@ proptest! {
     }
 }
 
+/// The B-WFI of each class of `flows` in packets, after `packets` departures.
 fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
     let service =
         measure(&kind.into(), &flows.parse().unwrap(), &Workload::Backlogged { packets }, 1);
@@ -473,7 +474,7 @@ fn a_flow_that_is_never_served_counts_as_if_served_at_the_end() {
         &Workload::Backlogged { packets: 1000 },
         1,
     );
-    // Half of 1001 packets minus the flow's own packet.
+    // The flow is owed half of 1001 packets, of which it gets one at the end: 500.5 − 1.
     assert_eq!(service.classes[1].bwfi_packets(), 499.5);
     assert_eq!(service.classes[0].bwfi_packets(), 0.0);
     assert_eq!(service.classes[1].bound.status, Status::None);

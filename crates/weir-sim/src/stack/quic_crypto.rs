@@ -236,6 +236,7 @@ fn append_message(out: &mut Vec<u8>, parts: &[&[u8]]) {
 #[derive(Clone, Copy, Debug)]
 struct Key(u64);
 
+/// The keys of `side` with this number: `local` for its own packets, `remote` for the peer's.
 fn keys(number: u64, side: Side) -> Keys {
     let (local, remote) = if side.is_client() { (0, 1) } else { (1, 0) };
     let key = |side: u64| Key(number << 1 | side);

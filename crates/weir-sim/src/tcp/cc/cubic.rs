@@ -6,8 +6,9 @@
 //! Where `NewReno` would be faster, CUBIC grows like `NewReno`.
 //!
 //! # Equations
-//! In segments, with `t` the time since the reduction in seconds and `β` the part of the window
-//! that remains after a reduction:
+//! In segments, with `t` the time in seconds since the curve began (at the first acknowledgement
+//! after a reduction), `cwnd_epoch` the window at that time, and `β` the part of the window that
+//! remains after a reduction:
 //!
 //! ```text
 //! W(t)     = C (t − K)³ + W_max          K = ∛((W_max − cwnd_epoch) / C)
@@ -15,7 +16,7 @@
 //! cwnd    += (target − cwnd) / cwnd                     for each segment that is acknowledged
 //! W_est   += 3 (1 − β) / (1 + β) / cwnd                 likewise, and 1 / cwnd once W_est ≥ the window before the reduction
 //! cwnd     = W_est                                      where W(t) < W_est
-//! reduced: W_max = cwnd (or (1 + β) / 2 · cwnd where it is below the last W_max: fast convergence), cwnd = β cwnd
+//! reduced: W_max = cwnd (or (1 + β) / 2 · cwnd where cwnd is below the last W_max: fast convergence), cwnd = β cwnd
 //! ```
 //!
 //! # Fixed point
