@@ -28,7 +28,7 @@ type PlainTask = (u64, String, Vec<(String, String)>, Vec<u64>, String);
 /// whether another attempt may succeed, and whether all other runs would fail too.
 type PlainReport = (u64, u64, String, f64, &'static str, String, bool, bool);
 
-/// The seeds of each point.
+/// The seeds of each point: their number, or a list of them.
 #[derive(FromPyObject)]
 pub(crate) enum SeedsArgument {
     Count(u64),
@@ -43,7 +43,7 @@ pub(crate) struct Campaign {
     diagnostics: Py<PyList>,
 }
 
-/// Ends work in other threads.
+/// A flag that ends work in other threads.
 #[pyclass(frozen, module = "weirlab._native")]
 #[derive(Default)]
 pub(crate) struct Stop(AtomicBool);

@@ -62,8 +62,8 @@ fn dictionary(names: &[String], rows: &[u32]) -> Result<DictionaryArray<Int32Typ
     DictionaryArray::try_new(Int32Array::from(keys), Arc::new(StringArray::from(unique)))
 }
 
-/// Appends the rows of `more`. A column that only one of the tables has is empty in the rows of the
-/// other; all such columns are optional.
+/// Appends the rows of `more`. A column that only one of the tables has is a [`Column::SomeFloat`],
+/// and is empty in the rows of the other.
 pub(crate) fn append(all: &mut Table, more: Table) {
     let before = all.columns.first().map_or(0, |(_, column)| len(column));
     let added = more.columns.first().map_or(0, |(_, column)| len(column));

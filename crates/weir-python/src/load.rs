@@ -20,7 +20,7 @@ pub(crate) struct Source {
     pub(crate) directory: String,
     /// The name of a scenario whose text has no name.
     pub(crate) default_name: String,
-    /// Keys to change, each with the option that changes it.
+    /// Keys to change, each with its new value and the option that gives the value.
     pub(crate) settings: Vec<(String, String, String)>,
 }
 
@@ -161,5 +161,5 @@ fn to_dict<'py>(py: Python<'py>, diagnostic: &Diagnostic) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// The name of the place of changed keys, in diagnostics.
+/// The name that diagnostics give to the place of changed keys.
 const ARGUMENTS: &str = "the arguments";

@@ -14,7 +14,7 @@ use weir_sim::run::{Job, Progress, run};
 use crate::external::Run;
 use crate::trace::Trace;
 
-/// A run, and where its records go.
+/// A run, and the trace that takes its records.
 pub(crate) struct Task<'a> {
     pub(crate) job: Job<'a>,
     pub(crate) trace: Option<Trace>,
@@ -108,12 +108,14 @@ struct State<'a> {
     run: Arc<Run>,
     /// The interpreter's numbers of the threads.
     threads: Mutex<Vec<u64>>,
+    /// The index of the next task to carry out.
     next: AtomicUsize,
     progress: Arc<Progress>,
     /// The result of each task; `None` before its end.
     results: Vec<Mutex<Option<RunResult>>>,
     /// Number of threads that work.
     working: Mutex<usize>,
+    /// Notified when a thread ends.
     ended: Condvar,
 }
 
@@ -142,8 +144,8 @@ impl State<'_> {
         lock(&self.threads).extend(number.ok());
     }
 
-    /// Waits until all threads have ended, and ends methods of algorithms that still run by
-    /// raising KeyboardInterrupt in them.
+    /// Waits until all threads have ended, and meanwhile raises KeyboardInterrupt in methods of
+    /// algorithms that still run.
     fn interrupt(&self) {
         while !self.wait(SIGNALS) {
             let threads = lock(&self.threads).clone();
@@ -163,6 +165,7 @@ impl State<'_> {
     }
 }
 
+/// Counts the end of a thread when it is dropped.
 struct Working<'a>(&'a State<'a>);
 
 impl Drop for Working<'_> {

@@ -136,7 +136,7 @@ fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file in the same directory, so that the rename stays within one file system.
+/// A new file in the directory of `target`, so that the rename stays within one file system.
 fn create_temporary(target: &Path) -> io::Result<(PathBuf, File)> {
     let name = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::IsADirectory))?;
     let mut attempt = 0u32;
@@ -159,7 +159,7 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Removes the temporary file unless the rename consumed it.
+/// Removes the temporary file when it is dropped; `None` after the file got its final name.
 #[derive(Debug)]
 struct RemoveOnDrop(Option<PathBuf>);
 

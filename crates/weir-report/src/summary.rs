@@ -109,7 +109,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     lateness_row(out, l, paint);
 }
 
-/// The matches of rules and the counters of their pipes, one line each, up to a limit.
+/// Writes the matches of rules and the counters of their pipes, one line each, up to a limit.
 fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     if run.rules().is_empty() {
         return;
@@ -143,7 +143,8 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     }
 }
 
-/// The packets by reason, the most frequent reason first; `all` is the total of the percentages.
+/// Writes a row for each reason, the most frequent one first; `all` is the number of packets that
+/// counts as 100 %.
 fn reason_rows(
     what: &str,
     reasons: impl Iterator<Item = (&'static str, u64)>,
@@ -219,7 +220,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(len).max(2)))
 }
 
-/// A text wrapped at spaces, with indented continuation lines.
+/// Writes `lead` and a text wrapped at spaces, with indented continuation lines.
 fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
     let mut line = String::new();
     let mut lead = lead.to_owned();

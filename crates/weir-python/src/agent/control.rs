@@ -35,6 +35,7 @@ struct AgentControl {
 }
 
 impl AgentControl {
+    /// Sets the window by the agent's action, then lets `see` change the agent's sums.
     fn update(&mut self, path: &Path, see: impl FnOnce(&mut OfControl)) {
         let mut agent = lock(&self.agent);
         if let Some(&window) = agent.action.first() {

@@ -48,12 +48,13 @@ struct State {
     /// The simulated network; `None` outside an episode.
     world: Option<World>,
     agent: Shared,
+    /// Simulated time.
     now: Nanos,
 }
 
 #[pymethods]
 impl Environment {
-    /// A simulation of a scenario without a sweep.
+    /// Makes an environment from a scenario without a sweep.
     #[new]
     fn new(py: Python<'_>, source: Source) -> PyResult<Self> {
         let loaded = py.detach(|| source.load());

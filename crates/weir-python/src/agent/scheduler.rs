@@ -1,5 +1,5 @@
-//! The agent as a scheduler: the action is the priority of the flow that is served first. The other
-//! flows follow in the order of their priorities. Flows of one priority share a FIFO.
+//! The agent as a scheduler: the action is the priority that is served first. The other priorities
+//! follow in their order. Flows of one priority share a FIFO.
 
 use std::collections::VecDeque;
 
@@ -37,13 +37,14 @@ impl ExternalFactory for Factory {
 #[derive(Debug)]
 struct AgentScheduler {
     agent: Shared,
-    /// The packets of each priority: number, length, arrival and flow.
+    /// The packets of each priority, each with its id, length, arrival and flow.
     flows: Vec<VecDeque<(PacketId, u32, Nanos, u32)>>,
     len: usize,
     backlog: u64,
 }
 
 impl AgentScheduler {
+    /// Changes the sums of a priority, and notes when its first packet arrived.
     fn set(&self, place: usize, change: impl FnOnce(&mut Sums)) {
         let mut agent = lock(&self.agent);
         let flows = &mut agent.scheduler.flows;

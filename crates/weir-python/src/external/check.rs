@@ -1,5 +1,5 @@
-//! Applies operations to an algorithm in Python and finds broken promises: the same properties that
-//! tests check of every scheduler of the table.
+//! Applies operations to an algorithm in Python and finds broken promises. The promises are the
+//! properties that tests check of every scheduler in the table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -57,6 +57,7 @@ pub(crate) fn play(
     }
 }
 
+/// As [`Found`], before the conversion to Python's types.
 type Outcome = (&'static str, usize, String);
 
 fn schedule(
@@ -66,7 +67,7 @@ fn schedule(
     operations: &[Operation],
 ) -> Outcome {
     let mut pool = Pool::new(1 << 20);
-    // The frame numbers of the packets inside, by flow.
+    // Each flow with its settings, its slot, and the frame numbers of its waiting packets.
     let mut inside: BTreeMap<u32, (FlowSpec, FlowSlot, VecDeque<u32>)> = BTreeMap::new();
     let (mut now, mut frames, mut flows) = (Nanos::ZERO, 0u32, 0u32);
     let mut served = Vec::new();

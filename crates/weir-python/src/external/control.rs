@@ -79,6 +79,7 @@ pub(crate) struct PythonControl {
     python: Option<Object>,
     mss: u64,
     window: u64,
+    /// The window after the last reduction; `u64::MAX` before the first.
     threshold: u64,
     pacing: Option<u64>,
     /// The window before the last reduction or timeout.
@@ -151,6 +152,7 @@ impl PythonControl {
         Ok(())
     }
 
+    /// Calls a method of the object, then reads the attributes.
     fn tell(&mut self, path: &Path, sample: &Sample, method: impl Fn(&Object) -> &Method) {
         Python::attach(|py| {
             let Some(object) = &self.python else { return };

@@ -6,7 +6,8 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use super::instance::{Instance, wrong_type};
 
 impl Instance {
-    /// A time or an amount: a whole number, or a float that is finite. It is not negative.
+    /// Reads a time or an amount: a whole number or a finite float, not negative. `method` is the
+    /// name of its source in messages.
     pub(super) fn amount(&self, method: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         let py = value.py();
         let refused = |what: String| self.broken(py, method, &what);

@@ -3,12 +3,13 @@
 //!
 //! A [`Slot`] is an entry that Python adds to a table of the engine. It is a name and a weak
 //! reference to a class, or to another object that can be called without arguments. Each link,
-//! queue or connection calls it to make an instance. Instances live in one run of a simulation. The
-//! interpreter is held only while a method runs.
+//! queue or connection calls this class or object to make an instance. Instances live in one run of
+//! a simulation. The interpreter is held only while a method runs.
 //!
-//! An exception, or a result that the contract does not allow, ends the run. The first error of all
-//! runs is kept in its [`Run`] and raised where the simulation was started. Until the run has
-//! ended, instances behave like a FIFO, an AQM without drops, or a constant window.
+//! An exception, or a result that the contract does not allow, ends all runs that were started
+//! together. The first error is kept in the [`Run`] that they share, and raised where the
+//! simulation was started. Until the runs have ended, instances behave like a FIFO, an AQM without
+//! drops, or a constant window.
 
 mod aqm;
 pub(crate) mod check;

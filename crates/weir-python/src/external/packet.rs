@@ -60,6 +60,7 @@ pub(crate) struct Packet {
     pub(super) id: Option<PacketId>,
     /// The list to which the packet is added when it is dropped; `None` for a packet of an AQM.
     pub(super) drops: Option<Arc<Drops>>,
+    /// Whether the scheduler marks the packet.
     pub(super) marked: AtomicBool,
 }
 

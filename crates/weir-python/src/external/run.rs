@@ -1,4 +1,4 @@
-//! The state of a run with algorithms in Python: its first failure.
+//! The state of runs with algorithms in Python: the first failure.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use weir_sim::run::Progress;
 
-/// State that the algorithm instances of a run share.
+/// State that all instances of algorithms share in the runs that were started together.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The simulation that a failure stops; `None` for a run outside a simulation.
@@ -17,17 +17,17 @@ pub(crate) struct Run {
 }
 
 thread_local! {
-    /// The run on this thread.
+    /// The state of the run on this thread; `None` outside a run.
     static RUN: RefCell<Option<Arc<Run>>> = const { RefCell::new(None) };
 }
 
 impl Run {
-    /// A run that belongs to a simulation.
+    /// The state of runs whose `progress` stops them.
     pub(crate) fn of(progress: Arc<Progress>) -> Arc<Self> {
         Arc::new(Self { progress: Some(progress), ..Self::default() })
     }
 
-    /// Runs `work`; the instances that it creates belong to this run.
+    /// Calls `work`; the instances that `work` creates share this state.
     pub(crate) fn during<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let before = RUN.replace(Some(Arc::clone(self)));
         let result = work();
@@ -35,7 +35,7 @@ impl Run {
         result
     }
 
-    /// The run on this thread.
+    /// The state of the run on this thread; a new one outside a run.
     pub(super) fn current() -> Arc<Self> {
         RUN.with_borrow(Option::clone).unwrap_or_default()
     }

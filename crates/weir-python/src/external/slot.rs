@@ -117,7 +117,9 @@ impl Aqm for NoAqm {
 
 #[pymethods]
 impl Slot {
-    /// Adds an entry to the table of `kind`.
+    /// Adds an entry to the table of `kind`. `flags` are the traits `work_conserving` and
+    /// `classifies` of a scheduler, `marks` and `classifies` of an AQM, or `ecn` and `paces` of a
+    /// congestion control.
     #[new]
     fn new(kind: &str, name: String, flags: (bool, bool)) -> PyResult<Self> {
         let class: &'static Class = Box::leak(Box::default());

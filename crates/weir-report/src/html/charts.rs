@@ -318,7 +318,7 @@ fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     }
 }
 
-/// The share of values up to each value, thinned to about `points` points without losing the ends.
+/// The cumulative distribution of `h`, thinned to about `points` points without losing the ends.
 fn cumulative(h: &Histogram, points: usize) -> Shape {
     let (total, mut seen) = (h.count().max(1) as f64, 0);
     let mut all = vec![[h.min() as f64, 0.0]];

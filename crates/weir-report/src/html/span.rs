@@ -1,5 +1,5 @@
-//! The report of a span of time on the web page: what a few links, pipes, queues or schedulers did,
-//! from the readings of the page.
+//! The report that the web page makes of a span of time: what a few links, pipes, queues or
+//! schedulers did, by the page's readings.
 
 use maud::{Markup, html};
 use serde::Serialize;
@@ -64,11 +64,12 @@ pub struct SpanPoint {
     pub queue_packets: [f64; 3],
     /// Bytes of these packets: least, mean and greatest; `None` where bytes are not counted.
     pub queue_bytes: Option<[f64; 3]>,
-    /// Queueing delay: median, 99th percentile and greatest, in ns.
+    /// Queueing delay: median, 99th percentile and greatest, in ns; `None` if unknown.
     pub wait_ns: Option<[f64; 3]>,
-    /// Time from arrival to departure: median, 99th percentile and greatest, in ns.
+    /// Time from arrival to departure: median, 99th percentile and greatest, in ns; `None` if
+    /// unknown.
     pub total_ns: Option<[f64; 3]>,
-    /// Lateness: median, 99th percentile and greatest, in ns.
+    /// Lateness: median, 99th percentile and greatest, in ns; `None` if unknown.
     pub late_ns: Option<[f64; 3]>,
     /// Dropped packets, by reason in words.
     pub drops: Vec<(String, u64)>,
@@ -358,7 +359,7 @@ fn steps(object: &SpanObject, of: fn(&SpanPoint) -> Option<f64>) -> Shape {
     Shape::Steps(points)
 }
 
-/// As [`steps`], for the one that `pick` chooses of three values.
+/// The points of [`steps`] for the value that `pick` chooses among three.
 fn filled(
     object: &SpanObject,
     of: Three,

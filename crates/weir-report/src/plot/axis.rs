@@ -62,8 +62,9 @@ pub(crate) struct Fitted {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) scale: Scale,
-    /// The positions of `low` and `high`, px.
+    /// The position of `low`, px.
     pub(crate) from: f64,
+    /// The position of `high`, px.
     pub(crate) to: f64,
     /// The value and the label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,

@@ -40,7 +40,7 @@ impl From<&found::Axis> for Axis {
     }
 }
 
-/// The name with the kind of its provenance, if it was not measured here.
+/// The name of a curve, with the kind of its provenance unless the curve was measured here.
 fn named(series: &found::Series) -> String {
     match &series.provenance {
         Some(provenance @ found::Provenance::Measured { program, .. }) => {
@@ -61,8 +61,8 @@ fn shape(series: &found::Series) -> Shape {
     }
 }
 
-/// The range with a margin, for a logarithmic axis with only points. Without the margin, the
-/// outermost points would be on the frame.
+/// The range of the horizontal axis with a margin; `None` unless the axis is logarithmic and all
+/// curves are drawn as points. Without the margin, the outermost points would be on the frame.
 fn range_with_margin(plot: &found::Plot) -> Option<(f64, f64)> {
     let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
     let values = || {

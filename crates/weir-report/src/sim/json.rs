@@ -528,8 +528,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The highest rate over any second after the warm-up, in steps of the series; `None` when a second
-/// is not a multiple of the interval.
+/// The highest rate of link `n` in any run over any second after the warm-up, bit/s, in steps of
+/// the series; `None` when a second is not a multiple of the interval.
 fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
     let of_run = |run: &Outcome| {
         let interval = run.series.interval_ns.max(1);

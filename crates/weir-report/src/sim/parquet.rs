@@ -77,7 +77,7 @@ impl<W: Write + Send> std::fmt::Debug for TableWriter<W> {
 }
 
 impl<N: AsRef<str>> Table<N> {
-    /// The file with the complete table.
+    /// The bytes of a file with the complete table.
     ///
     /// # Errors
     /// The columns have different lengths.
@@ -140,7 +140,7 @@ fn columns(reader: &SerializedFileReader<File>) -> Result<Table<String>, TableEr
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Starts a file with the columns of `table`. Its rows are not written.
+    /// Starts a file with the columns of `table`. The rows of `table` are not written.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -216,7 +216,8 @@ fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// The name of a point's directory: the values of its keys. Two points never have the same name.
+/// The names of the points' directories: each consists of the point's keys and their values, or of
+/// the point's number if these are too long. Two points never have the same name.
 pub fn point_names<'a>(points: impl IntoIterator<Item = &'a Settings>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (number, settings) in (1..).zip(points) {

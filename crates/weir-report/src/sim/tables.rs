@@ -11,7 +11,8 @@ use super::parquet::{Column, Table};
 /// Reads a count of an outcome.
 type Count<T> = fn(&T) -> u64;
 
-/// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and statistics.
+/// A table with a row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and
+/// statistics.
 pub fn flows(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &FlowOutcome)> =
         results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
@@ -39,8 +40,9 @@ pub fn flows(results: &Results) -> Table {
     Table { columns }
 }
 
-/// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and
-/// statistics. After live runs, also how late the packets of all links together departed.
+/// A table with a row for each direction of a link of each run: `seed`, `name`, `from`, `to`,
+/// counts and statistics. After live runs, also how late the packets of all links together
+/// departed.
 pub fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> =
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
@@ -85,8 +87,8 @@ fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
     ]
 }
 
-/// A row for each interval of each flow and link. The input of a flow is its sent traffic, the
-/// output its received traffic.
+/// A table with a row for each interval of each flow and link. The input of a flow is its sent
+/// traffic, the output its received traffic.
 pub fn series(results: &Results) -> Table {
     let of_run = |run: &Outcome| {
         let (flows, links) = (run.series.flows.iter(), run.series.links.iter());
@@ -126,8 +128,8 @@ pub fn series(results: &Results) -> Table {
     rows.table()
 }
 
-/// A row for each bucket of each distribution. `what` is `delay` or `completion` for a flow,
-/// `queue` or `total` for a link.
+/// A table with a row for each bucket of each distribution. `what` is `delay` or `completion` for a
+/// flow, `queue` or `total` for a link.
 pub fn delays(results: &Results) -> Table {
     let (mut seed, mut object, mut what, mut name_of) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());

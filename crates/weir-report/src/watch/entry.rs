@@ -120,7 +120,7 @@ impl Merger {
         self.longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
     }
 
-    /// Adds a run. Returns the previous entry of the queue if the run ends it.
+    /// Adds a run. Returns the previous entry of the queue if the run ends that entry.
     pub(super) fn push(&mut self, run: &Run) -> Option<Readings> {
         let begun = Readings {
             queue: run.queue,

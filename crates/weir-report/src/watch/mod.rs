@@ -120,9 +120,12 @@ pub struct Recorder {
     path: PathBuf,
     file: RecordFile,
     merger: Merger,
+    /// The number of entries with readings or events.
     entries: u64,
     error: Option<RecordError>,
+    /// The counters of each queue that were written last.
     counters: BTreeMap<QueueId, Counters>,
+    /// The state of each transmission queue that was written last.
     rings: Vec<Transmission>,
 }
 
@@ -183,7 +186,7 @@ impl Recorder {
         self.check(flushed);
     }
 
-    /// Ends the record and returns the number of its entries.
+    /// Ends the record. Returns the number of its entries with readings or events.
     ///
     /// # Errors
     /// The record has ended early, or cannot be ended.

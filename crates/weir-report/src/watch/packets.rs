@@ -38,7 +38,7 @@ impl PacketFile {
     /// Adds an entry.
     ///
     /// # Errors
-    /// The file cannot be written. Dropping this value removes it.
+    /// The file cannot be written. Dropping this value removes the file.
     pub fn put(&mut self, entry: &Entry) -> Result<(), RecordError> {
         self.encoder.put(entry, &mut self.waiting);
         if self.waiting.len() >= BUFFER { self.write() } else { Ok(()) }

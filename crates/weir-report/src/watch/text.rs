@@ -74,13 +74,14 @@ impl Lines {
         self.file.take().map_or(Ok(()), TemporaryFile::put_in_place)
     }
 
-    /// After an error, gives the file with its complete lines its name. Returns their number;
-    /// `None` if the file has none or the renaming fails.
+    /// After an error, gives the file with its complete lines its name. Returns the number of
+    /// these lines; `None` if there are none or the renaming fails.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let kept = self.kept()?;
         self.finish().ok().map(|()| kept)
     }
 
+    /// Truncates the file to its complete lines. Returns `error`.
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if let Some(file) = self.file.as_mut().filter(|file| file.is_regular()) {
             // If truncating fails too, the last line is incomplete; the error already reports that

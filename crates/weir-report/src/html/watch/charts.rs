@@ -71,7 +71,7 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
     Chart { variants, remark }
 }
 
-/// The share of readings, or of time, with each length.
+/// The plot of the share of readings, or of time, with each length.
 pub(super) fn histogram(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let (least, most) = (packets.min(), packets.max());
@@ -109,7 +109,7 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
     Chart { variants, remark }
 }
 
-/// For each length, the share of readings, or of time, with a longer queue.
+/// The plot, over lengths, of the share of readings, or of time, with a longer queue.
 pub(super) fn above(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let points = complement(packets);
@@ -161,7 +161,7 @@ fn complement(packets: &Exact) -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// The differences of consecutive readings, in the form of the Fast Queue Sampler publication.
+/// The plot of the differences of consecutive readings, as in the Fast Queue Sampler publication.
 pub(super) fn variance(queue: &Measured) -> Chart {
     let steps = queue.steps();
     let most = steps.max().min(MAX_STEPS);
@@ -197,7 +197,7 @@ pub(super) fn variance(queue: &Measured) -> Chart {
     Chart { variants: vec![variant("", "lengths", plot)], remark }
 }
 
-/// Packets dropped over time.
+/// The plot of dropped packets over time.
 pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
     let periods = queue.periods();
     let offset = periods.origin_ns().saturating_sub(start);
@@ -257,7 +257,7 @@ const DROP_COLUMNS: usize = 120;
 const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
 /// Number of bars of lengths.
 const BARS: u64 = 100;
-/// Number of differences with a separate bar.
+/// The greatest difference with a bar of its own.
 const MAX_STEPS: u64 = 20;
 /// Maximum number of points of a curve.
 const CURVE_POINTS: usize = 400;
