@@ -83,7 +83,7 @@ def exact(case, run):
 
 
 def values(case, run, flow=None):
-    """The counters of a run."""
+    """The counters of a run, of all packets or of one flow."""
     groups = [group for _, group in case.packets()]
     mine = [flow is None or group.get("flow", 0) == flow for group in groups]
     delivered = [packet for packet in run.taken if packet is not None and mine[packet]]

@@ -17,10 +17,14 @@ use crate::target::Target;
 /// A target that exists.
 #[derive(Debug)]
 pub struct Site {
+    /// A name or a description of the target.
     name: String,
     netns: NetNs,
+    /// The owner of the selected sockets; `None` for all packets of the namespace.
     owner: Option<Owner>,
+    /// Whether `netns` is the namespace of this process.
     on_host: bool,
+    /// The control group of a process or container without a network of its own.
     group: Option<Cgroup>,
     anchor: Anchor,
 }

@@ -2,13 +2,13 @@
 //!
 //! The plugin connects to the runtime's socket and registers. The runtime then lists its pods, and
 //! reports each pod that starts or ends. The plugin asks for nothing else and changes nothing. The
-//! runtime calls it between the setup of a pod's network and the start of the pod's first
+//! runtime reports a new pod after the setup of the pod's network and before the start of its first
 //! container.
 //!
 //! The protocol is protobuf in ttrpc in the frames of a multiplexer ([`frames`]). The plugin needs
 //! nine of its messages. [`wire`] reads and writes them in a few hundred lines, in which every
-//! length is bounded. The libraries for the protocol would bring an asynchronous
-//! runtime and generated code.
+//! length is bounded. The libraries for the protocol would bring an asynchronous runtime and
+//! generated code.
 
 mod frames;
 mod wire;
@@ -321,7 +321,7 @@ fn network(body: &[u8]) -> Result<Option<PathBuf>, Malformed> {
     Ok(None)
 }
 
-/// The plugin's name, and the index that decides when the runtime calls it: lower indexes first.
+/// The plugin's name, and its index. The runtime calls plugins in the order of their indexes.
 const NAME: &str = "weir";
 const INDEX: &str = "90";
 const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";

@@ -137,7 +137,7 @@ const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
 const NUMBER: &str = "com.docker.compose.container-number";
 const ONE_OFF: &str = "com.docker.compose.oneoff";
-/// Maximum number of containers of a project. Each interface needs two links of the engine.
+/// Maximum number of containers of a project. Weir emulates two links for each interface.
 const MOST_MEMBERS: usize = 1000;
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::pattern::Pattern;
 pub enum Target {
     /// The containers of an engine with matching names.
     Container(Engine, Pattern),
-    /// A process: its network namespace, or its control group if it is in this process's own
-    /// network namespace.
+    /// A process, by number. The target is its network namespace, or its control group if it is in
+    /// the same network namespace as Weir.
     Process(u32),
     /// A network namespace, by name (of `ip netns`) or path.
     Namespace(String),

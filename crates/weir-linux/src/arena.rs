@@ -149,8 +149,11 @@ impl Frame {
 #[derive(Debug)]
 pub struct Arena {
     slots: Vec<Slot>,
+    /// The empty slots.
     free: Vec<u32>,
+    /// Number of bytes of the budget that all frames take.
     held: usize,
+    /// Maximum of `held`.
     budget: usize,
     /// Unused buffers.
     pub pool: BufferPool,

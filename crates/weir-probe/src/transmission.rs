@@ -39,7 +39,8 @@ struct Place {
     queues: Vec<TxQueue>,
 }
 
-/// One transmission queue: the files with its limit and with the bytes in the ring.
+/// One transmission queue: its number on the device, and the files with its limit and with the
+/// number of bytes in the ring.
 struct TxQueue {
     ifindex: u32,
     number: u32,

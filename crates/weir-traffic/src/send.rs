@@ -103,7 +103,9 @@ pub fn headers(to: SocketAddr) -> usize {
 #[derive(Debug)]
 pub struct Outlet {
     socket: UdpSocket,
+    /// Bytes of the IP and UDP headers of a packet.
     headers: usize,
+    /// The sequence number of the next packet.
     sequence: u64,
     sent: Departures,
 }

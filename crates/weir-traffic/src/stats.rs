@@ -163,9 +163,12 @@ pub fn reception(arrivals: &[Arrival], known: Known) -> Reception {
 pub(crate) struct Sequences {
     /// One bit for each sequence number, set if the packet arrived.
     seen: Vec<u64>,
+    /// The highest number that arrived.
     highest: Option<u32>,
     duplicated: u64,
+    /// Packets that arrived after a packet with a higher number.
     reordered: u64,
+    /// The largest distance of a reordered packet's number from `highest`.
     depth: u64,
 }
 
@@ -213,9 +216,12 @@ impl Sequences {
 
 /// The sequence numbers of which no packet arrived.
 struct Losses {
+    /// The number of packets that should have arrived.
     expected: u64,
     sequences: Vec<u32>,
+    /// The number of runs of consecutive lost numbers.
     runs: u64,
+    /// The length of the longest run.
     longest: u64,
 }
 

@@ -173,9 +173,11 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
 
 /// Collects the observations of a source and passes them on every few milliseconds.
 struct Relay {
+    /// The number of the source.
     number: usize,
     to: SyncSender<Batch>,
     batch: Vec<Observation>,
+    /// When the last batch was passed on.
     since: Instant,
 }
 

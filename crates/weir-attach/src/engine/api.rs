@@ -76,12 +76,12 @@ impl Api {
         Api { engine, socket }
     }
 
-    /// The answer to a request, as JSON.
+    /// The answer to a request for this path, read from JSON.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AttachError> {
         Ok(runtime().map_err(AttachError::Io)?.block_on(self.ask(path))?)
     }
 
-    /// The answer to a request, as JSON.
+    /// The answer to a request for this path, read from JSON.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         let answer = self.timed(async {
             let response = self.request(path).await?;

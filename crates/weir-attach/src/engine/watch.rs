@@ -358,9 +358,9 @@ fn touched_by(line: &[u8]) -> Result<Option<String>, ()> {
 
 /// The states of the engines' lists in which a container has processes.
 const RUNS: &[&str] = &["running", "paused", "restarting", "stopping"];
-/// The actions after which a container may have started or ended. Other actions are
-/// ignored: some are frequent, such as health checks, and some occur while a container starts, when
-/// the engine does not describe it.
+/// The actions after which a container may have started or ended. Other actions are ignored: some
+/// are frequent, such as health checks, and some occur while a container starts, when the engine
+/// does not describe it.
 const STARTS_AND_ENDS: &[&str] = &[
     "start", "restart", "unpause", "die", "died", "stop", "cleanup", "destroy", "remove", "rename",
 ];

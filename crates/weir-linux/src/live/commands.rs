@@ -350,7 +350,7 @@ const WAITING: usize = 1024;
 /// of statistics.
 const PORTION: usize = 8;
 
-/// A command from a handle to a worker.
+/// A command from a handle to a worker. The methods of [`LiveHandle`] describe the commands.
 pub(super) enum Command {
     SetPipe(u16, Box<PipeConfig>, Answer<Box<PipeConfig>>),
     Rules(Arc<Classifier>, Change, Answer<Option<Arc<Classifier>>>),
@@ -361,6 +361,7 @@ pub(super) enum Command {
     Engine(Work),
     Report(Answer<LiveReport>),
     Arrivals(Answer<Vec<Arrivals>>),
+    /// Answers when the observer has seen all earlier events.
     Mark(Answer<()>),
     Stop,
 }

@@ -28,7 +28,9 @@ pub(super) struct Entry {
 
 /// Packets of one stored frame that are submitted together.
 pub(super) struct Batch {
+    /// The slot of the frame in the arena.
     pub(super) slot: u32,
+    /// The segments of the frame that are submitted.
     pub(super) segments: Range<u16>,
     /// Whether the packets are marked with congestion experienced, whatever their headers say.
     pub(super) marked: bool,

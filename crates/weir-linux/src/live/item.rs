@@ -17,8 +17,10 @@ pub(super) struct Item {
     pub(super) packets: u16,
     /// Network-layer bytes of these packets.
     pub(super) bytes: u32,
+    /// When the packets should leave.
     pub(super) due: Nanos,
     pub(super) arrived: Nanos,
+    /// When the packets left their queue in the engine.
     pub(super) dequeued: Nanos,
     /// When the item was passed to the port.
     pub(super) ready: Nanos,

@@ -11,10 +11,15 @@ use super::config::LaneConfig;
 pub(super) struct Lane {
     config: LaneConfig,
     counters: LinkCounters,
+    /// Time that each packet spent in its queue.
     queue_ns: Histogram,
+    /// Time from each packet's arrival to its departure.
     total_ns: Histogram,
+    /// Time in ns from each packet's due time to its departure.
     lateness: Histogram,
+    /// Packets that were more than 1 ms late.
     late_1ms: u64,
+    /// Packets that no rule sent into a pipe or queue.
     passed: u64,
     backlog_bytes: u64,
     /// Maximum numbers of packets and of bytes inside at one moment since [`Self::restart_peak`].

@@ -176,8 +176,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.peak_packets = sum.peak_packets.max(part.peak_packets);
         sum.peak_bytes = sum.peak_bytes.max(part.peak_bytes);
     }
-    // The workers' samples are from different moments: one worker may have sent packets
-    // before another worker's sample counts their arrival. A negative backlog counts as zero.
+    // The workers' samples are from different moments: one worker may have sent packets before
+    // another worker's sample counts their arrival. A negative backlog counts as zero.
     for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
         *count = if (*count).cast_signed() < 0 { 0 } else { *count };
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_core::Nanos;
 
-/// The numbers of one worker.
+/// The numbers of one worker, described at [`Published`].
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     rounds: AtomicU64,

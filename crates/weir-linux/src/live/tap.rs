@@ -86,9 +86,11 @@ impl Frames {
 #[derive(Debug)]
 pub(super) struct Tap {
     records: Producer<Record>,
+    /// The frames that belong to records.
     bytes: Producer<u8>,
     samples: Producer<LaneSample>,
     frames: Frames,
+    /// Number of frames that did not fit in the rings.
     missed: u64,
 }
 

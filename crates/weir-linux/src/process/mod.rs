@@ -44,7 +44,8 @@ use crate::helper;
 use crate::netns::{NetNs, on_a_thread};
 use crate::sys;
 
-/// The program to run, and the environment in which it runs.
+/// The program to run, and the environment in which it runs. [`Order`] describes the fields that
+/// have the same names there.
 #[derive(Debug)]
 pub(crate) struct ProgramSpec {
     pub(crate) command: Vec<OsString>,

@@ -148,7 +148,7 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     })
 }
 
-/// The entries of host `number` for all other hosts.
+/// The neighbour entries of host `number` for all other hosts.
 fn neighbours(setup: &NetworkSetup, number: u16, ipv6: bool) -> Vec<(IpAddr, Mac)> {
     let others = (0..).zip(&setup.hosts).filter(|(other, _)| *other != number);
     let entries = |(other, host): (u16, &HostSetup)| {
@@ -240,6 +240,7 @@ pub struct Task {
 #[derive(Debug)]
 struct Holder {
     init: Program,
+    /// A descriptor of process 1 of the namespaces.
     descriptor: OwnedFd,
     /// Whether the host has its own root file system, from [`Hold::root`].
     has_root: bool,
@@ -287,7 +288,7 @@ pub enum Happened {
     Signal(i32),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The point in time was reached.
+    /// The time until which [`Network::wait`] waits was reached.
     Time,
 }
 
@@ -491,7 +492,7 @@ impl Network {
     }
 }
 
-/// The interface name that programs try first.
+/// The name of each host's interface. Programs that guess an interface usually try it first.
 const INTERFACE: &str = "eth0";
 /// Maximum number of hosts. Each host has a namespace, two interfaces, and an entry for each other
 /// host.

@@ -66,5 +66,5 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// The interface name that programs try first.
+/// The name of each program's interface. Programs that guess an interface usually try it first.
 const INTERFACE: &str = "eth0";

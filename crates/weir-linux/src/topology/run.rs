@@ -458,7 +458,7 @@ fn without_router(error: &RouterError) -> Note {
     Note::new(what)
 }
 
-/// The interface name that programs try first.
+/// The name of the program's interface. Programs that guess an interface usually try it first.
 const INTERFACE: &str = "eth0";
 /// The interface on the machine's side of an ordinary user's link.
 const OUTER: &str = "host0";

@@ -164,6 +164,7 @@ struct Connections {
     /// Relays that used up their reads of a turn and can move more bytes.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
+    /// Maximum number of connections.
     limit: usize,
 }
 
