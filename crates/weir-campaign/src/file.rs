@@ -48,7 +48,7 @@ impl File {
     /// file in an error.
     ///
     /// # Errors
-    /// A scenario cannot be read, or it or a value is refused.
+    /// A scenario cannot be read, or a scenario or a value is refused.
     pub fn plan(self, path: &Path) -> Result<(Plan, Diagnostics), PlanError> {
         if self.is_sampled {
             return Err(PlanError::Sampled(path.to_owned()));

@@ -331,7 +331,7 @@ impl Plan {
     /// The runs of a point that a store does not have. Their inputs are in the store afterwards.
     ///
     /// # Errors
-    /// There is no such point, it is refused, or an input cannot be stored.
+    /// There is no such point, its scenario is refused, or an input cannot be stored.
     pub fn missing_at(&self, store: &Store, number: u64) -> Result<Missing, PlanOrStore> {
         let mut task = self.point(number)?.task;
         let all = task.seeds.len();

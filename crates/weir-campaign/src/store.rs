@@ -204,7 +204,7 @@ impl Store {
     /// The content of an input.
     ///
     /// # Errors
-    /// The store does not have it, or it is damaged.
+    /// The store does not have the input, or the input is damaged.
     pub fn input(&self, key: Key) -> io::Result<Vec<u8>> {
         let bytes = fs::read(self.root.join(INPUTS).join(key.to_string()))?;
         if Key::of(&bytes) == key {
@@ -287,8 +287,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes a file or directory of the store. It is first moved into `tmp`, so that a writer
-    /// that still uses it fails instead of storing a part of it.
+    /// Removes a file or directory of the store. The path is first renamed into `tmp`, so that a
+    /// writer that still uses the path fails instead of storing a part of a run.
     ///
     /// # Errors
     /// It cannot be removed.

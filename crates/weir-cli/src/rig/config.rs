@@ -104,7 +104,7 @@ impl Config {
         })
     }
 
-    /// The same measurement with this number of runs for times.
+    /// The same measurement, with times measured in this number of runs.
     pub(crate) fn with_runs(self, runs: u32) -> Self {
         Self { runs, ..self }
     }

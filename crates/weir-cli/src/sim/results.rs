@@ -187,7 +187,8 @@ impl Directory {
         }
     }
 
-    /// Writes the results and gives the directory its name.
+    /// Writes the results, and renames the directory to its final path. With `force`, it replaces
+    /// what is there.
     pub(crate) fn finish(self, all: &[Ran], force: bool) -> Result<(), Failure> {
         for (number, ran) in all.iter().enumerate() {
             let directory = self.point(number);

@@ -8,7 +8,7 @@ use weir_report::sim::{Summary, compare as compared};
 use super::frames::{self, RESULTS};
 use crate::compare::{blocks, heads, remark, text};
 
-/// Sends the comparison of two results that `weir compare` makes.
+/// Compares two results as `weir compare` does, and sends the comparison.
 pub(super) fn compare(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let [left, right] = request else { return Err("two results are compared".to_owned()) };
     let read = |bytes: &[u8]| {

@@ -116,7 +116,7 @@ fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
     let mut points = points.map_err(|diagnostics| diagnostics.render(false))?;
     for point in &mut points {
         point.scenario.name.clone_from(&scenario.name);
-        // A trace has no place here; `weir sim --out` writes it.
+        // The page has no place for a trace; `weir sim --out` writes one.
         point.scenario.measure.trace = false;
     }
     Ok(points)

@@ -179,7 +179,7 @@ fn check(device: &str) -> Result<(), StudyError> {
 
 /// Maximum number of devices that are watched at one time.
 const MOST: usize = 4;
-/// A watch ends when no client has asked for it this long.
+/// A watch ends when no client has asked for its readings for this time.
 const KEEP: Duration = Duration::from_secs(5);
 /// How long an ended watch answers with its error before it begins anew.
 const AGAIN: Duration = Duration::from_secs(2);

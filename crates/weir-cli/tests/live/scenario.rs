@@ -178,8 +178,8 @@ fn agreement(lab: &Lab) {
 }
 
 /// Two transfers through a full queue: the queueing delays with the kernel's TCP and with the
-/// simulator's TCP agree. Pauses of a busy machine reduce the goodput and add losses. In a few short
-/// runs, goodput and losses therefore need not agree, but must not differ.
+/// simulator's TCP agree. Pauses of a busy machine reduce the goodput and add losses. In a few
+/// short runs, goodput and losses therefore need not agree, but must not differ.
 fn congestion(lab: &Lab) {
     if !weir_linux::tcp::congestion_controls().iter().any(|control| control == "cubic") {
         eprintln!("this kernel has no CUBIC to compare with");
