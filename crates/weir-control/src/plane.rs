@@ -44,7 +44,7 @@ pub trait Plane: Send + Sync + 'static {
     /// Resets the counters of these rules; without a list, those of all rules.
     ///
     /// # Errors
-    /// See [`NoAnswer`]. All calls below fail for the same reasons.
+    /// See [`NoAnswer`]. All calls below that can fail do so for the same reasons.
     fn zero(&self, rules: Option<&[u32]>) -> Result<(), NoAnswer>;
 
     /// The current value of every counter.

@@ -15,7 +15,7 @@ use crate::session::Link;
 pub struct Step {
     /// The time after the start.
     pub at: Duration,
-    /// The links; `None` for all links, and for rules.
+    /// The links, with commas between their names; `None` for all links, and for rules.
     pub link: Option<String>,
     /// The words of the change; `None` for a return to the start.
     pub words: Option<String>,
@@ -74,8 +74,8 @@ pub struct Wrong {
     pub refusal: Refusal,
 }
 
-/// Checks steps in the order in which they are made. `remark` gets warnings and notes about the
-/// words of a step.
+/// Checks steps in the order in which they are made. `remark` gets the position of a step, with the
+/// warnings and notes about its words.
 ///
 /// # Errors
 /// The first step that cannot be made.

@@ -48,7 +48,8 @@ pub use studies::{
 };
 pub use trace::{TraceError, TraceQuestion, Traced, TracedLeg, TracedObject, TracedRule};
 
-/// Something with counters: a link, a direction of a bridge, a pipe, a scheduler or a queue.
+/// Something with counters: a link, a path, a direction of a bridge, a pipe, a scheduler or a
+/// queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Object {
     /// A link that a session names.
@@ -136,9 +137,9 @@ pub struct ObjectView {
     pub kind: &'static str,
     /// The name for people.
     pub name: String,
-    /// Where its packets come from, if that has a name.
+    /// The name of the end that the object's packets come from; `None` if it has none.
     pub from: Option<String>,
-    /// Where its packets go to, if that has a name.
+    /// The name of the end that the object's packets go to; `None` if it has none.
     pub to: Option<String>,
     /// The object that serves this one.
     pub parent: Option<String>,
@@ -156,10 +157,10 @@ pub struct ObjectView {
     /// A queue's weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// The AQM of its queue.
+    /// The AQM of the object's queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aqm: Option<AqmView>,
-    /// Whether a mask divides it into instances.
+    /// Whether a mask divides the object into instances.
     pub masked: bool,
 }
 
@@ -444,7 +445,8 @@ pub trait Source: Send + Sync + 'static {
     /// See [`EditError`]. Wrong words are not an error: the answer is then not `accepted`.
     fn edit(&self, edit: &Edit) -> Result<Edited, EditError>;
 
-    /// Takes the newest change back that is not taken back yet; its number must be `number`.
+    /// Takes back the newest change that has not been taken back yet. `number` must be that
+    /// change's number.
     ///
     /// # Errors
     /// See [`EditError`].

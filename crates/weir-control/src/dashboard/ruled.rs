@@ -56,7 +56,7 @@ pub fn has_ruled(rules: &Ruleset, object: &Object) -> bool {
     }
 }
 
-/// The configured rate of a pipe or scheduler; none if it is unlimited.
+/// The configured rate of a pipe or scheduler in bit/s; `None` if it is unlimited, and for a queue.
 #[must_use]
 pub fn ruled_rate(rules: &Ruleset, kind: ObjectKind, number: u16) -> Option<u64> {
     match kind {
@@ -66,7 +66,7 @@ pub fn ruled_rate(rules: &Ruleset, kind: ObjectKind, number: u16) -> Option<u64>
     }
 }
 
-/// The configured rate of a link; none if it is unlimited.
+/// The configured rate of a link in bit/s; `None` if it is unlimited.
 #[must_use]
 pub fn link_rate(spec: &weir_rules::LinkSpec) -> Option<u64> {
     api::rate(spec)

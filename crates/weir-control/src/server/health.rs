@@ -7,7 +7,7 @@ use crate::plane::NoAnswer;
 /// plane did neither in time.
 pub(super) type Lanes = Option<Result<Vec<LaneView>, NoAnswer>>;
 
-/// Adds to each bridge its two lanes, if the plane reports lanes. They are in the order of the
+/// Adds to each bridge its two lanes, if the plane reports lanes. The lanes are in the order of the
 /// bridges.
 pub(super) fn with_lanes(mut bridges: Vec<BridgeView>, lanes: &Lanes) -> Vec<BridgeView> {
     let lanes = lanes.iter().flatten().flatten();

@@ -37,7 +37,7 @@ pub(super) fn seal(revision: u64, script: &str) -> String {
     format!("{HEAD}{FORMAT}, revision {revision}, SHA-256 {sum}{TAIL}\n{script}")
 }
 
-/// The revision of a configuration, after its checksum is compared.
+/// Checks the first line of a configuration and its checksum, and returns its revision.
 pub(super) fn unseal(text: &str) -> Result<u64, Unsound> {
     let (first, script) = text.split_once('\n').unwrap_or((text, ""));
     if let Some(rest) = first.strip_prefix(OLD_HEAD) {

@@ -25,6 +25,7 @@ pub(super) enum Shape {
     Rules,
 }
 
+/// The shape of a session.
 pub(super) fn shape(control: &Control) -> Shape {
     if !control.inner_links().is_empty() {
         Shape::Scenario
@@ -81,7 +82,7 @@ pub(super) fn read(
     Ok(counts.into_iter().collect())
 }
 
-/// Where the engine keeps an object.
+/// The number of an object in the engine.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// A pipe or scheduler, with its configured rate.

@@ -17,9 +17,12 @@ use crate::server::reject::Reject;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
+    /// The packet, as the user wrote it.
     packet: String,
+    /// The lane that the packet takes; `None` for the first lane.
     #[serde(default)]
     lane: Option<String>,
+    /// Whether rules with `prob` count as matching.
     #[serde(default)]
     prob: Prob,
 }
