@@ -182,7 +182,7 @@ impl PacketSpec {
         Ok(())
     }
 
-    /// The bytes of the headers from the network layer on.
+    /// The number of bytes of the headers, from the network layer on.
     fn headers(&self) -> usize {
         let network = if self.src.is_ipv6() { 40 } else { 20 };
         let transport = match self.protocol {

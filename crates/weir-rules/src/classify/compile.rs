@@ -110,7 +110,7 @@ pub(super) fn outwards(rule: &Rule) -> bool {
     })
 }
 
-/// The first clause of a rule that does not hold for a packet.
+/// The first of a rule's clauses that does not hold for a packet; `None` if all hold.
 pub(super) fn failing<'a>(
     rule: &'a Rule,
     place: &Place,
@@ -352,7 +352,8 @@ pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
         .filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
 }
 
-/// The argument of a rule's action or tags: a number, or the value that the look-up found.
+/// The argument of a rule's action or tags: the number of `target`, or `found`, the value that the
+/// look-up found. `None` if a value is required and none was found.
 pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     match target {
         Target::Number(number) => Some(number.into()),

@@ -74,6 +74,7 @@ struct Ends {
     ipv6: bool,
 }
 
+/// An entry, with the data by which the table keeps it.
 #[derive(Debug)]
 struct Flow {
     entry: DynamicEntry,
@@ -87,6 +88,7 @@ struct Flow {
     seen: u16,
     /// The time of the entry's earliest element in [`Dynamic::due`].
     due: Nanos,
+    /// The limit that counts the entry; `None` if no `limit` created the entry.
     limit: Option<LimitKey>,
 }
 
@@ -261,6 +263,7 @@ impl Dynamic {
 }
 
 impl Flow {
+    /// Counts a packet of the flow and restarts the lifetime of the entry.
     fn touch(&mut self, seen: Seen<'_>, upwards: bool) {
         let flags = u16::from(seen.flags & (FIN | SYN | RST));
         self.seen |= if upwards == self.upwards { flags } else { flags << 8 };
@@ -275,6 +278,7 @@ impl Flow {
     }
 }
 
+/// Subtracts a removed entry from the count of its limit.
 fn release(limits: &mut HashMap<LimitKey, u32>, key: Option<LimitKey>) {
     if let Some(key) = key
         && let Some(count) = limits.get_mut(&key)

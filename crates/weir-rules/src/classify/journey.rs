@@ -271,6 +271,7 @@ impl Guide {
         }
     }
 
+    /// Lists a rule that matches and does not end the search, or counts it as unlisted.
     fn pass(&mut self, visit: Visit, visits: &mut Vec<Visit>) {
         if self.passed < MOST_LISTED {
             self.passed += 1;
@@ -280,6 +281,7 @@ impl Guide {
         }
     }
 
+    /// Lists a rule that does not match, or counts it as unlisted.
     fn miss(&mut self, run: &Run<'_>, rule: u32, visits: &mut Vec<Visit>) {
         if self.missed >= MOST_LISTED {
             self.unlisted += 1;
@@ -291,6 +293,7 @@ impl Guide {
         visits.push(Visit { number: head.number, id: head.id, reaction });
     }
 
+    /// The reason why a rule does not match.
     fn why(&self, run: &Run<'_>, rule: usize) -> Missed {
         let (classifier, view) = (run.classifier, &run.view);
         let head = &classifier.heads()[rule];

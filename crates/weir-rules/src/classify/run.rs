@@ -44,8 +44,8 @@ pub(super) struct Run<'a> {
     /// Whether dynamic rules need no further check: the packet's dynamic rule was found, or the
     /// packet cannot have one.
     settled: bool,
-    /// The number of the rule that created the packet's dynamic rule, once that rule was found; a
-    /// journey shows it.
+    /// Once the packet's dynamic rule is found, the number of the rule that created it, which a
+    /// journey shows.
     pub(super) by: Option<u16>,
     jumps: u32,
     /// Whether every rule with `prob` matches, as a journey may request.

@@ -111,7 +111,7 @@ pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     }
 }
 
-/// Whether a test holds that depends only on the pass.
+/// Whether a test that depends only on the pass holds.
 pub(super) fn holds_in(test: &Test, pass: &Pass) -> bool {
     match test {
         Test::In => !pass.out,

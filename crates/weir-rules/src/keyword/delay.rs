@@ -181,5 +181,5 @@ fn print_correlation(p: Probability) -> String {
     if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
 }
 
-/// Number of packets from one candidate for reordering to the next.
+/// The allowed numbers of packets from one candidate for reordering to the next.
 const GAP: RangeInclusive<u32> = 1..=1_000_000;

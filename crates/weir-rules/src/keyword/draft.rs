@@ -48,7 +48,7 @@ pub(crate) struct Places {
 }
 
 impl Draft {
-    /// An object with default values.
+    /// A draft of an object with default values.
     pub(crate) fn new(object: Object) -> Self {
         Self {
             object,
@@ -60,7 +60,7 @@ impl Draft {
         }
     }
 
-    /// A link with the values of `spec`. No keyword has a place.
+    /// A draft of a link with the values of `spec`. No keyword has a place.
     pub(crate) fn over(spec: LinkSpec) -> Self {
         Self { spec, ..Self::new(Object::Link) }
     }

@@ -289,7 +289,7 @@ pub(super) fn print_limit(limit: QueueLimit) -> String {
     }
 }
 
-/// Sizes of hash tables.
+/// The allowed sizes of hash tables.
 const HASH_SIZE: std::ops::RangeInclusive<u32> = 1..=65_536;
 
 #[cfg(test)]

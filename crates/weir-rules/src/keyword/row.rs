@@ -156,7 +156,7 @@ pub struct Choice {
     pub meaning: &'static str,
 }
 
-/// A row of [`Keyword::choices`].
+/// Makes a row of [`Keyword::choices`].
 pub(super) const fn choice(name: &'static str, meaning: &'static str) -> Choice {
     Choice { name, meaning }
 }

@@ -37,7 +37,7 @@ pub(crate) enum Value {
     /// the argument.
     Aqm(&'static str),
     /// A scheduler with its settings, and a description of the allowed values. The parser of
-    /// schedulers reads it.
+    /// schedulers reads the argument.
     Scheduler(&'static str),
     /// No value: the queue has no AQM.
     DropTail,

@@ -8,6 +8,7 @@ use super::names::{self, DSCPS};
 use super::refused::refusal;
 use super::row::{Row, row};
 
+/// Reads the words after the name of an action.
 type Take = fn(&mut Cursor<'_>) -> Read<RuleAction>;
 
 /// Reads an action.

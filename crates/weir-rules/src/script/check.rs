@@ -10,7 +10,8 @@ use crate::ruleset::Ruleset;
 
 use super::body::is_any;
 
-/// Checks the commands of a script together. `text` and `name` are its source.
+/// Checks the commands of a script together. `text` is the script, and `name` is its name in
+/// diagnostics.
 ///
 /// All these diagnostics are warnings, because the script may depend on an earlier configuration.
 pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {

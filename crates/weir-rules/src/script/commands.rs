@@ -12,6 +12,7 @@ use super::row::{Row, row};
 use super::rule::{add, set_number};
 use super::tables::table;
 
+/// Reads the words after the first word of a command.
 type Take = fn(&mut Cursor<'_>) -> Read<Vec<Command>>;
 
 /// Reads `delete N…`, `delete set S`, `delete set S N…` or `delete pipe N…`.

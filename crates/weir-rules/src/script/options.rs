@@ -14,6 +14,7 @@ use super::names::{self, FRAGMENT_FLAGS, TCP_FLAGS, TOS_FLAGS};
 use super::row::{Row, row};
 use super::values::{integer, protocol};
 
+/// Reads the words after the name of an option.
 type Take = fn(&mut Cursor<'_>) -> Read<Test>;
 
 impl Cursor<'_> {

@@ -22,6 +22,7 @@ pub(super) fn write(body: &[Clause]) -> String {
     out.join(" ")
 }
 
+/// Whether a test may stand in a certain place of `PROTO from A PORTS to B PORTS`.
 type Fits = fn(&Test) -> bool;
 
 /// The part of a body that `PROTO from A PORTS to B PORTS` can express, and the number of clauses
