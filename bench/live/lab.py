@@ -298,7 +298,7 @@ class Shell(Arm):
         os.chmod(self.tmp, 0o777)
 
     def inside(self) -> list[str]:
-        """The words before the command inside."""
+        """The words that precede a command so that it runs at the right end."""
         raise NotImplementedError
 
     def run(self, left: str, right: str) -> dict:

@@ -71,7 +71,7 @@ class Worker(threading.Thread):
 
 
 class Changer(Worker):
-    """A change every 10 ms. The model follows the acknowledged changes."""
+    """Makes a change every 10 ms. The model follows the acknowledged changes."""
 
     pause = 0.01
 

@@ -47,7 +47,7 @@ def cable(side: str) -> None:
 
 
 class Api:
-    """One connection to the daemon; it reconnects when it was closed."""
+    """One connection to the daemon. When it was closed, the next request opens it again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -90,7 +90,7 @@ def connect(path: Path, seconds: float) -> socket.socket:
 
 
 class Daemon:
-    """`weir serve` in this namespace. `up` is set while it should answer."""
+    """`weir serve` in this namespace. `up` is set while the daemon should answer."""
 
     def __init__(self, weir: str, work: Path, log: Path) -> None:
         self.words = [*shlex.split(weir), "serve", "--bridge", "sl,sr", "--no-realtime"]
@@ -126,13 +126,13 @@ class Daemon:
         api.close()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills the daemon with SIGKILL, and waits for its end."""
         self.up.clear()
         self.process.kill()
         self.process.wait()
 
     def end(self) -> None:
-        """SIGTERM; the daemon must end in time and with success."""
+        """Sends SIGTERM to the daemon, which must end in time and with success."""
         self.up.clear()
         self.process.terminate()
         try:

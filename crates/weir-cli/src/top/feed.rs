@@ -298,7 +298,7 @@ struct Daemon {
     session: Option<SessionClient>,
     /// The last readings of objects and of lanes.
     before: Option<(LengthsView, Option<Readings>)>,
-    /// The revision of the configuration from which `specs` is.
+    /// The revision of the configuration that `specs` describes.
     revision: Option<u64>,
     specs: Arc<BTreeMap<String, String>>,
     client: Client,
