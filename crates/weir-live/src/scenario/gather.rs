@@ -109,7 +109,7 @@ fn nothing(name: &FlowName) -> FlowOutcome {
 
 /// The outcome of a flow of UDP packets, from the counters of its ends and from the drops that the
 /// live loop counted until the end of the run. A packet that was sent before the end, and has
-/// neither arrived nor been dropped by then, is inside.
+/// neither arrived nor been dropped by then, counts as inside the links.
 ///
 /// `all_drops` has the drops until all packets had left; `None` if the loop ended with packets
 /// inside. A packet that never arrived and that the loop did not drop was lost outside the loop,
