@@ -129,7 +129,7 @@ fn check_measure(raw: &raw::Measure, collector: &mut Collector<'_>) -> Measure {
     }
 }
 
-/// The nodes by name.
+/// The nodes, and the index of each name.
 struct Names {
     nodes: Vec<Node>,
     numbers: BTreeMap<String, usize>,

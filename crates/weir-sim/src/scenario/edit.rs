@@ -4,9 +4,9 @@
 //! The text itself is changed and then parsed as if it had been written in this form. Errors in a
 //! value therefore show its line, and the changed text describes the run completely. A key is
 //! addressed from the root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`.
-//! An item of a list of tables is addressed by its name or by its number from 0, and `*` addresses
-//! all items. If a value is in the language of links, the key may continue with a word of that
-//! value: `link.bottleneck.spec.delay`.
+//! An item of a list of tables is addressed by its name or by its number from 0; `*` addresses all
+//! items, and `web*` all items whose names begin with `web`. If a value is in the language of
+//! links, the key may continue with a word of that value: `link.bottleneck.spec.delay`.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -139,8 +139,8 @@ enum Step {
     All,
 }
 
-/// Parses a key into its steps: `link[1].spec` is `link`, 1, `spec`. Dots within quotes do not
-/// separate steps.
+/// Parses a key into its steps: `link[1].spec` is `link`, 1, `spec`. Every dot separates two steps.
+/// A key in `sweep` is refused.
 fn path(key: &str) -> Result<Vec<Step>, EditError> {
     let refused = || EditError::Form(key.to_owned());
     let mut steps = Vec::new();

@@ -200,7 +200,7 @@ pub const MAX_FLOWS: u64 = 1_000_000;
 pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
 /// Maximum number of runs of one scenario.
 pub const MAX_RUNS: i64 = 100_000;
-/// Maximum number of points of a sweep.
+/// Maximum number of runs of all points of a sweep together.
 pub const MAX_POINTS: usize = 100_000;
 /// A run with more expected packets than this causes a warning.
 pub const MANY_PACKETS: u64 = 10_000_000_000;

@@ -45,6 +45,7 @@ pub struct Sender {
     supply: Supply,
     life: Life,
     stream: Option<StreamId>,
+    /// Whether the end of the stream has been passed to the stack.
     finished: bool,
     /// Number of lost packets that the stack has reported.
     lost: u64,

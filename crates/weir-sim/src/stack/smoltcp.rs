@@ -182,7 +182,9 @@ struct Host {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     wire: Wire,
+    /// The time at which the stack must be woken.
     deadline: Nanos,
+    /// The label of the packets.
     label: u64,
     /// The first sequence number that was not yet sent.
     highest: Option<u32>,

@@ -39,8 +39,8 @@ pub struct Config {
     pub train: u8,
     /// The largest number of bytes in the queue and device of the sending host, which is the first
     /// port of the flow's path (TCP small queues); `None` for no limit. If the rate sends fewer
-    /// bytes in a millisecond, the bytes of one millisecond are the limit. At least two packets are
-    /// always allowed.
+    /// bytes in a millisecond, the limit is the bytes of one millisecond, but at least two packets.
+    /// One packet is always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it.
     pub receive_buffer: u32,

@@ -180,6 +180,7 @@ impl Bbr {
             .saturating_add(3 * self.quantum(mss))
     }
 
+    /// The number of bytes that the sender sends in one group at this rate.
     fn quantum(&self, mss: u64) -> u64 {
         match self.rate {
             ..1_200_000 => mss,
@@ -201,6 +202,7 @@ impl Bbr {
         }
     }
 
+    /// Begins the next phase of PROBE_BW if the present one is over.
     fn cycle(&mut self, path: &Path, sample: &Sample) {
         if self.mode != Mode::ProbeBandwidth {
             return;
@@ -231,6 +233,7 @@ impl Bbr {
         self.next_phase(now);
     }
 
+    /// Determines whether the path is full: for three rounds, the rate has not grown by a quarter.
     fn check_full(&mut self, sample: &Sample) {
         if self.filled || !self.round_start || sample.app_limited {
             return;
@@ -460,7 +463,9 @@ fn gained(value: u64, gain: u64) -> u64 {
 const HIGH_GAIN: u64 = 2885;
 /// The gain that drains in one round the queue that STARTUP builds in one round.
 const DRAIN_GAIN: u64 = 347;
+/// The gain of the window in PROBE_BW, in thousandths.
 const WINDOW_GAIN: u64 = 2000;
+/// The gain of pacing in each phase of PROBE_BW, in thousandths.
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
 /// Segments in flight that suffice to keep acknowledgements arriving.
 const LEAST: u64 = 4;

@@ -29,11 +29,11 @@
 //! # Slow start
 //! `hystart on` is the algorithm of Linux and ns-3. Slow start ends when acknowledgements have
 //! arrived in a train (gaps up to 2 ms) for longer than half of the smallest round-trip time. It
-//! also ends when the smallest round-trip time of the first 8 samples of a round exceeds that of
-//! the connection by an eighth, limited to between 4 and 16 ms. Both conditions apply from 16
-//! segments on. `hystart plus` is RFC 9406: the delay is compared with that of the previous round.
-//! When it has risen, slow start continues at a quarter of its speed for five rounds and then ends.
-//! If the delay falls during these rounds, slow start returns to full speed.
+//! also ends when, after 8 samples of a round, the smallest round-trip time of the round exceeds
+//! that of the connection by an eighth, limited to between 4 and 16 ms. Both conditions apply from
+//! 16 segments on. `hystart plus` is RFC 9406: the delay is compared with that of the previous
+//! round. When it has risen, slow start continues at a quarter of its speed for five rounds and
+//! then ends. If the delay falls during these rounds, slow start returns to full speed.
 //!
 //! # Reference
 //! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011;

@@ -4,8 +4,8 @@
 
 use weir_core::settings::UNIT;
 
-/// K in ns: ∛(b / C), where b is `below` in segments. `mss` is the length of a segment in the unit
-/// of `below`.
+/// K in ns: ∛(b / C), where b is `below` in segments and C is `c` in billionths of a segment/s³.
+/// `mss` is the length of a segment in the unit of `below`.
 pub(super) fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
     // In 2^-60 s³, so that the root is in 2^-20 s.
     let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
@@ -14,8 +14,8 @@ pub(super) fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
     ((u128::from(root(cube)) * 1_000_000_000) >> 20) as u64
 }
 
-/// The value of the curve `t` ns after the reduction, in the unit of `origin`. `mss` is the length
-/// of a segment in this unit.
+/// The value of the curve `t` ns after it began, in the unit of `origin`. The curve reaches the
+/// plateau `origin` after `k` ns. `mss` is the length of a segment in this unit.
 pub(super) fn point(t: u64, k: u64, origin: u64, mss: u64, c: u64) -> u64 {
     let distance = t.abs_diff(k);
     // In 2^-20 s, limited to twelve days.

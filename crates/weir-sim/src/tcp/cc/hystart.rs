@@ -146,7 +146,7 @@ fn threshold(rtt: Nanos) -> Nanos {
 /// Segments in the smallest window at which the classic form acts.
 const LOW_WINDOW: u64 = 16;
 
-/// Number of samples of a round that are used.
+/// Number of samples in a round before the smallest round-trip time of the round is used.
 const SAMPLES: u32 = 8;
 
 /// The largest gap between acknowledgements of a train.

@@ -1,5 +1,5 @@
-//! A model for the tests of congestion controls: a sender at one bottleneck of fixed rate. Losses
-//! occur only at a full buffer, every segment is acknowledged, and a step threshold marks. The rest
+//! A model for the tests of congestion controls: a sender at one bottleneck, whose buffer has no
+//! limit. There are no losses, every segment is acknowledged, and a step threshold marks. The rest
 //! of TCP is left out.
 
 use std::collections::VecDeque;
@@ -39,6 +39,7 @@ pub(super) struct Model {
     pub(super) control: AnyControl,
     mss: u64,
     rate: u64,
+    /// Propagation time of a round trip.
     propagation: Nanos,
     /// A segment that finds a longer queue than this, in bytes, is marked.
     pub(super) mark_above: u64,

@@ -174,6 +174,7 @@ impl Prague {
         self.saw.shrink(self.alpha.reduced(self.saw.window), path);
     }
 
+    /// Halves the window for a loss.
     fn lose(&mut self, path: &Path) {
         self.before = self.saw;
         self.saw.shrink(self.saw.window / 2, path);
