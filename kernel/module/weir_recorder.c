@@ -70,7 +70,7 @@ static u32 packet_count;
 static struct net_device *device;
 static u64 start_ns;
 static bool playing, ask_again;
-static char phase;
+static char phase;	/* PHASE of the record */
 
 /* ---- The record */
 

@@ -46,12 +46,14 @@ struct Shown {
 
 /// The method `tc`.
 pub(crate) struct TcSource {
+    /// The command `tc`, as a name or a path.
     program: &'static str,
     pacer: Pacer,
     children: bool,
     bands: bool,
     groups: Vec<Group>,
     numbers: Numbers,
+    /// Whether this thread has entered the namespace of a group.
     entered: bool,
     runs: Vec<Run>,
 }

@@ -129,9 +129,11 @@ fn set_destination(frame: &mut [u8], customer: u32) {
     ip[10..12].copy_from_slice(&check.to_be_bytes());
 }
 
+/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 /// Bytes of the smallest Ethernet frame, without its check sequence.
 const FRAME: usize = 60;
+/// Maximum size of a packet in bytes.
 const MOST: usize = 1500;
 /// The first destination address, 10.2.0.0.
 const FIRST: u32 = 0x0a02_0000;

@@ -14,7 +14,7 @@ use super::watch::{Seen, Watch};
 /// Answers a request, given by its path, on the connection.
 type Answer = Box<dyn FnMut(&str, &mut UnixStream) + Send>;
 
-/// An engine that listens until this is dropped.
+/// A fake engine, with its socket in a temporary directory. Dropping it removes the directory.
 pub(super) struct Fake {
     directory: PathBuf,
     answer: Arc<Mutex<Answer>>,

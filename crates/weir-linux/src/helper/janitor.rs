@@ -320,6 +320,7 @@ fn start_time(pid: u32) -> Option<u64> {
     fields.nth(START_TIME_AFTER_STATE)?.parse().ok()
 }
 
+/// The name of the file that sessions lock.
 const LOCK: &str = "lock";
 /// Extension of a state file that is being written.
 const DRAFT: &str = "tmp";

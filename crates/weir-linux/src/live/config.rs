@@ -252,5 +252,7 @@ pub enum LiveError {
 
 /// Maximum number of passes of a lane.
 const MAX_PASSES: usize = 100;
+/// The default of [`LiveConfig::memory`] in bytes.
 const DEFAULT_MEMORY: usize = 512 << 20;
+/// The shortest time between two samples.
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

@@ -103,8 +103,10 @@ const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// The margin before the first sleep.
 const START: Nanos = Nanos::from_micros(80);
+/// The range of the adaptive margin.
 const LEAST: Nanos = Nanos::from_micros(20);
 const MOST: Nanos = Nanos::from_micros(300);
+/// The loop does not sleep for a shorter time.
 const SHORTEST: Nanos = Nanos::from_micros(2);
 
 #[cfg(test)]

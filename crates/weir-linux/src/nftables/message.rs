@@ -158,9 +158,12 @@ pub(super) fn refusal(datagram: &[u8]) -> io::Result<()> {
     first.map_or(Ok(()), Err)
 }
 
+/// Bytes of the header of a message, of the header of nfnetlink behind it, and of the header of an
+/// attribute.
 const HEADER: usize = 16;
 const FAMILY_HEADER: usize = 4;
 const ATTRIBUTE: usize = 4;
+/// Attributes and messages are padded to a multiple of this many bytes.
 const ALIGNMENT: usize = 4;
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 1 << 15;

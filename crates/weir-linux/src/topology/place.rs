@@ -250,6 +250,7 @@ const SILENCE: u32 = 300;
 /// The longest wait. On a busy machine the reports may begin this late, because a kernel-wide lock
 /// serialises the changes of all interfaces.
 const SETTLE: Duration = Duration::from_secs(1);
+/// The pause between two checks for reports.
 const POLL: Duration = Duration::from_millis(1);
 /// The smallest MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MIN_MTU: u32 = 1280;

@@ -108,8 +108,10 @@ const ROBUSTNESS: u32 = 2;
 const LINK_LOCAL: &str = "20";
 /// The flag in `/proc/net/igmp6` of a group that is never reported.
 const NOT_REPORTED: u32 = 8;
+/// Bytes of an Ethernet header and of an IPv6 header.
 const ETHERNET: usize = 14;
 const IPV6: usize = 40;
+/// The protocol numbers of the hop-by-hop header and of ICMPv6.
 const HOP_BY_HOP: u8 = 0;
 const ICMPV6: u8 = 58;
 /// Offset of the report in a frame, after the router alert.

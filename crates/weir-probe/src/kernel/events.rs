@@ -71,6 +71,7 @@ struct Tracked {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     events: u64,
+    /// Events that followed a gap in the record of their queue.
     after_gap: u64,
     /// Time of the last event of any queue.
     last: u64,
@@ -89,7 +90,9 @@ pub(crate) struct Recording {
     /// The namespace and the index of each device on which waiting packets may be dropped.
     dropping: Vec<(u32, u32)>,
     tracked: BTreeMap<Key, Tracked>,
+    /// The names of the disciplines, by [`Key::ops`].
     kinds: BTreeMap<u64, String>,
+    /// Time of the last scan of all queues; 0 before the first.
     scanned: u64,
     /// The number of packets that the last scan found in all queues.
     waiting: u64,

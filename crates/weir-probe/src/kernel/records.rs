@@ -49,7 +49,9 @@ pub(super) enum Kind {
 /// The identity of a discipline. No two disciplines have the same identity at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
+    /// The kernel's address of the discipline.
     pub(super) address: u64,
+    /// The kernel's address of the operations of the discipline's kind.
     pub(super) ops: u64,
     pub(super) ifindex: u32,
     pub(super) netns: u32,
@@ -132,9 +134,13 @@ pub(super) const LEVELS: usize = 2;
 
 /// The records of all processors, including those that were read but are not yet sorted.
 pub(super) struct Records {
+    /// The head, the tail and the number of lost records of each region.
     regions: SharedWords,
+    /// The records of all regions.
     words: SharedWords,
+    /// Number of records in a region.
     each: usize,
+    /// Records that were read but are later than the moment of the last [`Records::take`].
     waiting: Vec<Record>,
 }
 

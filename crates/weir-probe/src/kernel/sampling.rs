@@ -38,9 +38,12 @@ struct Place {
 /// The methods `loop` and `timer`.
 pub(crate) struct Sampling {
     method: Method,
+    /// The requested readings per second; as many as possible if `None`.
     asked: Option<u64>,
+    /// Time between two readings in ns.
     interval: u64,
     programs: Programs,
+    /// The memory shared with the programs, see [`layout`].
     control: SharedWords,
     slots: SharedWords,
     runs: SharedWords,
@@ -54,6 +57,7 @@ pub(crate) struct Sampling {
     inside: Option<usize>,
     /// The reasons for incomplete results that were already reported.
     cut: u32,
+    /// The runs being delivered. A field only to reuse the memory.
     batch: Vec<Run>,
 }
 

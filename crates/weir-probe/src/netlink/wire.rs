@@ -370,6 +370,7 @@ const KIND: usize = 16;
 /// Bytes of a message header and of a `tcmsg`.
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
+/// Bytes of a request: both headers and one attribute without a value.
 const REQUEST: usize = HEADER + TCMSG + 4;
 /// The largest part in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;

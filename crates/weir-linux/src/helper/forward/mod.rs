@@ -224,6 +224,7 @@ const QUIET: Duration = Duration::from_millis(20);
 /// Interval between two checks for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);
 
+/// The tokens of the lifeline and of the first entrance, in the events of [`Poll`].
 const LIFELINE: u64 = 0;
 const FIRST_ENTRANCE: u64 = 1;
 

@@ -439,6 +439,8 @@ const QUIET: Duration = Duration::from_millis(20);
 /// The largest first packet. With data (TCP fast open) it may be as large as the link's MTU allows.
 const LARGEST_FRAME: usize = 65_535;
 
+/// The tokens in the events of epoll. Connections have the numbers from `FIRST_NUMBER` on as
+/// tokens.
 const LIFELINE: u64 = 0;
 const WATCH: u64 = 1;
 const LISTENERS: u64 = 2;

@@ -138,6 +138,7 @@ const JUMP_SET: u16 = 0x45;
 const AND: u16 = 0x54;
 const RETURN: u16 = 0x06;
 
+/// Flags of a TCP header.
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
