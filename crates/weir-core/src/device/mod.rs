@@ -29,9 +29,9 @@
 //!
 //! # Order
 //! All events at one time happen in the following order, which restarts after each step until no
-//! event is left: a packet leaves the wire; a report is handled; a feeder finishes, those closest
-//! to the wire first; a feeder takes a packet, in the same order; the wire starts with a packet;
-//! the scheduler hands over a packet.
+//! event is left: a packet leaves the wire; a report is handled; a feeder finishes (the feeder
+//! closest to the wire first); a feeder takes a packet (in the same order); the wire starts with a
+//! packet; the scheduler hands over a packet.
 //!
 //! # Guarantees
 //! Packets leave in the order in which they left the scheduler. Every packet from the scheduler is
@@ -86,7 +86,7 @@ pub(crate) struct Device {
     permitted: bool,
     /// Whether the device accepts no more packets.
     leaving: bool,
-    /// The time of the last call of [`Device::note_starved`], if the wire starves since then.
+    /// The time of the last call of [`Device::note_starved`], if the wire has starved since then.
     starved_since: Option<Nanos>,
     /// The end of the most recent starvation: a time in which the wire was idle although packets
     /// for it existed.
@@ -257,8 +257,8 @@ impl Device {
         match (&mut self.dql, config.dql) {
             (Some(dql), Some(bounds)) => dql.configure(bounds),
             (dql, bounds) => {
-                // Bytes that are inside now will be reported as completed to the new limit, so it
-                // must count them as queued.
+                // Completions of bytes that are inside now will be reported to the new limit, so
+                // the new limit must count these bytes as queued.
                 let inside = u32::try_from(self.ring.used.bytes).unwrap_or(u32::MAX);
                 *dql = bounds.map(|bounds| Dql::new(now, bounds));
                 dql.iter_mut().for_each(|dql| dql.queued(inside));

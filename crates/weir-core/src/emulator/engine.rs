@@ -22,7 +22,7 @@ use crate::wheel::EventQueue;
 pub struct Emulator {
     /// The seed of all random draws.
     pub(super) seed: u64,
-    /// The secret of the hashes that find flows and instances.
+    /// The key of the hashes that find flows and instances.
     pub(super) lookup: LookupKey,
     pub(super) limits: Limits,
     pub(super) pool: Pool,
@@ -42,7 +42,7 @@ pub struct Emulator {
     pub(super) idle_links: VecDeque<IdleCheck>,
     /// Pending idle checks of flows that a mask created, ordered by time.
     pub(super) idle_flows: VecDeque<IdleCheck>,
-    /// Number of links and flows created so far, from which the next serial follows.
+    /// Number of links and flows created so far, which is the serial number of the last one.
     pub(super) serial: u64,
     /// Packets that no pipe or queue accepted.
     pub(super) unrouted: u64,

@@ -174,7 +174,7 @@ impl Link {
         }
     }
 
-    /// Finishes the packet on the wire if its transmission has ended, and starts the next.
+    /// Finishes the packet on the wire if its transmission has ended, and starts the next packet.
     #[inline]
     fn advance_wire(&mut self, at: Nanos, context: &mut Context<'_>) {
         match self.wire {
@@ -337,8 +337,8 @@ impl Link {
         }
     }
 
-    /// After a packet has entered, releases the packets of the delay line that are due. Only on a
-    /// link without a delay are packets due at that time.
+    /// After a packet has entered, releases the packets of the delay line that are due. Packets are
+    /// due at that time only on a link without a delay.
     #[inline(always)] // Measured: see the emulator's module.
     fn release_due(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.line.next_due() <= at {
@@ -429,7 +429,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Does the work of [`Self::change_discipline`] in front of the wire.
+    /// Does the work of [`Self::change_discipline`] without serving the wire.
     fn replace_scheduler(
         &mut self,
         now: Nanos,

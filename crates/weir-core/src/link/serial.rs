@@ -207,7 +207,8 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
 
 const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
 
-/// The link's clock less the driver's, 146 years: the longest credit of a burst.
+/// The time by which the link's clock is ahead of the driver's clock, 146 years. The credit of a
+/// burst is at most this time.
 const LEAD: Nanos = Nanos(1 << 62);
 
 /// A byte in nanoseconds times rate.

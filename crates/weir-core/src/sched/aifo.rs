@@ -142,7 +142,7 @@ impl Mapping for Admission {
         (free > 0 && fits).then_some(0)
     }
 
-    /// AIFO compares each arrival with the arrivals before it and refuses packets of high rank.
+    /// Always `None`, because AIFO may refuse a packet for its rank.
     fn would_choose(&self, _rank: u64) -> Option<usize> {
         None
     }

@@ -10,7 +10,7 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// A bucket of tokens. One token lets one byte pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    /// Whole bytes; negative after a packet longer than `depth`.
+    /// Whole bytes; negative after a packet with more bytes than there were tokens.
     bytes: i64,
     /// The rest in parts of a byte, less than [`PARTS`].
     rest: u64,

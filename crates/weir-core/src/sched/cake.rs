@@ -14,7 +14,7 @@
 //!
 //! If the rate of the link is known, each tin has a *threshold*, its share of the rate. Among the
 //! tins that are below their thresholds, the tin with the highest number has priority. If no tin is
-//! below its threshold, CAKE serves the tin that will be below its threshold first.
+//! below its threshold, CAKE serves the tin that will be the first below its threshold.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
@@ -36,7 +36,7 @@
 //!
 //! * `flowblind`: one queue for all flows of a tin.
 //! * `srchost`, `dsthost`, `hosts`: a queue for each source, each destination, or each pair of
-//!   both.
+//!   source and destination.
 //! * `flows`: a queue for each flow, and hosts do not count.
 //! * `dual-srchost`, `dual-dsthost`: a queue for each flow, and sources, or destinations, share the
 //!   link equally.
@@ -82,7 +82,7 @@
 //!   fewer full packets, and with a tenth of the acknowledgements.
 //! * Among several longest queues, the first loses a packet; in Linux the order of a heap decides.
 //!
-//! Not implemented, with the consequences:
+//! The following settings of Linux are not implemented, with these consequences:
 //!
 //! * `ack-filter`: Linux drops an acknowledgement from a queue when a later acknowledgement of the
 //!   same connection makes it redundant. The engine passes no TCP headers to schedulers, so that
@@ -241,8 +241,8 @@ impl Cake {
         }
     }
 
-    /// Chooses the last tin that is below its threshold, or else the tin that will be below its
-    /// threshold first.
+    /// Chooses the last tin that is below its threshold, or else the tin that will be the first
+    /// below its threshold.
     fn choose_by_threshold(&mut self, now: Nanos) {
         let mut least = u64::MAX;
         for (n, tin) in self.tins.iter_mut().enumerate() {
@@ -667,8 +667,8 @@ mod tests {
         }
     }
 
-    /// A flow that has used its credit and then returns while nothing waits still owes the bytes, so
-    /// that other flows are served first.
+    /// A flow that has used its credit and then returns while nothing waits still owes the bytes.
+    /// Other flows are therefore served first.
     #[test]
     fn an_emptied_flow_keeps_its_place_and_credit_while_nothing_waits() {
         let mut rig = Rig::new(&[("quantum", "1514"), ("tins", "besteffort")]);

@@ -60,7 +60,7 @@ impl Classes {
     }
 
     /// Finds the class of first packets that take the virtual time `service`, or creates it.
-    /// Returns as [`Self::chain_of`].
+    /// Returns the same as [`Self::chain_of`].
     #[inline(never)]
     fn find(&mut self, service: u64) -> usize {
         let chains = self.chains.get_or_insert_default();

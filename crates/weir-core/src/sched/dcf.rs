@@ -35,8 +35,8 @@
 //! station of one category, by the `pri` of its queue, which is a user priority of 802.1D: 1 and 2
 //! are background, 0 and 3 best effort, 4 and 5 video, 6 and 7 voice. With `edca dscp`, a flow is a
 //! station with all four categories, and the DSCP of each packet selects one, as RFC 8325
-//! recommends. If two categories of a station begin in the same slot, the higher one sends, and the
-//! lower one reacts as after a collision.
+//! recommends. If two categories of a station begin in the same slot, the higher category sends,
+//! and the lower category reacts as after a collision.
 //!
 //! # Reference
 //! IEEE Std 802.11-2012: DCF and RTS/CTS (9.3), EDCA (9.19), the physical layers. RFC 8325 for code
@@ -222,7 +222,7 @@ struct Counters {
     sent: u64,
     /// Collisions of several stations.
     collisions: u64,
-    /// Frames that did not start because a higher category of the station did.
+    /// Frames that were not sent because a higher category of the station began in the same slot.
     internal: u64,
     /// Data frames lost with the probability `errors`.
     errors: u64,
@@ -311,8 +311,8 @@ impl Dcf {
         Nanos(self.air.slot() * US)
     }
 
-    /// Advances the medium until `now`, at most to the end of the next successful exchange, which
-    /// is returned with its sender.
+    /// Advances the medium until `now`, at most to the end of the next successful exchange. Returns
+    /// the sender and this exchange.
     fn run<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<(Sender, Exchange)> {
         loop {
             match self.exchange {

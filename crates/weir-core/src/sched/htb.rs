@@ -151,7 +151,7 @@ struct Class {
     wake: Nanos,
 }
 
-/// The order in which a class is.
+/// The state of a class, which determines the order that contains the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The class has no packets.

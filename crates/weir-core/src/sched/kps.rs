@@ -105,7 +105,9 @@ impl Stratum {
 enum List {
     /// The flow is in no wheel, because it is not active.
     None,
+    /// The flow waits for its start or, without packets, until it is no longer active.
     Waiting,
+    /// The flow waits for service.
     Eligible,
 }
 

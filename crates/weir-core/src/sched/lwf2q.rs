@@ -10,11 +10,11 @@
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
-//! Transactions on Networking 15(6), 2007, of which only the abstract was available: O(log N), and
-//! the least deviation from the fluid, one packet. The data structures are our own. The search on
-//! one path down a tree sorted by start, which finds the least finish among the eligible packets,
-//! is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
-//! University, 1995.
+//! Transactions on Networking 15(6), 2007, of which only the abstract was available. It states
+//! O(log N), and the least deviation from the fluid, one packet. The data structures are our own.
+//! The search on one path down a tree sorted by start, which finds the least finish among the
+//! eligible packets, is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first",
+//! Old Dominion University, 1995.
 //!
 //! # Symbols
 //! When a packet of `L` bytes arrives, `S = max(V, F of the flow's previous packet)` and
@@ -24,9 +24,9 @@
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
 //! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
 //! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new times, so that the last packet finishes with these bytes. When a flow
-//! with packets is removed or changed, the fluid may have fewer bytes than the waiting packets; if
-//! no packet is eligible as a result, `V` advances to the next start.
+//! waiting packets get new times, so that the last packet finishes when the fluid has served these
+//! bytes. When a flow with packets is removed or changed, the fluid may have fewer bytes than the
+//! waiting packets; if no packet is eligible as a result, `V` advances to the next start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -39,7 +39,7 @@
 //!
 //! # Guarantees
 //! Let `L_k` be the flow's largest packet, `L` the largest packet of all flows, and `φ` the flow's
-//! share. The flow's bytes since it has had packets are at least `φ` of all bytes less
+//! share. The flow's bytes since it became busy are at least `φ` of all bytes less
 //! `L_k + φ (L − L_k)`, and the flow is never ahead by more than `(1 − φ) L_k`. A packet leaves at
 //! most one transmission of `L` bytes later than the fluid would have finished it. These bounds are
 //! the least possible. They hold while the fluid also has bytes of the flow; `docs/guarantees.md`

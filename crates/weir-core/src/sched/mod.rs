@@ -106,7 +106,7 @@ pub struct FlowSpec {
     pub burst: u32,
     /// The time from a packet's arrival to its deadline.
     pub deadline: Nanos,
-    /// The packets that the flow's queue holds; [`u32::MAX`] if its limit is unknown.
+    /// The largest number of packets in the flow's queue; [`u32::MAX`] if it is unknown.
     pub limit: u32,
 }
 

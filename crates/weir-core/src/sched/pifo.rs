@@ -49,9 +49,9 @@
 //!
 //! # Guarantees
 //! There are no inversions: at each service no packet inside has a better rank than the served
-//! turn. With `stfq`, the bytes of two flows that always have packets, each divided by its weight,
-//! differ by at most one largest packet of each flow, divided by its weight. The other ranks do not
-//! protect flows with bad ranks.
+//! turn. With `stfq`, consider two flows that always have packets: their bytes, each divided by the
+//! flow's weight, differ by at most one largest packet of each flow, divided by its weight. The
+//! other ranks do not protect flows with bad ranks.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements a PIFO. Linux's `etf` sorts by a time that the sender sets, and its `fq` by

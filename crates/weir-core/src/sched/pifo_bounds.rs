@@ -32,7 +32,7 @@ impl PifoTree {
         Some(shaper.bucket.allows_at(len))
     }
 
-    /// The length of the packet that the PIFO of `node` would serve now; `None` if it has none.
+    /// The length of the packet that the PIFO of `node` would serve now; `None` if it is empty.
     fn best_len<P: Store>(&self, store: &P, mut node: u32) -> Option<u32> {
         loop {
             match &self.nodes.at(node).content {
@@ -129,9 +129,9 @@ impl PifoTree {
         }
     }
 
-    /// Withdraws the entry of a packet that has left the PIFO of `node`: removes the worst turn of
-    /// `node` and of each node above, up to the bound that holds the packet back or to the root.
-    /// Removes the packet from that bound.
+    /// Withdraws a packet that has left the PIFO of `node`: removes the worst turn of `node` and of
+    /// each node above, up to the bound that holds the packet back or to the root. Removes the
+    /// packet from that bound.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);
@@ -146,7 +146,7 @@ impl PifoTree {
         }
     }
 
-    /// Removes the worst turn of a node in the node above, and returns the node above.
+    /// Removes the worst turn that a node has in the node above, and returns the node above.
     fn take_back_turn(&mut self, node: u32, len: u32) -> u32 {
         let below = self.nodes.at_mut(node);
         let parent = below.parent;
@@ -162,7 +162,7 @@ impl PifoTree {
 
     /// Removes a flow's turns from all nodes above it, and returns the facts of their packets.
     /// Packets that bounds above have released return to the front of the flow's list. Packets that
-    /// the flow's own bound holds back stay there.
+    /// the flow's own bound holds back are not affected.
     pub(super) fn detach<P: Store>(&mut self, store: &mut P, slot: u32, flow: u32) -> Vec<Facts> {
         let parent = self.nodes.at(slot).parent;
         let mut packets = self.recall(store, parent, flow);

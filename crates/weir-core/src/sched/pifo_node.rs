@@ -22,7 +22,7 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
-/// What a node contains.
+/// The content of a node.
 #[derive(Debug)]
 pub(super) enum Content {
     /// A flow: its packets, and their turns in the node above.
@@ -44,8 +44,8 @@ pub(super) struct Shaper {
     pub(super) bucket: Bucket,
     /// For a flow: the packets that wait, the oldest first.
     pub(super) queue: VecDeque<Facts>,
-    /// For a PIFO: the packets in it that wait for tokens. The PIFO selects the next of them when
-    /// there are tokens.
+    /// For a PIFO: the packets in the PIFO that wait for tokens. When there are tokens, the PIFO
+    /// selects the next of these packets.
     pub(super) held: BTreeMap<PacketId, Facts>,
     /// For a PIFO: the packets that have passed the bound and left the PIFO, in order. Each has a
     /// turn in the node above.

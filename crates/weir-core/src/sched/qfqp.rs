@@ -267,7 +267,7 @@ impl QfqPlus {
         }
     }
 
-    /// Adds a class with packets to the ring of its aggregate, at the end.
+    /// Appends a class with packets to the ring of its aggregate.
     #[inline(always)] // One of its callers is called for each packet that finds its class empty.
     fn activate(&mut self, slot: u32) {
         let class = self.classes.at_mut(slot);
@@ -288,7 +288,7 @@ impl QfqPlus {
         }
     }
 
-    /// Adds an aggregate that has packets again to the schedule.
+    /// Schedules an aggregate that has packets again.
     #[inline(never)]
     fn schedule(&mut self, number: u32) {
         self.advance();
@@ -553,7 +553,7 @@ impl QfqPlus {
         }
     }
 
-    /// Records that the served aggregate has no more packets; returns `packet`, its last.
+    /// Records that the served aggregate has no more packets. Returns `packet`, the last packet.
     #[inline(never)]
     fn become_idle(&mut self, packet: PacketId) -> PacketId {
         (self.front, self.last) = (NONE, NONE);

@@ -108,7 +108,7 @@ struct Queue {
     credit: i64,
     /// The hash value of the packets.
     hash: u32,
-    /// The queue with the next turn.
+    /// The queue that has its turn after this queue.
     next: u32,
     /// The next queue that reached the same number of packets after this queue, or [`NO`].
     newer: u32,
@@ -339,7 +339,7 @@ impl Stochastic {
         self.queues[index as usize].packets < self.settings.depth
     }
 
-    /// Gives every queue the credit of all rounds in which none would be served.
+    /// Gives every queue the credit of all rounds in which no queue would be served.
     #[cold]
     fn skip_rounds(&mut self) {
         let quantum = i64::from(self.settings.quantum);

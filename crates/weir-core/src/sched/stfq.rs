@@ -27,7 +27,8 @@
 //! Over any time in which two flows always have packets, their bytes divided by their weights
 //! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. This holds even if
 //! the link's rate changes, which is the purpose of the algorithm. Compared with a separate link at
-//! the flow's share, a packet leaves later by up to one packet of each other flow.
+//! the flow's share, a packet leaves later by up to the transmission of one packet of each other
+//! flow.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements start-time fair queueing. Papers also call it SFQ, but Linux's `sfq` hashes

@@ -31,7 +31,7 @@
 //! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as in `sp-pifo`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux's `prio` has bands that filters select; each has its own queue, without ranks.
+//! Linux's `prio` has bands that filters select; each band has its own queue, without ranks.
 //!
 //! # Validation
 //! Tests check slices, depth and order in an example worked by hand, and compare inversions with a

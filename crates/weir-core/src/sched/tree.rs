@@ -263,8 +263,8 @@ impl Tree {
         self.insert_leaf(node, slot, spec)
     }
 
-    /// Records a flow of packets that has `slot` in the scheduler of `node`. Returns its slot in the
-    /// tree.
+    /// Records a flow of packets with `slot` in the scheduler of `node`. Returns the flow's slot in
+    /// the tree.
     fn insert_leaf(&mut self, node: TreeNode, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
         self.places.nodes[node.0 as usize].members += 1;
         let leaf = self.leaves.insert(Leaf { node: node.0, slot, spec: *spec, above: 0 });

@@ -19,7 +19,8 @@
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
 //! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
 //! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new times, so that the last packet finishes with these bytes.
+//! waiting packets get new times, so that the last packet finishes when the fluid has served these
+//! bytes.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.

@@ -30,7 +30,8 @@ pub struct Timing {
     pub rates: &'static [u32],
     /// The rates of RTS, CTS and acknowledgements, ascending.
     pub basic: &'static [u32],
-    /// The TXOP limits of voice and video. Those of the other categories are 0: one frame.
+    /// The TXOP limits of voice and video. The other categories have a limit of 0, which means one
+    /// frame.
     pub txop: [u16; 2],
 }
 

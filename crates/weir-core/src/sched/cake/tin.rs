@@ -2,10 +2,10 @@
 //!
 //! # Lists
 //! A queue is in one of three lists, or in none when it is at rest. A queue that gets its first
-//! packet joins the *fresh* list with a quantum of credit. The first queue of the fresh list, or of
-//! the *old* list if that is empty, is served while it has credit; without credit it receives a
-//! quantum and goes to the end of the old list. A queue that is found empty goes to the *decaying*
-//! list until its COBALT is at rest. Each dequeue first looks at one decaying queue.
+//! packet joins the *fresh* list with a quantum of credit. The first queue of the fresh list or, if
+//! the fresh list is empty, of the *old* list is served while it has credit. Without credit it
+//! receives a quantum and goes to the end of the old list. A queue that is found empty goes to the
+//! *decaying* list until its COBALT is at rest. Each dequeue first looks at one decaying queue.
 //!
 //! A queue that has become empty stays in its list, with its credit, until a dequeue inspects it.
 //! No dequeue inspects queues while no packet waits in all of CAKE, so that a flow that returns
@@ -118,7 +118,7 @@ enum Set {
     Sparse,
     /// In the old list, but it was empty when it moved there.
     SparseWaits,
-    /// In the old list.
+    /// In the old list, and it has had packets there.
     Bulk,
     /// In the decaying list.
     Decaying,
@@ -243,8 +243,8 @@ impl Tin {
     }
 
     /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. `first` is true until the caller's dequeue has inspected a
-    /// decaying queue first.
+    /// caller must choose a tin again. Inspects a decaying queue before the other queues only if
+    /// `first` is true. Sets `first` to false.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,
@@ -294,7 +294,7 @@ impl Tin {
         queue.credit = queue.credit.saturating_add(quantum);
     }
 
-    /// Gives the queues of the old list the quanta of all rounds in which none of them is served.
+    /// Gives the queues of the old list the quanta of all rounds in which no queue is served.
     #[cold]
     fn skip_rounds(&mut self) {
         let load =
