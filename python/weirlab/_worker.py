@@ -33,9 +33,9 @@ def work(
     memory: int | None,
     stop: _native.Stop | None = None,
 ) -> list[Report]:
-    """Carries out tasks. `engine` is the version that the results must have. The number of the
-    batch is for executors that do not repeat a call with the same arguments, such as Dask's.
-    """
+    """Carries out tasks. `engine` is the version that the results must have. `batch` is the number
+    of the batch: it makes the calls differ, because some executors, such as Dask's, do not repeat
+    a call with the same arguments."""
     del batch
     if engine != _native.engine():
         raise VersionError(
@@ -48,8 +48,8 @@ def work(
 
 
 def end_with_the_client() -> None:
-    """Ends this worker when the client's process has ended, even if it was killed. Without that, a
-    worker of a pool waits forever for its next batch."""
+    """Ends this worker when the client's process has ended, even if the client was killed.
+    Otherwise a worker of a pool would wait forever for its next batch."""
     client = multiprocessing.parent_process()
     if client is None:
         return
@@ -77,6 +77,8 @@ def _command(tasks: list[_native.Task]) -> str | None:
 def _limited(
     store: str, tasks: list[_native.Task], timeout: float | None, memory: int
 ) -> list[Report]:
+    """Carries out tasks in a process with a limit of `memory` bytes. If the process ends early, the
+    first run that the store lacks is reported as failed."""
     given = pickle.dumps((store, tasks, timeout, memory))
     command = [sys.executable, "-P", "-m", "weirlab._worker"]
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -96,6 +98,7 @@ def _limited(
 
 
 def _reason(status: int, words: bytes, memory: int) -> str:
+    """Why the process of the runs ended early. `words` is its standard error."""
     text = words.decode(errors="replace").strip().rsplit("\n", 1)[-1]
     if "memory allocation" in text or "MemoryError" in text:
         return f"the run needs more than {memory / 1e6:.0f} MB of memory"

@@ -15,7 +15,10 @@ function find() {
   return undefined;
 }
 
-/** Runs a test with a browser; without one the result is the reason for skipping. */
+/**
+ * Runs a test with a browser, to which `more` arguments are passed. Without a browser, the result is
+ * the reason for skipping the test.
+ */
 export async function withBrowser(test, more = []) {
   const executablePath = find();
   if (!executablePath) return "chromium is missing; install it with scripts/setup browser";
@@ -31,14 +34,14 @@ export async function withBrowser(test, more = []) {
   }
 }
 
-/** Opens a page. Errors on the page end the test. */
+/** Opens a page. Its `done()` closes it, and fails if there were errors on the page. */
 export async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
   const page = await context.newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(error.stack ?? String(error)));
   page.on("console", (message) => {
-    // A refused request is also an error of the console.
+    // The console reports a refused request too, which is not an error of the page.
     if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) errors.push(message.text());
   });
   page.done = async () => {

@@ -14,8 +14,8 @@ const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /**
- * The views: the address, an element of the complete view, and an element that is there before the
- * first values.
+ * The views: the address, an element of the complete view, and, if that one needs values, an element
+ * that is there before the first values.
  */
 export const VIEWS = {
   overview: ["#/", ".thing"],
@@ -25,6 +25,7 @@ export const VIEWS = {
   change: ["#/change", "textarea"],
 };
 
+/** Runs a test with a stand-in for the server. */
 export async function standIn(options, test) {
   const stand = new StandIn({ folder, ...options });
   const address = await stand.listen();
@@ -35,6 +36,7 @@ export async function standIn(options, test) {
   }
 }
 
+/** Opens the page at a view, and waits for the element `ready`. */
 export async function enter(page, address, hash = "#/", ready = ".thing") {
   await page.goto(`${address}/#token=${TOKEN}`);
   await page.waitForSelector("main .view");
