@@ -84,7 +84,7 @@ class Tab:
 
 
 def cpu(pid):
-    """Seconds of processor time of each thread, by name."""
+    """Seconds of processor time of each thread, by the thread's number and name."""
     times = {}
     ticks = os.sysconf("SC_CLK_TCK")
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -99,7 +99,7 @@ def cpu(pid):
 
 
 def quantile(before, after, name, q):
-    """A quantile of the lateness between two readings, in us."""
+    """A quantile of the lateness of the packets between two readings, in us."""
     old = {low: count for low, _, count in before[name]["lateness_ns"]["bins"]}
     bins = [(high, count - old.get(low, 0)) for low, high, count in after[name]["lateness_ns"]["bins"]]
     total, seen = sum(count for _, count in bins), 0

@@ -125,8 +125,8 @@ fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
     }
 }
 
-/// The name of a session for a file: the name of its directory if the file has a usual name,
-/// otherwise the name of the file.
+/// The name of the session for these Compose files: the directory of the first file if that file
+/// has a usual name, otherwise the name of the first file.
 fn name_of(files: &[PathBuf]) -> Name {
     let Some(first) = files.first() else { return Name::of_program("compose".as_ref()) };
     let stem = first.file_stem().unwrap_or_default();
@@ -155,8 +155,8 @@ fn refused(error: ComposeError) -> Failure {
     }
 }
 
-/// The time that `compose up` is given to stop its containers. By default each container is given
-/// ten seconds.
+/// The time that `compose up` is given to stop its containers. By default, Compose gives each
+/// container ten seconds.
 const GRACE: Duration = Duration::from_secs(30);
 /// The usual names of Compose files.
 const USUAL: [&str; 2] = ["docker-compose", "compose"];

@@ -82,7 +82,8 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Makes one run. The signals are taken after its setup; in the first run, no thread exists yet.
+/// Makes one run. The signals are taken after the setup of the run, but before the first run starts
+/// a thread: a signal would still kill threads that exist earlier.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,

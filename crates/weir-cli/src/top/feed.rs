@@ -137,7 +137,7 @@ struct Poll {
     focus: Option<(Kind, String)>,
 }
 
-/// The view has ended.
+/// The reason why the thread of a source ends: the view has ended.
 struct Over;
 
 impl Poll {
