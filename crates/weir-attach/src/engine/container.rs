@@ -52,6 +52,7 @@ impl Listed {
         self.names.first().map_or(&*self.id, |name| plain_name(name))
     }
 
+    /// Whether the pattern matches a name of the container, or is the beginning of its identifier.
     pub(super) fn fits(&self, pattern: &Pattern) -> bool {
         let by_id = match pattern {
             Pattern::Name(name) => name.len() >= SHORTEST_ID && self.id.starts_with(name.as_str()),

@@ -36,6 +36,7 @@ pub(super) struct Batch {
     pub(super) marked: bool,
     pub(super) key: FlowKey,
     pub(super) action: Action,
+    /// The time at which the engine receives the packets.
     pub(super) at: Nanos,
 }
 

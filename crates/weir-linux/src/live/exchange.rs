@@ -54,6 +54,7 @@ pub(super) struct Parcel {
     pub(super) frame: Frame,
     pub(super) key: FlowKey,
     pub(super) action: Action,
+    /// The time at which the engine receives the packets.
     pub(super) at: Nanos,
 }
 

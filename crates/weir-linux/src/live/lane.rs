@@ -13,9 +13,9 @@ pub(super) struct Lane {
     counters: LinkCounters,
     /// Time that each packet spent in its queue.
     queue_ns: Histogram,
-    /// Time from each packet's arrival to its departure.
+    /// Time from each packet's arrival to its due time.
     total_ns: Histogram,
-    /// Time in ns from each packet's due time to its departure.
+    /// Time from each packet's due time until the kernel accepted the packet, ns.
     lateness: Histogram,
     /// Packets that were more than 1 ms late.
     late_1ms: u64,

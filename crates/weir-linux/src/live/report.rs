@@ -108,8 +108,8 @@ impl LiveReport {
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
         self.skipped_steps += part.skipped_steps;
-        // Only the worker that stopped first has a reason; that worker has asked the others to
-        // stop.
+        // Only the worker that stopped first may have another reason than `Asked`, because it has
+        // asked the other workers to stop.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
             (own, other) => own.or(other),
