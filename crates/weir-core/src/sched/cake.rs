@@ -491,6 +491,7 @@ mod tests {
         Cake::new(&discipline)
     }
 
+    /// A CAKE scheduler and its packets.
     struct Rig {
         cake: Cake,
         pool: Pool,

@@ -110,7 +110,7 @@ impl Node {
         }
     }
 
-    /// Adds a turn of the node in the node above.
+    /// Adds a turn that the node has in the node above.
     pub(super) fn push_turn(&mut self, key: u128) {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.push(key),

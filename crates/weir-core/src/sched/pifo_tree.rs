@@ -36,8 +36,8 @@
 //! two packets of `lmax`.
 //!
 //! # Complexity
-//! O(log N) at each level for each packet. Removing or moving a flow costs the same for each of its
-//! packets.
+//! O(log N) at each level for each packet. Removing or moving a flow costs as much for each packet
+//! of the flow.
 //!
 //! # Guarantees
 //! Packets of a flow leave in order. No node has inversions: no turn in a node is better than the
@@ -84,8 +84,8 @@ pub struct PifoTree {
     /// The position of each node in `timers`.
     pub(super) timer_places: Vec<u32>,
     pub(super) spec: TreeSpec,
-    /// The rank of classes that are created when flows are added; `None` if the specification has
-    /// all nodes.
+    /// The rank by which classes that are created when flows are added order their flows; `None` if
+    /// the specification has all nodes.
     pub(super) class_rank: Option<Ranking>,
     pub(super) epoch: u64,
     /// The latest time of a call.

@@ -536,6 +536,7 @@ mod tests {
     use crate::sched::Kind;
     use alloc::collections::VecDeque;
 
+    /// A scheduler and its packets.
     struct Rig {
         scheduler: Stochastic,
         pool: Pool,

@@ -14,6 +14,7 @@ pub(super) struct Ring {
     front: u64,
     /// The binary logarithm of the length of a slot.
     width: u32,
+    /// The flows of each slot.
     pub(super) ends: [Ends; SLOTS as usize],
 }
 

@@ -21,6 +21,7 @@ impl FlowPolicy for Nothing {
     }
 }
 
+/// Queues, their packets, and the packets that were dropped.
 struct Rig {
     pool: Pool,
     queues: FlowQueues<()>,

@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// A member of a group that has nothing but timestamps.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Member(Stamps);
