@@ -53,7 +53,7 @@ pub enum LiveError {
         /// Whether the command refused the scenario, so that another attempt is useless.
         refused: bool,
     },
-    /// The times of the run are not reliable.
+    /// Too many packets departed late, so the times of the run are not reliable.
     #[error("{0} departed more than 1 ms late: this machine was too slow or too busy")]
     Late(String),
     /// A file cannot be read or written.

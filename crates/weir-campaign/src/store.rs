@@ -109,11 +109,12 @@ impl StoreError {
 /// The outcome of writing a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It is in the store now.
+    /// The run was not in the store before, and is in it now.
     New,
-    /// The store already had it, with the same bytes.
+    /// The store already had the run, with the same bytes.
     Same,
-    /// The store already had it, with other bytes. For a simulated run, one of the two is wrong.
+    /// The store already had the run, with other bytes. For a simulated run, one of the two results
+    /// is wrong.
     Differs,
 }
 
