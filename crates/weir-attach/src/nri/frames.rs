@@ -29,6 +29,7 @@ pub(super) enum Kind {
 /// A message of ttrpc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
+    /// The number that a request and its response have in common.
     pub(super) stream: u32,
     pub(super) kind: Kind,
     pub(super) payload: Vec<u8>,
@@ -38,6 +39,7 @@ pub(super) struct Message {
 #[derive(Debug)]
 pub(super) enum Broken {
     Closed,
+    /// The runtime sends a frame or a message of this many bytes.
     TooLong(usize),
     Io(io::Error),
 }

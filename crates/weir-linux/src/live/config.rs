@@ -32,7 +32,8 @@ pub struct LiveConfig {
     pub spin: Spin,
     /// Whether the worker asks for real-time priority.
     pub realtime: Realtime,
-    /// The processor to run on; `None` for any.
+    /// The processor of the first worker; each further worker runs on the next processor. `None`
+    /// for any processors.
     pub cpu: Option<usize>,
     /// Time between two samples for the observer; 10 ms by default.
     pub sample_period: Nanos,

@@ -85,7 +85,7 @@ pub(super) struct Head {
 pub(super) enum Answer<'a> {
     /// A request was executed, or a dump is complete.
     Done,
-    /// The kernel refused a request.
+    /// The kernel refused a request with this error number.
     Refused(i32),
     /// An object of this family, described by attributes.
     Object { kind: u16, family: u8, attributes: &'a [u8] },

@@ -20,8 +20,8 @@ use weir_measure::watch::{Gaps, Method, Pace};
 const SLICE: u64 = 500_000;
 /// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
-/// The program enters the kernel this many ns before the next scheduled reading, because waking up
-/// takes this long.
+/// The thread wakes and calls the program this many ns before the next scheduled reading, because
+/// waking up takes this long.
 const EARLY: u64 = 200_000;
 
 /// The pacing state of a namespace, kept while another namespace is being read.
