@@ -71,6 +71,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     }
 }
 
+/// Returns a value of all runs of a case, by seed.
 type Values<'a> = dyn Fn(Case, fn(&Measured) -> f64) -> Vec<f64> + 'a;
 
 fn fast(measured: &Measured) -> f64 {

@@ -161,7 +161,8 @@ fn delays(rows: &[Row]) -> Table {
 }
 
 /// The weight of each class of a set, and the time within which a packet departs if it finds its
-/// class empty, in ms at 1 Gbit/s: `(L_k + B-WFI) / φ`.
+/// class empty, in ms at 1 Gbit/s: `(L + B-WFI) / φ`, with the class's largest packet `L` and its
+/// share `φ` of the link.
 fn guarantees(rows: &[Row], name: &str, set: &str) -> Vec<(u32, Option<f64>)> {
     let Some(run) = row(rows, name, set).map(|row| &row.run) else { return Vec::new() };
     let sum: f64 =

@@ -1,9 +1,10 @@
 //! Factors of the delay behind a transmission ring besides the ring's size: the size of packets,
 //! the load of the processor, a service time that varies, and transfers that respond to the queue.
 //!
-//! The bed is that of `dql-ring`: a probe that strict priority prefers, or that has a queue of its
-//! own, behind a ring of 256 packets at 1 Gbit/s. The load of a processor appears in two forms: the
-//! driver needs longer for a packet, or it handles the device's reports later.
+//! The bed is that of `dql-ring`: a probe behind a ring of 256 packets at 1 Gbit/s. In an overload
+//! of UDP, strict priority prefers the probe; beside transfers, the queue is CoDel or FQ-CoDel. The
+//! load of a processor appears in two forms: the driver needs longer for a packet, or it handles
+//! the device's reports later.
 
 use std::sync::Arc;
 

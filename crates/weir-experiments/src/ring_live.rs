@@ -171,7 +171,7 @@ fn simulate(case: &Case, seed: u64) -> Delays {
             ..FlowKey::default()
         };
         let spec = FlowSpec { forward: vec![there], key, group: n, ..FlowSpec::default() };
-        // The phase of the probes is random, as it is with real frames.
+        // Both flows start at the same time, which depends on the seed.
         let from = Nanos(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 41);
         let source = Cbr::new(FlowId(n), len, 28, bps, from, Nanos::MAX);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));

@@ -54,6 +54,7 @@ struct Row {
     control: &'static str,
     queue: &'static str,
     ecn: bool,
+    /// Goodput of the transfers, Mbit/s.
     goodput: f64,
     jain: f64,
     /// Mean, median and 99th percentile of the time in the queue, ms.

@@ -72,7 +72,7 @@ pub(super) const WAITS: [Wait; 6] = [
     Wait { slack_ns: 50_000, ..SLEEPS },
     COARSE,
 ];
-/// The default.
+/// The default of the live loop.
 pub(super) const SPINS: Wait = Wait { spins: true, is_realtime: true, slack_ns: 1 };
 /// An ordinary thread that sleeps, with an exact timer.
 pub(super) const SLEEPS: Wait = Wait { spins: false, is_realtime: false, slack_ns: 1 };

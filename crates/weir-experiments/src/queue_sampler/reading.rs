@@ -44,6 +44,7 @@ pub(super) struct Round {
 pub(super) struct Case {
     pub(super) clients: u16,
     pub(super) watched: Vec<Watched>,
+    /// The packets that the clients sent, and those that had reached the server at the end.
     pub(super) sent: u64,
     pub(super) received: u64,
     /// The shortest time from a client to the server, ns.
@@ -135,7 +136,9 @@ pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError>
 #[derive(Debug, Default)]
 struct Stretch {
     queue: Option<QueueId>,
+    /// The time of the first reading, ns.
     since: Option<u64>,
+    /// The time from the first reading to the last, at most [`STRETCH`], ns.
     until: u64,
     points: Vec<[f64; 2]>,
 }
