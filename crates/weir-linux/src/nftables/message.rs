@@ -15,6 +15,7 @@ use std::io;
 pub(super) struct Attributes(Vec<u8>);
 
 impl Attributes {
+    /// Appends an attribute with these bytes as its value.
     pub(super) fn bytes(&mut self, kind: u16, value: &[u8]) -> &mut Self {
         let length = (ATTRIBUTE + value.len()) as u16;
         self.0.extend_from_slice(&length.to_ne_bytes());
@@ -24,15 +25,17 @@ impl Attributes {
         self
     }
 
+    /// Appends an attribute with a number.
     pub(super) fn number(&mut self, kind: u16, value: u32) -> &mut Self {
         self.bytes(kind, &value.to_be_bytes())
     }
 
-    /// Appends a text and a zero byte.
+    /// Appends an attribute with a text and a zero byte.
     pub(super) fn text(&mut self, kind: u16, value: &str) -> &mut Self {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
 
+    /// Appends an attribute with a list of attributes, which `fill` fills.
     pub(super) fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
         let mut inner = Self::default();
         fill(&mut inner);
@@ -49,6 +52,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
+    /// Appends a message with the next sequence number.
     pub(super) fn add(&mut self, head: Head, attributes: &Attributes) {
         self.last += 1;
         let length = (HEADER + FAMILY_HEADER + attributes.0.len()) as u32;

@@ -203,6 +203,7 @@ impl Sampling {
         sink.runs(&self.batch);
     }
 
+    /// Delivers the counters of all disciplines that the last call found.
     pub(super) fn hand_over_counters(
         &self,
         at: usize,
