@@ -204,7 +204,7 @@ fn sizes_follow_their_distribution() {
     }
 }
 
-/// A transport that carries nothing, and records its input.
+/// A transport that carries nothing, and records the size of each flow.
 #[derive(Debug, Default)]
 struct Written(Arc<std::sync::Mutex<Vec<u64>>>);
 
@@ -286,7 +286,8 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     );
 }
 
-/// Times of requests and responses.
+/// The arrival times of packets with data, each with whether the packet goes back: requests go back
+/// from the sink to the source.
 #[derive(Debug, Default)]
 struct Times(Arc<std::sync::Mutex<Vec<(Nanos, bool)>>>);
 
