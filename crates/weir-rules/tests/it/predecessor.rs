@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Submits a packet of `len` bytes. Its number identifies its frame.
+    /// Submits a packet of `len` bytes. Frames are numbered in the order of submission.
     fn packet(
         &mut self,
         now: Nanos,
