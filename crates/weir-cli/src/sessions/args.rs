@@ -88,9 +88,9 @@ const CHANGE_EXAMPLES: &str = "Examples:
   weir change down loss 0                       the only session that runs
   weir change curl reset                        back to the start of the session
 
-The words replace only what they name; the rest stays. Packets inside stay, too. The change is in
-force when the command ends. docs/link-spec.md describes all words. In a session with --rules, the
-words are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.
+Words replace only the settings that they name; all others stay. Packets inside stay, too. The
+change is in force when the command ends. docs/link-spec.md describes all words. In a session with
+--rules, the words are a command of the rules: `weir change curl pipe 1 config bw 2Mbit/s`.
 The daemon `serve` saves its changes, so its own commands make them: `weir pipe 1 config …`.";
 const STATS_NOTES: &str =
     "Without --watch, packets and times count from the start of the session, \

@@ -41,7 +41,7 @@ pub(super) struct Classes {
 impl Classes {
     /// The least key of the flows with a start no later than `now`, and its chain; [`NONE`] if
     /// there is no such flow.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
     }
@@ -53,7 +53,7 @@ impl Classes {
 
     /// The first chain of the class of first packets that take the virtual time `service`;
     /// [`HEADS`] if there is neither such a class nor a free class. `class` is a guess.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
@@ -73,7 +73,7 @@ impl Classes {
 
     /// Appends a flow to `chain` or to the other chain of the same class; returns whether it fits
     /// into either.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn put(&mut self, chain: usize, start: u64, key: u64) -> bool {
         let Some(chains) = self.chains.as_mut() else { return false };
         if chains.fits(chain, start, key) {
@@ -88,7 +88,7 @@ impl Classes {
     }
 
     /// Removes the first flow of a chain, which must not be empty.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn pop(&mut self, chain: usize) {
         if let Some(chains) = self.chains.as_mut() {
             chains.pop(chain);
@@ -97,7 +97,7 @@ impl Classes {
 
     /// The key of the flow `places` entries behind the first of a chain. For a shorter chain, any
     /// key or [`NONE`].
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
     }
@@ -156,7 +156,7 @@ impl<const N: usize> Default for Chains<N> {
 impl<const N: usize> Chains<N> {
     /// The least key of the flows with a start no later than `now`, and its chain; [`NONE`] if
     /// there is no such flow.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         let mut first = (NONE, 0);
         for (chain, head) in self.heads.iter().take(self.used).enumerate() {
@@ -167,7 +167,7 @@ impl<const N: usize> Chains<N> {
     }
 
     /// The least start; [`NONE`] when all chains are empty.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn least_start(&self) -> u64 {
         self.heads.iter().take(self.used).fold(NONE, |least, head| least.min(head.start))
     }
@@ -179,14 +179,14 @@ impl<const N: usize> Chains<N> {
     }
 
     /// Whether a flow with this start and key can be appended to a chain.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn fits(&self, chain: usize, start: u64, key: u64) -> bool {
         let tail = self.tails[chain % N];
         (tail.start <= start) & (tail.key <= key)
     }
 
     /// Appends a flow for which [`Self::fits`] is true.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn push(&mut self, chain: usize, start: u64, key: u64) {
         let (entry, chain) = (Entry { start, key }, chain % N);
         let (ring, head) = (&mut self.rings[chain], &mut self.heads[chain]);
@@ -204,7 +204,7 @@ impl<const N: usize> Chains<N> {
     }
 
     /// Removes the first flow of a chain, which must not be empty.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn pop(&mut self, chain: usize) {
         let chain = chain % N;
         let ring = &mut self.rings[chain];
@@ -243,7 +243,7 @@ impl<const N: usize> Chains<N> {
 
     /// The key of the flow `places` entries behind the first of a chain. For a shorter chain, any
     /// key or [`NONE`].
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn behind(&self, chain: usize, places: usize) -> u64 {
         let ring = &self.rings[chain % N];
         ring.at(ring.first.wrapping_add(places)).key
@@ -258,7 +258,7 @@ impl<const N: usize> Chains<N> {
 }
 
 impl Ring {
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn at(&self, position: usize) -> Entry {
         self.entries.get(position & self.entries.len().wrapping_sub(1)).copied().unwrap_or(EMPTY)
     }

@@ -350,7 +350,7 @@ impl Batched for RoundRobin {
         (&mut self.flows, &mut self.foresight)
     }
 
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
         let slot = self.front;
         let flow = self.flows.get_mut(slot)?;

@@ -147,7 +147,7 @@ impl Qfq {
     /// Serves the first flow. `give` makes the result from the flow's slot and its packet.
     ///
     /// Tail calls of other functions do the rare work, so that the common case needs few registers.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn serve_first<P: Store, R>(
         &mut self,
         store: &mut P,
@@ -439,7 +439,7 @@ impl Batched for Qfq {
         (&mut self.flows, &mut self.foresight)
     }
 
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
         self.serve_first(store, |flow, packet| (flow, packet))
     }

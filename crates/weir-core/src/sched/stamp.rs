@@ -41,13 +41,13 @@ pub(super) fn inverse(weight: u32) -> u64 {
 }
 
 /// The virtual time of a packet: `L / w`.
-#[inline(always)] // Measured: see the module of schedulers.
+#[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
 pub(super) fn service(len: u32, inverse: u64) -> u64 {
     u64::from(len.min(LARGEST)) * inverse
 }
 
 /// Converts a time of era `then` to era `now`.
-#[inline(always)] // Measured: see the module of schedulers.
+#[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
 pub(super) fn in_era(time: u64, then: u64, now: u64) -> u64 {
     if then == now { time } else { time.saturating_sub((now - then).saturating_mul(BACK)) }
 }

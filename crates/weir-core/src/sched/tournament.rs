@@ -164,7 +164,7 @@ impl Tournament {
 }
 
 /// The least of four entries, without a branch.
-#[inline(always)] // Measured: see the module of schedulers.
+#[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
 fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
     a.min(b).min(c.min(d))
 }

@@ -41,7 +41,7 @@ impl Waiting {
     }
 
     /// Adds a flow of class `class` that has just been served.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn put_served(&mut self, slot: u32, class: u8, start: u64) {
         let (start_rounded, key) = (self.others.rounded(start), self.others.key(slot, start));
         let in_order = self.in_order.get_or_insert_default();
@@ -53,7 +53,7 @@ impl Waiting {
     }
 
     /// Whether there may be a flow with a start no later than `now`.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn may_be_due(&self, now: u64) -> bool {
         self.due <= now
     }

@@ -162,7 +162,7 @@ impl Wf2qPlus {
 
     /// The key of the flow to serve next and its chain, which is [`HEADS`] for a flow in no chain.
     /// The key is [`NONE`] if no packet is eligible.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
         let top = self.eligible.top();
@@ -180,7 +180,7 @@ impl Wf2qPlus {
     }
 
     /// Serves the only active flow.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn serve_lone<P: Store>(&mut self, pool: &mut P) -> PacketId {
         let flow = self.flows.at_mut(self.lone);
         let len = flow.list.front_len();
@@ -206,7 +206,7 @@ impl Wf2qPlus {
     }
 
     /// Adds a flow with packets to the chain or tournament of its head packet.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
         let mut chain = HEADS;
@@ -220,7 +220,7 @@ impl Wf2qPlus {
 
     /// Adds a flow to a chain of its class, or to a tournament if the chains do not accept the flow
     /// or `chain` is [`HEADS`].
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
         let start_rounded = self.eligible.rounded(start);
         if chain < HEADS && self.heads.put(chain, start_rounded, self.eligible.key(slot, finish)) {
@@ -235,7 +235,7 @@ impl Wf2qPlus {
 
     /// Removes the flows that `V` has reached from `waiting`: flows with packets become eligible,
     /// and the fluid has finished the flows without packets.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn admit(&mut self) {
         if self.waiting.may_be_due(self.virtual_time) {
             self.admit_due();
@@ -279,7 +279,7 @@ impl Wf2qPlus {
     }
 
     /// Prefetches the flows and packets that will be served soon.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn look_ahead<P: Store>(&self, chain: usize, pool: &mut P) {
         self.flows.prefetch(self.eligible.slot(self.heads.behind(chain, 5)));
         let next = self.eligible.slot(self.heads.behind(chain, 2));

@@ -285,7 +285,7 @@ impl Groups {
 
     /// Moves the first member of a group to the slot of its new start, if other members are behind
     /// it in the old slot. Returns whether it moved.
-    #[inline(always)] // Measured: see the module of schedulers.
+    #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
         let tables = &mut *self.groups;
         let Stamps { start, next, .. } = *members[place.id as usize].stamps();
