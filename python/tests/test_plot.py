@@ -77,6 +77,20 @@ def test_the_cumulative_share_ends_at_the_extremes(two: wl.Results) -> None:
     assert len(wl.plot.delay_cdf(two, link="bottleneck").lines) == 2
 
 
+def test_results_are_compared_on_one_plot(two: wl.Results, two_hosts: Path) -> None:
+    slow = wl.simulate(two_hosts, set={"duration": "3s", "link.bottleneck.spec.delay": "80ms"})
+    both: Any = wl.plot.delay_cdf({"near": two, "far": slow}, "video")
+    assert [line.get_label() for line in both.lines] == ["near", "far"]
+    assert len({line.get_color() for line in both.lines}) == 2
+    again: Any = wl.plot.delay_cdf(slow, "video", ax=wl.plot.delay_cdf(two, "video"))
+    for ax in (both, again):
+        low, high = ax.get_xlim()
+        assert all(low <= x <= high for line in ax.lines for x in line.get_xdata()[1:])
+    assert len({line.get_color() for line in again.lines}) == 2
+    flows: Any = wl.plot.delay_cdf({"near": two, "far": slow}, ["video", "update"])
+    assert [line.get_label() for line in flows.lines][:2] == ["near: video", "near: update"]
+
+
 def test_rates_add_up_to_the_received_bytes(two: wl.Results) -> None:
     ax: Any = wl.plot.throughput(two, ["video", "update", "calls.1", "calls.2"])
     steps = [patch.get_data() for patch in ax.patches]

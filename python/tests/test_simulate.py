@@ -226,3 +226,20 @@ def test_the_import_takes_no_optional_library() -> None:
     # Modules that start processes are imported when they are used.
     loaded = {*done.stdout.decode().split()}
     assert not loaded & {"numpy", "pandas", "polars", "pyarrow", "duckdb", "asyncio", "subprocess"}
+
+
+def test_equal_runs_are_a_warning() -> None:
+    net = wl.Scenario("n", duration="2s").host("a", "b").link("a", "b", "5M/10ms")
+    plain = net.traffic("cbr", "a", "b", name="t", rate="1Mbit/s")
+    with pytest.warns(wl.ScenarioWarning, match="the runs of all seeds are equal"):
+        wl.simulate(plain, seeds=3)
+    # These draw something, or are alone.
+    wl.simulate(plain, seeds=3, set={"traffic.t.kind": "poisson"})
+    wl.simulate(plain, seeds=1)
+
+
+def test_a_bare_rate_of_a_link_is_a_warning() -> None:
+    net = wl.Scenario("n", duration="1s").host("a", "b").link("a", "b", "bw 5 delay 30ms")
+    net = net.traffic("cbr", "a", "b", name="t", rate="1Mbit/s")
+    with pytest.warns(wl.ScenarioWarning, match="`5` means 5 bit/s"):
+        wl.simulate(net)

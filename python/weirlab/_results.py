@@ -8,12 +8,14 @@ import json
 import os
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import _native
+from ._errors import ScenarioWarning
 from ._scenario import ScenarioLike, Value, whole, source, warn
 
 if TYPE_CHECKING:
@@ -68,7 +70,9 @@ def simulate(
     Args:
         scenario: The path of a scenario file, a text in TOML (of several lines), a dictionary
             with the structure of a file, or a :class:`Scenario`.
-        seeds: Number of runs, or the seed of each run. By default those of the scenario.
+        seeds: Number of runs, or the seed of each run. By default those of the scenario. Runs
+            differ only if something in the scenario is random; otherwise a
+            :class:`ScenarioWarning` says so.
         set: Keys to change and their values, as ``weir sim --set``:
             ``{"link.bottleneck.spec.bw": "20M", "traffic.*.count": 3}``. A timedelta is written as
             a time.
@@ -108,7 +112,16 @@ def simulate(
         source(scenario, set, more), chosen, _threads(threads), trace, _reporter(progress)
     )
     warn(native.diagnostics, 2)
+    if native.equal:
+        warnings.warn(_EQUAL, ScenarioWarning, stacklevel=2)
     return Results(native)
+
+
+_EQUAL = (
+    "the runs of all seeds are equal, because nothing in the scenario is random: an interval over "
+    "them says nothing. Give the traffic a `start_jitter` or a random kind (`poisson`, `voip`, "
+    "`web`), or a link `loss` or `jitter`; or simulate one seed"
+)
 
 
 class Results:

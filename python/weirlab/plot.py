@@ -34,6 +34,11 @@ Names: TypeAlias = str | Iterable[str] | None
 Many: TypeAlias = Results | Mapping[str, Results]
 """Results with a sweep, or results by their labels."""
 
+Buckets: TypeAlias = Sequence[tuple[int, int, int]]
+"""A distribution of delays: least and greatest value of each bucket in ns, and its packets."""
+
+# The attribute of axes that holds the distributions drawn on them.
+_DRAWN = "_weirlab_delays"
 # The most curves of a plot, the most points of a curve, and the most bands of runs.
 _CURVES = len(COLOURS)
 _POINTS = 240
@@ -44,7 +49,7 @@ _LOG_FROM = 20.0
 
 
 def delay_cdf(
-    results: Results,
+    results: Many,
     flows: Names = None,
     *,
     link: str | None = None,
@@ -55,12 +60,13 @@ def delay_cdf(
     """Draws, for each delay, the share of packets with at most this delay, over all runs.
 
     Args:
-        results: The results.
+        results: The results, or several by their labels, to compare them: each has curves of its
+            own, named by the label.
         flows: Names of flows; by default the seven with the most traffic.
         link: A link, whose queueing delay and total delay are drawn in place of flows.
         tail: Whether to draw the share of packets with a greater delay, on a logarithmic axis.
         point: The point of a sweep.
-        ax: Axes to draw on.
+        ax: Axes to draw on. Curves that this function has drawn there before stay in sight.
 
     Returns:
         The axes: delays in ms, logarithmic if they span more than a factor of 20.
@@ -73,25 +79,40 @@ def delay_cdf(
     >>> r = wl.simulate("two-hosts.toml", set={"duration": "3s"})
     >>> wl.plot.delay_cdf(r).get_xlabel()
     'one-way delay, ms'
+
+    Two networks on one plot:
+
+    >>> plain = wl.simulate("two-hosts.toml", set={"link.bottleneck.scheduler": "fifo"})
+    >>> ax = wl.plot.delay_cdf({"fifo": plain, "fq_codel": r}, "video")
+    >>> [line.get_label() for line in ax.lines]
+    ['fifo', 'fq_codel']
     """
-    results = _results(results)
-    chosen = _point(results, point)
     if link is not None and flows is not None:
         raise ValueError("delay_cdf: give flows or link, not both")
-    kinds = {"queue": "in queue", "total": "total"} if link is not None else {"delay": ""}
-    wanted = [_link(results, link)] if link is not None else _flows(results, flows, chosen)
-    buckets = _distributions(results, wanted, kinds, chosen)
-    if link is not None:
-        curves = [(label, buckets[wanted[0], what]) for what, label in kinds.items()]
-    else:
-        curves = [(name, buckets[name, "delay"]) for name in wanted]
-    curves = [(label, found) for label, found in curves if found]
+    named = results.items() if isinstance(results, Mapping) else [("", results)]
+    curves: list[tuple[str, Buckets]] = []
+    wanted: list[str] = []
+    for label, each in named:
+        chosen = _point(_results(each), point)
+        kinds = {"queue": "in queue", "total": "total"} if link is not None else {"delay": ""}
+        wanted = [_link(each, link)] if link is not None else _flows(each, flows, chosen)
+        buckets = _distributions(each, wanted, kinds, chosen)
+        found = [
+            (kinds[what] or name, buckets[name, what])
+            for name in wanted for what in kinds if buckets[name, what]
+        ]  # fmt: skip
+        # The label alone names the only curve of its results.
+        names = [label if len(found) == 1 else f"{label}: {name}" for name, _ in found]
+        curves += zip(names if label else [name for name, _ in found], [each for _, each in found])
     if not curves:
         raise ValueError(f"{', '.join(wanted)}: no packet was counted")
     on = _axes(ax)
-    for (label, found), colour in zip(curves, COLOURS):
-        _draw_shares(on, label, found, colour, tail)
-    _delay_axis(on, [found for _, found in curves])
+    before: list[Buckets] = getattr(on, _DRAWN, [])
+    for number, (label, each_buckets) in enumerate(curves, len(before)):
+        _draw_shares(on, label, each_buckets, COLOURS[number % len(COLOURS)], tail)
+    drawn_before = [*before, *(each_buckets for _, each_buckets in curves)]
+    setattr(on, _DRAWN, drawn_before)
+    _delay_axis(on, drawn_before)
     on.set_xlabel("delay in link, ms" if link is not None else "one-way delay, ms")
     if tail:
         on.set_yscale("log")

@@ -32,7 +32,8 @@ pub(crate) struct MetricsArgs {
 /// Prints the metrics, or serves them.
 pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
     let Some(address) = args.listen else {
-        return print(&text(MetricsFormat::OpenMetrics));
+        // Node exporters and `promtool check metrics` read the classic format only.
+        return print(&text(MetricsFormat::Classic));
     };
     let token = args.token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| Failure::new(USAGE, error))?;
@@ -90,7 +91,7 @@ fn text(format: MetricsFormat) -> String {
 /// The longest wait for a session. Prometheus waits for ten seconds.
 const WITHIN: Duration = Duration::from_secs(5);
 const NOTES: &str = "Examples:
-  weir metrics                                  the counters of all sessions, as OpenMetrics
+  weir metrics                                  the counters of all sessions, as text
   weir metrics --listen 127.0.0.1:8421          for Prometheus to scrape
   weir metrics > /var/lib/prometheus/node-exporter/weir.prom
 

@@ -119,6 +119,19 @@ pub struct Outcome {
     pub lateness: Option<Lateness>,
 }
 
+impl Outcome {
+    /// Whether there are several runs, and all have the same results. Then nothing in the scenario
+    /// is random, and an interval over the runs says nothing.
+    #[must_use]
+    pub fn all_equal(runs: &[Self]) -> bool {
+        let Some((first, others)) = runs.split_first() else { return false };
+        let equal = |run: &Self| {
+            run.events == first.events && run.flows == first.flows && run.links == first.links
+        };
+        !others.is_empty() && others.iter().all(equal)
+    }
+}
+
 /// How late the packets of a live run departed from the links, over the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Lateness {

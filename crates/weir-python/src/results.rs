@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt as _;
 use pyo3::types::PyList;
+use weir_measure::scenario::Outcome;
 use weir_report::plot::{Axis, Curve, Plot, Shape, Size, Unit};
 use weir_report::sim::{self, Column, tables};
 use weir_report::write_atomic;
@@ -89,6 +90,12 @@ pub(crate) fn simulate(
 
 #[pymethods]
 impl Results {
+    /// Whether a point has several runs, all with the same results.
+    #[getter]
+    fn equal(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.points.iter().any(|point| Outcome::all_equal(&point.results.runs)))
+    }
+
     /// A table: `flows`, `links`, `series`, `delays` or `trace`.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Py<Table>> {
         // Each table is made once. A thread that waits for the lock does not hold the interpreter.

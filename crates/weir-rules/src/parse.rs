@@ -150,12 +150,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds a warning if the short form gives a rate below one kilobit per second without a unit:
-    /// the author of `4/20` means megabits.
+    /// Adds a warning if a rate below one kilobit per second has no unit: the author of `4/20` or
+    /// `bw 4` means megabits. A rate of 0 has no unit, because it means that there is no limit.
     fn warn_of_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
-        if bare && rate.bps() < SLOW_BPS {
+        if bare && rate.bps() > 0 && rate.bps() < SLOW_BPS {
             let warning =
                 self.error(Code::SmallRate, span, format!("`{text}` means {} bit/s", rate.bps()));
             self.diagnostics.push(
@@ -185,7 +185,15 @@ impl<'a> Parser<'a> {
             Value::Aqm(_) => self.aqm(row, word),
             Value::Scheduler(_) => self.scheduler(row, word),
             Value::DropTail => self.manage(word, None),
-            _ => self.at = self.read(row, word, self.words, self.at),
+            _ => {
+                let value = self.words.get(self.at).map(|word| (word.span.clone(), &word.text));
+                self.at = self.read(row, word, self.words, self.at);
+                if row.name == BW.name
+                    && let Some((span, text)) = value
+                {
+                    self.warn_of_bare_rate(&span, text);
+                }
+            }
         }
         // The words after a wrong value are probably parts of it. They get no messages of their
         // own.

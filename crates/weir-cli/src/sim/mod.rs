@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::time::{ClockId, clock_gettime};
+use weir_measure::scenario::Outcome;
 use weir_report::format::count;
 use weir_rules::{Diagnostics, Files as _, Severity};
 use weir_sim::disk::{Beside, Disk};
@@ -60,6 +61,9 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     let all = run(points, threads, args.quiet, directory.as_ref())?;
     if !args.quiet && args.json.as_deref() != Some(Path::new("-")) {
         print(&show::tables(&all))?;
+    }
+    if !args.quiet && all.iter().any(|ran| Outcome::all_equal(&ran.outcomes)) {
+        say(EQUAL_RUNS);
     }
     results::write_files(args, &all, cpu_seconds())?;
     if let Some(directory) = directory {
@@ -245,5 +249,9 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
+/// The note on several runs with equal results.
+const EQUAL_RUNS: &str = "weir: note: the runs of all seeds are equal, because nothing in the scenario is \
+     random: an interval over them says nothing. Give the traffic `start_jitter` or a random kind \
+     (poisson, voip, web), or a link `loss` or `jitter`; or simulate one seed\n";
 /// Number of steps of the progress bar.
 const PARTS: u64 = 10_000;

@@ -47,6 +47,26 @@ fn a_scenario_is_simulated_and_shown_as_tables() {
 }
 
 #[test]
+fn runs_without_chance_are_noted() {
+    let folder = scratch("equal");
+    let file = folder.join("cbr.toml");
+    let scenario = "duration = \"2s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n\
+        link = [{ between = [\"a\", \"b\"], name = \"l\", spec = \"bw 1Mbit/s delay 5ms\" }]\n\
+        traffic = [{ name = \"t\", from = \"a\", to = \"b\", kind = \"cbr\", rate = \"500kbit/s\" }]\n";
+    std::fs::write(&file, scenario).expect("a scenario");
+    let file = file.display().to_string();
+    let noted = |words: &[&str]| {
+        let output = weir(&[&["sim", &file], words].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr).contains("the runs of all seeds are equal")
+    };
+    assert!(noted(&["--runs", "3"]));
+    assert!(!noted(&[]), "one run");
+    assert!(!noted(&["--runs", "3", "--set", "traffic.t.kind=poisson"]));
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
 fn options_of_a_suite_are_refused_with_a_scenario() {
     for options in [&["--aqm", "codel"][..], &["--quick"]] {
         let output = weir(&[&["sim", &two_hosts()], options].concat());
