@@ -159,7 +159,11 @@ time.sleep(1000)
 """
     child = subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE)
     assert child.stdout is not None and child.stdout.readline() == b"up\n"
-    assert processes(name) and processes(seconds)
+    # `popen` returns before the program has been executed.
+    end = time.monotonic() + 60
+    while not (processes(name) and processes(seconds)):
+        assert time.monotonic() < end, "the program does not start"
+        time.sleep(0.02)
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()

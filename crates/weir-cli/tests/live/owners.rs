@@ -269,9 +269,10 @@ fn session(lab: &Lab) {
     let out = path("out");
     let within = lab.file(
         "within",
+        // A session that has ended answers nothing, and opens the pipe no more.
         &format!(
-            "rm -f {out}; echo \"$* > {out}.part; mv {out}.part {out}\" > {fifo}\nwhile [ ! -e \
-             {out} ]; do sleep 0.01; done; cat {out}\n"
+            "exec timeout 60 sh -c 'rm -f {out}; echo \"$0 > {out}.part; mv {out}.part {out}\" > \
+             {fifo}; while [ ! -e {out} ]; do sleep 0.01; done; cat {out}' \"$*\"\n"
         ),
     );
     let target = format!("pid:{}", pid());
