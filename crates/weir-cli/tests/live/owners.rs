@@ -252,10 +252,11 @@ fn session(lab: &Lab) {
     let line = format!("exec {} {sshd} -D -e -f {config}", group.prefix(lab));
     let _sshd = lab.launch(Command::new("sh").args(["-c", &line]));
     until("sshd listens", || !output_of("ss -Hltn 'sport = :2222'").is_empty());
-    // The session executes the lines that arrive in the pipe.
+    // The session executes the lines that arrive in the pipe. It finds no line if it opens the pipe
+    // before the writer of the last line has closed it.
     let inside = format!(
-        "echo $$ > {0}/session/cgroup.procs; echo $$ > {1}; while read -r line < {fifo}; do eval \
-         \"$line\"; done",
+        "echo $$ > {0}/session/cgroup.procs; echo $$ > {1}; n=0; while [ $n -lt 100 ]; do if read \
+         -r line < {fifo}; then eval \"$line\"; else n=$((n+1)); fi; done",
         group.path().display(),
         path("pid")
     );
