@@ -438,7 +438,8 @@ pub(crate) struct CommonArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// Change links at this time after the start: `--at 10s 'down bw 1Mbit/s' --at 20s reset`. The
-    /// words replace only the settings that they name. Without the name of a link, all links change.
+    /// words replace only the settings that they name. Without the name of a link, all links
+    /// change.
     #[arg(
         long,
         value_names = ["TIME", "ACTION"],

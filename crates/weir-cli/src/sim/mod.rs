@@ -250,8 +250,8 @@ fn cpu_seconds() -> f64 {
 }
 
 /// The note on several runs with equal results.
-const EQUAL_RUNS: &str = "weir: note: the runs of all seeds are equal, because nothing in the scenario is \
-     random: an interval over them says nothing. Give the traffic `start_jitter` or a random kind \
-     (poisson, voip, web), or a link `loss` or `jitter`; or simulate one seed\n";
+const EQUAL_RUNS: &str = "weir: note: the runs of all seeds are equal, because nothing in the \
+    scenario is random: an interval over them says nothing. Give the traffic `start_jitter` or a \
+    random kind (poisson, voip, web), or a link `loss` or `jitter`; or simulate one seed\n";
 /// Number of steps of the progress bar.
 const PARTS: u64 = 10_000;

@@ -52,7 +52,8 @@ fn runs_without_chance_are_noted() {
     let file = folder.join("cbr.toml");
     let scenario = "duration = \"2s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n\
         link = [{ between = [\"a\", \"b\"], name = \"l\", spec = \"bw 1Mbit/s delay 5ms\" }]\n\
-        traffic = [{ name = \"t\", from = \"a\", to = \"b\", kind = \"cbr\", rate = \"500kbit/s\" }]\n";
+        traffic = [{ name = \"t\", from = \"a\", to = \"b\", kind = \"cbr\", \
+        rate = \"500kbit/s\" }]\n";
     std::fs::write(&file, scenario).expect("a scenario");
     let file = file.display().to_string();
     let noted = |words: &[&str]| {
