@@ -110,9 +110,9 @@ def delay_cdf(
     before: list[Buckets] = getattr(on, _DRAWN, [])
     for number, (label, each_buckets) in enumerate(curves, len(before)):
         _draw_shares(on, label, each_buckets, COLOURS[number % len(COLOURS)], tail)
-    drawn_before = [*before, *(each_buckets for _, each_buckets in curves)]
-    setattr(on, _DRAWN, drawn_before)
-    _delay_axis(on, drawn_before)
+    all_buckets = [*before, *(each_buckets for _, each_buckets in curves)]
+    setattr(on, _DRAWN, all_buckets)
+    _delay_axis(on, all_buckets)
     on.set_xlabel("delay in link, ms" if link is not None else "one-way delay, ms")
     if tail:
         on.set_yscale("log")
