@@ -35,6 +35,29 @@ def test_times_are_texts_seconds_or_differences() -> None:
         assert network(warmup=time).to_dict()["warmup"] == text
 
 
+def test_settings_that_are_times_may_be_seconds_too() -> None:
+    scenario = network().traffic(
+        "cbr", "a", "b", name="cbr", rate="1Mbit/s", start=0.25, stop=timedelta(seconds=0.5)
+    )
+    scenario.switch("s", ports=8, egress_time=1e-5)
+    assert scenario.check().diagnostics == ()
+    entry, switch = scenario.to_dict()["traffic"][-1], scenario.to_dict()["node"][-1]
+    assert entry["start"] == "250ms"
+    assert (switch["ports"], switch["egress_time"]) == (8, "10us")
+    sent = wl.simulate(scenario).series.to_pylist()
+    times = [row["t_ns"] for row in sent if row["name"] == "cbr" and row["packets_in"]]
+    assert times and min(times) >= 200_000_000 and max(times) < 500_000_000
+    with pytest.raises(ValueError, match="start"):
+        network().traffic("cbr", "a", "b", start=-1)
+
+
+def test_the_documentation_of_traffic_names_every_kind() -> None:
+    kinds = wl.schema()["$defs"]["TrafficEntry"]["oneOf"]
+    named = wl.Scenario.traffic.__doc__ or ""
+    for kind in kinds:
+        assert f"``{kind['properties']['kind']['const']}``" in named
+
+
 def test_the_written_text_is_read_as_the_same_scenario(tmp_path: Path) -> None:
     scenario = (
         network()

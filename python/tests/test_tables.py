@@ -28,6 +28,16 @@ def table(results: wl.Results, name: str) -> wl.Table:
     return found
 
 
+def test_an_unknown_column_is_refused_with_the_ones_that_are_near(results: wl.Results) -> None:
+    for ask in (
+        lambda: results.flows["delay_p99"],
+        lambda: results.flows.rows("delay_p99", 0, 1),
+        lambda: results.flows.select("delay_p99"),
+    ):
+        with pytest.raises(KeyError, match="delay_p99_ns"):
+            ask()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_pyarrow_reads_the_rows(results: wl.Results, name: str) -> None:
     pyarrow = pytest.importorskip("pyarrow")

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, SupportsIndex, TypeAlias, cast
 
@@ -120,7 +121,8 @@ class Scenario:
         return self._nodes("router", names, {})
 
     def switch(self, name: str, **settings: Value) -> Self:
-        """Adds a programmable switch; docs/scenario.md lists its settings.
+        """Adds a programmable switch; docs/scenario.md lists its settings. A setting that is a
+        time may be a number of seconds.
 
         >>> import weirlab as wl
         >>> wl.Scenario(duration=1).switch("s", ports=8).to_dict()["node"]
@@ -230,12 +232,19 @@ class Scenario:
             count: Flows between each pair of hosts.
             group: Flows with the same group have common statistics.
             settings: The settings of the kind, as in docs/traffic.md. Texts have units
-                (``rate="8Mbit/s"``); a timedelta is a time. The traffic class is ``class_``,
-                since ``class`` is a word of Python.
+                (``rate="8Mbit/s"``). A setting that is a time may be a number of seconds or a
+                timedelta, too. Every kind has ``start``, ``stop``, ``start_jitter``, ``ecn`` and
+                ``dscp``. The traffic class is ``class_``, since ``class`` is a word of Python.
+
+        The kinds are ``cbr``, ``poisson``, ``pareto``, ``on-off``, ``markov``, ``voip``, ``imix``
+        and ``trace`` (packets at their own times), ``probe`` and ``ping`` (for delays), ``tcp``,
+        ``stack``, ``flows``, ``requests``, ``web`` and ``incast`` (transfers), and ``program``
+        (live runs only).
 
         >>> import weirlab as wl
-        >>> wl.Scenario(duration=1).traffic("cbr", "a", "b", rate="1M").to_dict()["traffic"]
-        [{'kind': 'cbr', 'from': 'a', 'to': 'b', 'count': 1, 'rate': '1M'}]
+        >>> s = wl.Scenario(duration=5).traffic("cbr", "a", "b", rate="1M", start=2.5)
+        >>> s.to_dict()["traffic"]
+        [{'kind': 'cbr', 'from': 'a', 'to': 'b', 'count': 1, 'rate': '1M', 'start': '2500ms'}]
         """
         entry: dict[str, object] = {"kind": _text(kind, "kind")}
         entry["from"] = source if isinstance(source, str) else _names(source, "source")
@@ -247,9 +256,8 @@ class Scenario:
             if text is not None:
                 entry[key] = _text(text, key)
         for key, content in settings.items():
-            # Reports a wrong type here, and not when the scenario is written.
-            _toml.value(content, key)
-            entry[key.removesuffix("_")] = content
+            key = key.removesuffix("_")
+            entry[key] = _setting(content, key, _traffic_times().get(kind, _NONE))
         self._lists["traffic"].append(entry)
         return self
 
@@ -347,10 +355,9 @@ class Scenario:
         return f"<weirlab.Scenario {self._head['name']}: {counts or 'empty'}>"
 
     def _nodes(self, kind: str, names: Sequence[str], settings: Mapping[str, Value]) -> Self:
-        for key, content in settings.items():
-            _toml.value(content, key)
+        values = {key: _setting(value, key, _node_times()) for key, value in settings.items()}
         for name in names:
-            node: dict[str, object] = {"name": _text(name, "name"), "kind": kind, **settings}
+            node: dict[str, object] = {"name": _text(name, "name"), "kind": kind, **values}
             self._lists["node"].append(node)
         return self
 
@@ -460,6 +467,39 @@ def _source(
         "default_name": default_name,
         "settings": settings,
     }
+
+
+def _setting(content: Value, where: str, times: frozenset[str]) -> object:
+    """A setting as a scenario stores it. A wrong type is reported here, and not when the scenario
+    is written."""
+    if where in times and isinstance(content, (int, float)) and not isinstance(content, bool):
+        return _toml.time(content, where)
+    _toml.value(content, where)
+    return content
+
+
+@cache
+def _traffic_times() -> Mapping[str, frozenset[str]]:
+    """The settings that are times, for each kind of traffic."""
+    kinds = schema()["$defs"]["TrafficEntry"]["oneOf"]
+    return {kind["properties"]["kind"]["const"]: _times(kind) for kind in kinds}
+
+
+@cache
+def _node_times() -> frozenset[str]:
+    """The settings of nodes that are times."""
+    return _times(schema()["$defs"]["NodeEntry"])
+
+
+def _times(structure: Mapping[str, Any]) -> frozenset[str]:
+    """The properties of a structure whose texts end in a unit of time."""
+    properties: Mapping[str, Mapping[str, Any]] = structure["properties"]
+    return frozenset(
+        name for name, content in properties.items() if "msecs?" in content.get("pattern", "")
+    )
+
+
+_NONE: frozenset[str] = frozenset()
 
 
 def _text(content: object, where: str) -> str:
