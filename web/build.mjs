@@ -19,8 +19,20 @@ const PLOT = join(ROOT, "crates/weir-report/src/plot/plot.css");
 const MOST = 200_000;
 
 // Colours that only the page needs: edges of fields, filled buttons, warnings, the heat map.
-const OWN_LIGHT = ["--edge:#808a96", "--accent-fill:#0072b2", "--warn:#8a5a00", "--heat-low:#d3e5f2", "--heat-high:#08396b"];
-const OWN_DARK = ["--edge:#6f7b8a", "--accent-fill:#0f6ba5", "--warn:#f2bd4b", "--heat-low:#1f3447", "--heat-high:#a8dcff"];
+const OWN_LIGHT = [
+  "--edge:#808a96",
+  "--accent-fill:#0072b2",
+  "--warn:#8a5a00",
+  "--heat-low:#d3e5f2",
+  "--heat-high:#08396b",
+];
+const OWN_DARK = [
+  "--edge:#6f7b8a",
+  "--accent-fill:#0f6ba5",
+  "--warn:#f2bd4b",
+  "--heat-low:#1f3447",
+  "--heat-high:#a8dcff",
+];
 
 /** All files that the result depends on, in the order of their paths. */
 function sources() {
@@ -30,7 +42,9 @@ function sources() {
       return entry.isDirectory() ? walk(path) : [path];
     });
   const own = ["build.mjs", "package.json", "package-lock.json"].map((name) => join(HERE, name));
-  return [...walk(join(HERE, "src")), ...own, REPORT, PLOT].sort((a, b) => (relative(ROOT, a) < relative(ROOT, b) ? -1 : 1));
+  return [...walk(join(HERE, "src")), ...own, REPORT, PLOT].sort((a, b) =>
+    relative(ROOT, a) < relative(ROOT, b) ? -1 : 1,
+  );
 }
 
 /** The hash over the path and the content of each source. */
@@ -82,7 +96,10 @@ async function build() {
     legalComments: "inline",
     banner: { js: "/*! Weir, MIT OR Apache-2.0. With uPlot, (c) Leon Sorokin, MIT. */" },
   });
-  const style = await esbuild.transform(themes() + readFileSync(join(HERE, "src/page.css"), "utf8"), { loader: "css", minify: true });
+  const style = await esbuild.transform(
+    themes() + readFileSync(join(HERE, "src/page.css"), "utf8"),
+    { loader: "css", minify: true },
+  );
   const script = bundled.outputFiles[0].text;
   const names = { script: `page-${short(script)}.js`, style: `page-${short(style.code)}.css` };
   const index = readFileSync(join(HERE, "src/index.html"), "utf8")
@@ -111,10 +128,17 @@ if (wire > MOST) {
 }
 if (process.argv.includes("--check")) {
   const present = existsSync(OUT) ? readdirSync(OUT) : [];
-  const stale = [...files].filter(([name, content]) => !present.includes(name) || readFileSync(join(OUT, name), "utf8") !== content).map(([name]) => name);
+  const stale = [...files]
+    .filter(
+      ([name, content]) =>
+        !present.includes(name) || readFileSync(join(OUT, name), "utf8") !== content,
+    )
+    .map(([name]) => name);
   const extra = present.filter((name) => !files.has(name));
   if (stale.length || extra.length) {
-    console.error(`web/build: not as built from the sources: ${[...stale, ...extra].join(", ")}; run web/build`);
+    console.error(
+      `web/build: not as built from the sources: ${[...stale, ...extra].join(", ")}; run web/build`,
+    );
     process.exit(1);
   }
 } else {

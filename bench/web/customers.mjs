@@ -12,7 +12,9 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-const { chromium } = createRequire(new URL("../../web/package.json", import.meta.url))("playwright-core");
+const { chromium } = createRequire(
+  new URL("../../web/package.json", import.meta.url),
+)("playwright-core");
 const [given = "target/release/weir", pause = "1500"] = process.argv.slice(2);
 const weir = resolve(given);
 const SLOW = "10.2.31.7";
@@ -33,7 +35,8 @@ while True:
     time.sleep(max(due - time.monotonic(), 0))
 `;
 
-const run = (...words) => execFileSync(words[0], words.slice(1), { env: process.env });
+const run = (...words) =>
+  execFileSync(words[0], words.slice(1), { env: process.env });
 const folder = mkdtempSync(join(tmpdir(), "weir-customers-"));
 process.env.WEIR_SOCKET = join(folder, "socket");
 const children = [];
@@ -41,13 +44,37 @@ let browser;
 try {
   for (const side of ["l", "r"]) {
     run("ip", "netns", "add", `weircu${side}`);
-    run("ip", "link", "add", `weircu${side}`, "type", "veth", "peer", "name", "e", "netns", `weircu${side}`);
+    run(
+      "ip",
+      "link",
+      "add",
+      `weircu${side}`,
+      "type",
+      "veth",
+      "peer",
+      "name",
+      "e",
+      "netns",
+      `weircu${side}`,
+    );
     run("ip", "link", "set", `weircu${side}`, "up");
     run("ip", "-n", `weircu${side}`, "link", "set", "e", "up", "arp", "off");
   }
   run("ip", "-n", "weircul", "addr", "add", "10.1.0.1/24", "dev", "e");
   run("ip", "-n", "weircul", "route", "add", "10.2.0.0/15", "dev", "e");
-  const words = ["serve", "--bridge", "weircul,weircur", "--state", join(folder, "state"), "--socket", process.env.WEIR_SOCKET, "--web", "127.0.0.1:0", "--user", "0"];
+  const words = [
+    "serve",
+    "--bridge",
+    "weircul,weircur",
+    "--state",
+    join(folder, "state"),
+    "--socket",
+    process.env.WEIR_SOCKET,
+    "--web",
+    "127.0.0.1:0",
+    "--user",
+    "0",
+  ];
   const daemon = spawn(weir, words, { stdio: ["ignore", "inherit", "pipe"] });
   children.push(daemon);
   const address = await new Promise((found, failed) => {
@@ -58,18 +85,55 @@ try {
     });
     daemon.once("exit", () => failed(new Error(`the daemon ended:\n${text}`)));
   });
-  run(weir, "pipe", "1", "config", "bw", "500kbit/s", "queue", "50", "mask", "dst-ip", "0xffffffff");
-  run(weir, "add", "100", "pipe", "1", "ip", "from", "any", "to", "10.2.0.0/15", "in", "recv", "weircul");
-  children.push(spawn("ip", ["netns", "exec", "weircul", "python3", "-c", SPRAY], { stdio: "inherit" }));
+  run(
+    weir,
+    "pipe",
+    "1",
+    "config",
+    "bw",
+    "500kbit/s",
+    "queue",
+    "50",
+    "mask",
+    "dst-ip",
+    "0xffffffff",
+  );
+  run(
+    weir,
+    "add",
+    "100",
+    "pipe",
+    "1",
+    "ip",
+    "from",
+    "any",
+    "to",
+    "10.2.0.0/15",
+    "in",
+    "recv",
+    "weircul",
+  );
+  children.push(
+    spawn("ip", ["netns", "exec", "weircul", "python3", "-c", SPRAY], {
+      stdio: "inherit",
+    }),
+  );
   const root = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-  browser = await chromium.launch({ executablePath: run("which", "chromium").toString().trim(), args: root });
-  const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+  browser = await chromium.launch({
+    executablePath: run("which", "chromium").toString().trim(),
+    args: root,
+  });
+  const page = await (
+    await browser.newContext({ viewport: { width: 1280, height: 800 } })
+  ).newPage();
   // The page is opened once all customers have sent.
   await page.waitForTimeout(10_000);
 
   const began = Date.now();
   const step = async (what) => {
-    console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(5)} s  ${what}`);
+    console.log(
+      `${((Date.now() - began) / 1000).toFixed(1).padStart(5)} s  ${what}`,
+    );
     await page.waitForTimeout(Number(pause));
   };
   await page.goto(address);
@@ -79,11 +143,19 @@ try {
   await page.waitForSelector(".rows .row .key");
   await step(await page.textContent("text=/in total/ >> nth=-1"));
   await page.click(".sort >> text=Packets waiting");
-  await page.waitForFunction((least) => Number(document.querySelector(".rows .queue b")?.textContent) > least, LONG);
-  await step(`${await page.textContent(".rows .key >> nth=0")} has ${await page.textContent(".rows .queue >> nth=0")} waiting`);
+  await page.waitForFunction(
+    (least) =>
+      Number(document.querySelector(".rows .queue b")?.textContent) > least,
+    LONG,
+  );
+  await step(
+    `${await page.textContent(".rows .key >> nth=0")} has ${await page.textContent(".rows .queue >> nth=0")} waiting`,
+  );
   await page.click(".rows .key >> nth=0");
   await page.waitForSelector(".report .good");
-  await step(`the page offers: ${(await page.inputValue(".change textarea")).replace("\n", "; ")}`);
+  await step(
+    `the page offers: ${(await page.inputValue(".change textarea")).replace("\n", "; ")}`,
+  );
   await page.click(".change button[type=submit]");
   await page.waitForSelector("text=In force");
   await step("in force");

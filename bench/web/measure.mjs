@@ -15,7 +15,12 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const require = createRequire(join(ROOT, "web/package.json"));
 const { chromium } = require("playwright-core");
 const { StandIn, TOKEN } = await import(join(ROOT, "web/test/stand-in.mjs"));
-const { values } = parseArgs({ options: { address: { type: "string" }, seconds: { type: "string", default: "20" } } });
+const { values } = parseArgs({
+  options: {
+    address: { type: "string" },
+    seconds: { type: "string", default: "20" },
+  },
+});
 const seconds = Number(values.seconds);
 
 let stand;
@@ -25,9 +30,14 @@ if (!address) {
   address = `${await stand.listen()}/#token=${TOKEN}`;
 }
 const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args });
+const browser = await chromium.launch({
+  executablePath: "/usr/bin/chromium",
+  args,
+});
 const system = await browser.newBrowserCDPSession();
-const page = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+const page = await (
+  await browser.newContext({ viewport: { width: 1280, height: 800 } })
+).newPage();
 // Counts the frames in which the page draws, and notes the first moment with content.
 await page.addInitScript(() => {
   globalThis.drawn = new Set();
@@ -39,26 +49,45 @@ await page.addInitScript(() => {
   const watch = new MutationObserver(() => {
     if (!document.querySelector(".thing, .row .key, .uplot")) return;
     watch.disconnect();
-    requestAnimationFrame(() => setTimeout(() => (globalThis.firstView = performance.now())));
+    requestAnimationFrame(() =>
+      setTimeout(() => (globalThis.firstView = performance.now())),
+    );
   });
   watch.observe(document, { childList: true, subtree: true });
 });
 let bytes = 0;
 const network = await page.context().newCDPSession(page);
 await network.send("Network.enable");
-network.on("Network.webSocketFrameReceived", ({ response }) => (bytes += response.payloadData.length));
-network.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
+network.on(
+  "Network.webSocketFrameReceived",
+  ({ response }) => (bytes += response.payloadData.length),
+);
+network.on(
+  "Network.loadingFinished",
+  ({ encodedDataLength }) => (bytes += encodedDataLength),
+);
 
 await page.goto(address);
 await page.waitForSelector("main .view");
-const views = [["overview", "#/"], ["instances", "#/instances"], ["one object", undefined]];
+const views = [
+  ["overview", "#/"],
+  ["instances", "#/instances"],
+  ["one object", undefined],
+];
 await page.waitForFunction(() => globalThis.firstView !== undefined);
 const cold = await page.evaluate(() => globalThis.firstView);
 const first = bytes;
 await page.reload();
 await page.waitForFunction(() => globalThis.firstView !== undefined);
-console.log(`first view: ${cold.toFixed(0)} ms, again ${(await page.evaluate(() => globalThis.firstView)).toFixed(0)} ms; ${first} bytes until then`);
-const object = await page.evaluate(() => [...document.querySelectorAll(".thing header a")].map((a) => a.getAttribute("href")).find((href) => !href.includes("lane") && href.includes("/o/")) ?? "#/");
+console.log(
+  `first view: ${cold.toFixed(0)} ms, again ${(await page.evaluate(() => globalThis.firstView)).toFixed(0)} ms; ${first} bytes until then`,
+);
+const object = await page.evaluate(
+  () =>
+    [...document.querySelectorAll(".thing header a")]
+      .map((a) => a.getAttribute("href"))
+      .find((href) => !href.includes("lane") && href.includes("/o/")) ?? "#/",
+);
 for (const [name, hash] of views) {
   await page.evaluate((to) => (location.hash = to), hash ?? object);
   await page.waitForTimeout(3000);
@@ -70,9 +99,17 @@ for (const [name, hash] of views) {
   const after = await processes();
   const frames = await page.evaluate(() => globalThis.drawn.size);
   const took = (performance.now() - began) / 1000;
-  const parts = Object.keys(after).map((type) => `${type} ${((100 * (after[type] - (before[type] ?? 0))) / took).toFixed(1)} %`);
-  const sum = Object.keys(after).reduce((total, type) => total + after[type] - (before[type] ?? 0), 0);
-  console.log(`${name}: ${((100 * sum) / took).toFixed(1)} % of a core (${parts.join(", ")}), ${(frames / took).toFixed(1)} frames/s, ${((bytes - got) / took / 1000).toFixed(1)} kB/s`);
+  const parts = Object.keys(after).map(
+    (type) =>
+      `${type} ${((100 * (after[type] - (before[type] ?? 0))) / took).toFixed(1)} %`,
+  );
+  const sum = Object.keys(after).reduce(
+    (total, type) => total + after[type] - (before[type] ?? 0),
+    0,
+  );
+  console.log(
+    `${name}: ${((100 * sum) / took).toFixed(1)} % of a core (${parts.join(", ")}), ${(frames / took).toFixed(1)} frames/s, ${((bytes - got) / took / 1000).toFixed(1)} kB/s`,
+  );
 }
 await browser.close();
 stand?.close();
@@ -81,7 +118,8 @@ stand?.close();
 async function processes() {
   const { processInfo } = await system.send("SystemInfo.getProcessInfo");
   const out = {};
-  for (const { type, cpuTime } of processInfo) out[type] = (out[type] ?? 0) + cpuTime;
+  for (const { type, cpuTime } of processInfo)
+    out[type] = (out[type] ?? 0) + cpuTime;
   return out;
 }
 process.exit(0);

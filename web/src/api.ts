@@ -2,7 +2,11 @@
 
 /** A refused request: the status and the words of the server. */
 export class Refused extends Error {
-  constructor(readonly status: number, message: string, readonly body: unknown) {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly body: unknown,
+  ) {
     super(message);
   }
 }

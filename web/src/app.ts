@@ -48,7 +48,10 @@ export class App {
   /** Settles when the objects were read for the first time, or could not be. */
   readonly known: Promise<void>;
 
-  constructor(public page: Page, denied: () => void) {
+  constructor(
+    public page: Page,
+    denied: () => void,
+  ) {
     this.stream = new Stream({
       hello: (hello) => this.hello(hello),
       link: (link) => {
@@ -58,7 +61,8 @@ export class App {
       message: (message) => this.message(message),
       denied,
     });
-    const oldest = () => Math.min(...[...this.watched.values()].map((w) => w.samples.series.first()));
+    const oldest = () =>
+      Math.min(...[...this.watched.values()].map((w) => w.samples.series.first()));
     this.timeline = new Timeline(() => this.stream.now(), oldest);
     this.stream.connect();
     this.known = this.load();
@@ -97,7 +101,9 @@ export class App {
     if (this.loading) return;
     this.loading = true;
     try {
-      const objects = await get<{ revision: number; total: number; objects: Thing[] }>("/v1/objects");
+      const objects = await get<{ revision: number; total: number; objects: Thing[] }>(
+        "/v1/objects",
+      );
       this.things = objects.objects;
       this.total = objects.total;
       this.revision = objects.revision;
@@ -154,10 +160,19 @@ export class App {
    * The samples of an object, subscribed while a view uses them. They are kept for a while after
    * that, so that returning to a view does not start with an empty plot.
    */
-  watch(object: string, periodMs = 100): { samples: Samples; ended: () => string | undefined; stop: () => void } {
+  watch(
+    object: string,
+    periodMs = 100,
+  ): { samples: Samples; ended: () => string | undefined; stop: () => void } {
     let watched = this.watched.get(object);
     if (!watched) {
-      watched = { samples: new Samples(), users: 0, stop: () => {}, ended: undefined, timer: undefined };
+      watched = {
+        samples: new Samples(),
+        users: 0,
+        stop: () => {},
+        ended: undefined,
+        timer: undefined,
+      };
       this.watched.set(object, watched);
     }
     const entry = watched;

@@ -71,9 +71,13 @@ export class Chart {
   private readonly forget: () => void;
   private pan: { x: number; from: number; to: number } | undefined;
 
-  constructor(readonly options: ChartOptions, readonly timeline: Timeline) {
+  constructor(
+    readonly options: ChartOptions,
+    readonly timeline: Timeline,
+  ) {
     this.legend = h("ul", { class: "legend" });
-    for (const curve of options.curves) this.addLegend(curve.name, curve.shape, curve.colour, curve.dash);
+    for (const curve of options.curves)
+      this.addLegend(curve.name, curve.shape, curve.colour, curve.dash);
     if (options.level) {
       const key = h("i", { class: "key level", "aria-hidden": "true" });
       key.style.color = "var(--c4)";
@@ -89,7 +93,16 @@ export class Chart {
       onblur: () => this.moveCursor(undefined),
     });
     this.table = h("table", { class: "numbers" });
-    this.scroll = h("div", { class: "scroll sr", tabindex: "-1", role: "region", "aria-label": `${options.title}: ${words.table}` }, this.table);
+    this.scroll = h(
+      "div",
+      {
+        class: "scroll sr",
+        tabindex: "-1",
+        role: "region",
+        "aria-label": `${options.title}: ${words.table}`,
+      },
+      this.table,
+    );
     this.note = h("p", { class: "sr", "aria-live": "polite" });
     this.node = h(
       "figure",
@@ -98,7 +111,13 @@ export class Chart {
         "figcaption",
         null,
         h("h2", null, options.title),
-        h("div", { class: "tools" }, this.yTools(), this.tableButton(), exportMenu(() => this.sheet())),
+        h(
+          "div",
+          { class: "tools" },
+          this.yTools(),
+          this.tableButton(),
+          exportMenu(() => this.sheet()),
+        ),
       ),
       this.legend,
       this.holder,
@@ -107,10 +126,13 @@ export class Chart {
     );
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(this.holder);
-    this.sight = new IntersectionObserver(([entry]) => {
-      this.seen = entry?.isIntersecting ?? true;
-      if (this.seen) this.draw(true);
-    }, { rootMargin: "200px" });
+    this.sight = new IntersectionObserver(
+      ([entry]) => {
+        this.seen = entry?.isIntersecting ?? true;
+        if (this.seen) this.draw(true);
+      },
+      { rootMargin: "200px" },
+    );
     this.sight.observe(this.node);
     this.forget = onTheme(() => this.plot?.redraw(false, true));
   }
@@ -132,8 +154,18 @@ export class Chart {
   }
 
   private yTools(): HTMLElement {
-    const box = h("input", { class: "ymax", type: "text", size: "9", "aria-label": words.yMaximum, hidden: true });
-    const button = h("button", { type: "button", class: "small", "aria-pressed": "false", title: words.yFixedHelp }, words.yFixed);
+    const box = h("input", {
+      class: "ymax",
+      type: "text",
+      size: "9",
+      "aria-label": words.yMaximum,
+      hidden: true,
+    });
+    const button = h(
+      "button",
+      { type: "button", class: "small", "aria-pressed": "false", title: words.yFixedHelp },
+      words.yFixed,
+    );
     const freeze = (on: boolean) => {
       this.fixed = on ? this.top : undefined;
       box.hidden = !on;
@@ -153,7 +185,11 @@ export class Chart {
   }
 
   private tableButton(): HTMLElement {
-    const button = h("button", { type: "button", class: "small", "aria-pressed": "false" }, words.table);
+    const button = h(
+      "button",
+      { type: "button", class: "small", "aria-pressed": "false" },
+      words.table,
+    );
     button.addEventListener("click", () => {
       this.asTable = !this.asTable;
       button.setAttribute("aria-pressed", String(this.asTable));
@@ -216,7 +252,10 @@ export class Chart {
       if (curve.shape === "band") {
         const edge = { stroke: () => colour(curve.colour, 0.55), width: 0.5, points };
         series.push({ ...edge }, { ...edge });
-        bands.push({ series: [series.length - 1, series.length - 2], fill: () => colour(curve.colour, 0.28) });
+        bands.push({
+          series: [series.length - 1, series.length - 2],
+          fill: () => colour(curve.colour, 0.28),
+        });
       } else if (curve.shape === "stack") {
         series.push({ stroke, fill: stroke, width: 0.5, points, paths: stepped });
       } else {
@@ -237,9 +276,19 @@ export class Chart {
       cursor: {
         x: true,
         y: false,
-        points: { size: 7, fill: (u, i) => strokeOf(u, i), stroke: () => colour("card"), width: 1.5 },
+        points: {
+          size: 7,
+          fill: (u, i) => strokeOf(u, i),
+          stroke: () => colour("card"),
+          width: 1.5,
+        },
         drag: { x: true, y: false, setScale: false, dist: 6 },
-        bind: { dblclick: () => () => { this.timeline.follow(); return null; } },
+        bind: {
+          dblclick: () => () => {
+            this.timeline.follow();
+            return null;
+          },
+        },
       },
       scales: {
         x: { time: false, auto: false },
@@ -253,7 +302,12 @@ export class Chart {
           grid: { show: false },
           incrs: INCREMENTS,
           // A label at the right edge would be cut off. The box knows a new width before the layout.
-          values: (u, splits, _a, _space, increment) => splits.map((v) => (u.valToPos(v, "x") > u.bbox.width / devicePixelRatio - EDGE ? "" : clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0))),
+          values: (u, splits, _a, _space, increment) =>
+            splits.map((v) =>
+              u.valToPos(v, "x") > u.bbox.width / devicePixelRatio - EDGE
+                ? ""
+                : clock(v, increment < 0.1 ? 2 : increment < 1 ? 1 : 0),
+            ),
         },
         {
           ...axis,
@@ -483,7 +537,9 @@ export class Chart {
       const value = this.rows?.mean[curve.channel]?.[index] ?? NaN;
       return `${curve.name} ${text(value, this.options.unit)}`;
     });
-    const near = (this.options.markers?.() ?? []).filter((m) => Math.abs(m.t - t) < this.timeline.span / 100);
+    const near = (this.options.markers?.() ?? []).filter(
+      (m) => Math.abs(m.t - t) < this.timeline.span / 100,
+    );
     say(this.note, [clock(t, 1), ...parts, ...near.map((m) => m.text)].join(", "));
   }
 
@@ -529,7 +585,10 @@ export class Chart {
         const low = rows.low[channel]?.[i] ?? NaN;
         const high = rows.high[channel]?.[i] ?? NaN;
         const mean = rows.mean[channel]?.[i] ?? NaN;
-        const value = shape === "band" ? `${text(low, this.options.unit)} ${words.to} ${text(high, this.options.unit)}` : text(mean, this.options.unit);
+        const value =
+          shape === "band"
+            ? `${text(low, this.options.unit)} ${words.to} ${text(high, this.options.unit)}`
+            : text(mean, this.options.unit);
         row.append(h("td", null, Number.isNaN(mean) ? words.unknown : value));
       }
       body.append(row);
@@ -569,13 +628,22 @@ export function ySplits(low: number, high: number): number[] {
   const power = 10 ** Math.floor(Math.log10(least));
   const increment = [1, 2, 2.5, 5, 10].map((x) => x * power).find((x) => x >= least * 0.999)!;
   const out: number[] = [];
-  for (let i = Math.ceil(low / increment); i * increment <= high * (1 + 1e-9); i++) out.push(i * increment);
+  for (let i = Math.ceil(low / increment); i * increment <= high * (1 + 1e-9); i++)
+    out.push(i * increment);
   return out;
 }
 
 /** The upper end of an axis without any value. */
 function unitLeast(unit: Unit): number {
-  return unit === "bps" ? 1e3 : unit === "ns" ? 1e5 : unit === "bytes" ? 1e3 : unit === "fraction" ? 0.01 : 5;
+  return unit === "bps"
+    ? 1e3
+    : unit === "ns"
+      ? 1e5
+      : unit === "bytes"
+        ? 1e3
+        : unit === "fraction"
+          ? 0.01
+          : 5;
 }
 
 /** Reads a value such as `10 Mbit/s`, `5M` or `20 ms`. */
@@ -584,7 +652,8 @@ export function parse(words: string, unit: Unit): number | undefined {
   const number = Number(match?.[1] ?? NaN);
   if (!match || !(number > 0)) return undefined;
   const name = match[2] ?? "";
-  if (unit === "ns") return number * ({ s: 1e9, ms: 1e6, us: 1e3, µs: 1e3, ns: 1 }[name] ?? NaN) || undefined;
+  if (unit === "ns")
+    return number * ({ s: 1e9, ms: 1e6, us: 1e3, µs: 1e3, ns: 1 }[name] ?? NaN) || undefined;
   if (unit === "fraction") return number / 100;
   const prefix = { k: 1e3, m: 1e6, g: 1e9 }[name.charAt(0).toLowerCase()] ?? 1;
   return number * prefix;
@@ -607,5 +676,6 @@ const BASE: Record<Unit, string> = {
   fraction: "1",
 };
 const INCREMENTS = [
-  0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200,
+  0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+  43200,
 ];

@@ -50,8 +50,19 @@ export class CurvePlot {
       onpointerleave: () => this.move(undefined),
       onblur: () => this.move(undefined),
     });
-    const save = h("button", { type: "button", class: "small", onclick: () => this.save() }, words.saveCsv);
-    this.node = h("figure", { class: "chart" }, h("figcaption", null, this.title, h("div", { class: "tools" }, save)), this.legend, this.holder, this.note);
+    const save = h(
+      "button",
+      { type: "button", class: "small", onclick: () => this.save() },
+      words.saveCsv,
+    );
+    this.node = h(
+      "figure",
+      { class: "chart" },
+      h("figcaption", null, this.title, h("div", { class: "tools" }, save)),
+      this.legend,
+      this.holder,
+      this.note,
+    );
     this.observer = new ResizeObserver(() => {
       const { clientWidth } = this.holder;
       if (clientWidth === this.width) return;
@@ -68,7 +79,10 @@ export class CurvePlot {
   show(figure: Figure): void {
     this.figure = figure;
     say(this.title, figure.title);
-    this.holder.setAttribute("aria-label", `${figure.title}. ${figure.description} ${words.curveKeys}`);
+    this.holder.setAttribute(
+      "aria-label",
+      `${figure.title}. ${figure.description} ${words.curveKeys}`,
+    );
     this.values.length = 0;
     put(
       this.legend,
@@ -83,7 +97,12 @@ export class CurvePlot {
     this.draw();
   }
 
-  private place(): { x: (value: number) => number; y: (value: number) => number; from: number; to: number } {
+  private place(): {
+    x: (value: number) => number;
+    y: (value: number) => number;
+    from: number;
+    to: number;
+  } {
     const { x, range } = this.figure!;
     const from = x[0] ?? 0;
     const to = Math.max(from + 1, x[x.length - 1] ?? 1);
@@ -101,12 +120,20 @@ export class CurvePlot {
     if (!figure || this.width < 80) return;
     const at = this.place();
     const { range, x, lines } = figure;
-    const node = s("svg", { width: this.width, height: HEIGHT, viewBox: `0 0 ${this.width} ${HEIGHT}`, "aria-hidden": "true" });
+    const node = s("svg", {
+      width: this.width,
+      height: HEIGHT,
+      viewBox: `0 0 ${this.width} ${HEIGHT}`,
+      "aria-hidden": "true",
+    });
     const unit = step(Math.max(Math.abs(range[0]), Math.abs(range[1])), figure.yUnit);
     for (const value of ticks(range[0], range[1], 5)) {
       const y = at.y(value);
       node.append(
-        s("path", { class: value === 0 ? "zero" : "grid", d: `M${LEFT} ${y}H${this.width - RIGHT}` }),
+        s("path", {
+          class: value === 0 ? "zero" : "grid",
+          d: `M${LEFT} ${y}H${this.width - RIGHT}`,
+        }),
         s("text", { x: LEFT - 7, y: y + 4, "text-anchor": "end" }, tick(value, unit)),
       );
     }
@@ -115,11 +142,26 @@ export class CurvePlot {
     const spans = Math.max(2, Math.min(6, Math.floor(this.width / 110)));
     for (const value of ticks(at.from, at.to, spans)) {
       const px = at.x(value);
-      node.append(s("path", { class: "axis", d: `M${px} ${HEIGHT - BELOW}v5` }), s("text", { x: px, y: HEIGHT - 24, "text-anchor": px > this.width - RIGHT - 16 ? "end" : "middle" }, tick(value, along)));
+      node.append(
+        s("path", { class: "axis", d: `M${px} ${HEIGHT - BELOW}v5` }),
+        s(
+          "text",
+          { x: px, y: HEIGHT - 24, "text-anchor": px > this.width - RIGHT - 16 ? "end" : "middle" },
+          tick(value, along),
+        ),
+      );
     }
-    node.append(s("text", { x: this.width - RIGHT, y: HEIGHT - 7, "text-anchor": "end", class: "unit" }, `${figure.xName}, ${along[1]}`));
+    node.append(
+      s(
+        "text",
+        { x: this.width - RIGHT, y: HEIGHT - 7, "text-anchor": "end", class: "unit" },
+        `${figure.xName}, ${along[1]}`,
+      ),
+    );
     for (const line of lines) {
-      const d = line.values.map((value, i) => `${i ? "L" : "M"}${at.x(x[i]!).toFixed(1)} ${at.y(value).toFixed(1)}`).join("");
+      const d = line.values
+        .map((value, i) => `${i ? "L" : "M"}${at.x(x[i]!).toFixed(1)} ${at.y(value).toFixed(1)}`)
+        .join("");
       const path = s("path", { class: "curve", d, "stroke-dasharray": line.dash });
       path.style.stroke = inkOf(line);
       node.append(path);
@@ -142,8 +184,13 @@ export class CurvePlot {
     this.at = to;
     if (!figure || !this.cursor) return;
     const known = to !== undefined && figure.x[to] !== undefined;
-    this.cursor.setAttribute("d", known ? `M${this.place().x(figure.x[to]!)} ${ABOVE}V${HEIGHT - BELOW}` : "");
-    figure.lines.forEach((line, i) => say(this.values[i]!, known ? text(line.values[to]!, figure.yUnit) : ""));
+    this.cursor.setAttribute(
+      "d",
+      known ? `M${this.place().x(figure.x[to]!)} ${ABOVE}V${HEIGHT - BELOW}` : "",
+    );
+    figure.lines.forEach((line, i) =>
+      say(this.values[i]!, known ? text(line.values[to]!, figure.yUnit) : ""),
+    );
   }
 
   private key(e: KeyboardEvent): void {
@@ -151,22 +198,31 @@ export class CurvePlot {
     if (!figure) return;
     const last = figure.x.length - 1;
     const by = (e.shiftKey ? 20 : 1) * (e.key === "ArrowLeft" ? -1 : 1);
-    if (e.key === "ArrowLeft" || e.key === "ArrowRight") this.move(Math.min(last, Math.max(0, (this.at ?? (by > 0 ? -1 : last + 1)) + by)));
+    if (e.key === "ArrowLeft" || e.key === "ArrowRight")
+      this.move(Math.min(last, Math.max(0, (this.at ?? (by > 0 ? -1 : last + 1)) + by)));
     else if (e.key === "Home") this.move(0);
     else if (e.key === "End") this.move(last);
     else if (e.key === "Escape") this.move(undefined);
     else return;
     e.preventDefault();
     if (this.at === undefined) return;
-    const read = figure.lines.map((line) => `${line.name} ${text(line.values[this.at!]!, figure.yUnit)}`);
+    const read = figure.lines.map(
+      (line) => `${line.name} ${text(line.values[this.at!]!, figure.yUnit)}`,
+    );
     say(this.note, `${text(figure.x[this.at]!, figure.xUnit)}: ${read.join(", ")}`);
   }
 
   private save(): void {
     const { figure } = this;
     if (!figure) return;
-    const columns = [{ name: `${figure.xName} (B)`, values: figure.x }, ...figure.lines.map((line) => ({ name: `${line.name} (B)`, values: line.values }))];
-    download(new Blob([csv(columns)], { type: "text/csv" }), `${figure.title.replace(/[^\w.+-]+/g, "-").toLowerCase()}.csv`);
+    const columns = [
+      { name: `${figure.xName} (B)`, values: figure.x },
+      ...figure.lines.map((line) => ({ name: `${line.name} (B)`, values: line.values })),
+    ];
+    download(
+      new Blob([csv(columns)], { type: "text/csv" }),
+      `${figure.title.replace(/[^\w.+-]+/g, "-").toLowerCase()}.csv`,
+    );
   }
 }
 

@@ -27,12 +27,29 @@ type Form = "csv" | "parquet" | "png" | "svg";
 /** A menu with the forms of export. */
 export function exportMenu(sheet: () => Sheet): HTMLElement {
   const button = (form: Form, name: string) =>
-    h("button", { type: "button", onclick: () => { menu.open = false; void save(sheet(), form); } }, name);
+    h(
+      "button",
+      {
+        type: "button",
+        onclick: () => {
+          menu.open = false;
+          void save(sheet(), form);
+        },
+      },
+      name,
+    );
   const menu = h(
     "details",
     { class: "menu" },
     h("summary", { class: "small" }, words.save),
-    h("div", null, button("csv", "CSV"), button("parquet", "Parquet"), button("png", "PNG"), button("svg", "SVG")),
+    h(
+      "div",
+      null,
+      button("csv", "CSV"),
+      button("parquet", "Parquet"),
+      button("png", "PNG"),
+      button("svg", "SVG"),
+    ),
   );
   menu.addEventListener("focusout", (e) => {
     if (!menu.contains(e.relatedTarget as Node | null)) menu.open = false;
@@ -63,7 +80,9 @@ function content(sheet: Sheet, form: Form): Promise<Blob | null> | Blob {
     case "csv":
       return new Blob([csv(sheet.columns)], { type: "text/csv" });
     case "parquet":
-      return new Blob([parquet(sheet.columns) as BlobPart], { type: "application/vnd.apache.parquet" });
+      return new Blob([parquet(sheet.columns) as BlobPart], {
+        type: "application/vnd.apache.parquet",
+      });
     case "svg":
       return new Blob([svg(sheet)], { type: "image/svg+xml" });
     case "png":
@@ -76,7 +95,9 @@ export function csv(columns: Column[]): string {
   const quoted = (name: string) => (/[",\n]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name);
   const lines = [columns.map((c) => quoted(c.name)).join(",")];
   for (let i = 0; i < (columns[0]?.values.length ?? 0); i++) {
-    lines.push(columns.map((c) => (Number.isFinite(c.values[i]!) ? String(c.values[i]) : "")).join(","));
+    lines.push(
+      columns.map((c) => (Number.isFinite(c.values[i]!) ? String(c.values[i]) : "")).join(","),
+    );
   }
   return `${lines.join("\n")}\n`;
 }
@@ -121,11 +142,15 @@ export function svg(sheet: Sheet): string {
   const chosen = step(splits[splits.length - 1] ?? 0, sheet.unit);
   for (const v of splits) {
     parts.push(`<path d="M${left} ${y(v)}H${right}" stroke="${colour("rule")}"/>`);
-    parts.push(`<text x="${left - 6}" y="${y(v) + 4}" text-anchor="end" fill="${colour("muted")}">${tick(v, chosen)}</text>`);
+    parts.push(
+      `<text x="${left - 6}" y="${y(v) + 4}" text-anchor="end" fill="${colour("muted")}">${tick(v, chosen)}</text>`,
+    );
   }
   for (let i = 0; i <= 4; i++) {
     const t = from + ((to - from) * i) / 4;
-    parts.push(`<text x="${x(t)}" y="${bottom + 20}" text-anchor="middle" fill="${colour("muted")}">${clock(t)}</text>`);
+    parts.push(
+      `<text x="${x(t)}" y="${bottom + 20}" text-anchor="middle" fill="${colour("muted")}">${clock(t)}</text>`,
+    );
   }
   const times = sheet.columns[0]!.values;
   let column = 1;
@@ -143,20 +168,28 @@ export function svg(sheet: Sheet): string {
         const rest = sheet.columns.slice(column, 1 + stack);
         values = values.map((_, i) => rest.reduce((sum, c) => sum + (c.values[i] || 0), 0));
         const area = path(times, values, x, y, false);
-        const end = times.length ? `L${x(times[times.length - 1]!)} ${bottom}L${x(times[0]!)} ${bottom}Z` : "";
+        const end = times.length
+          ? `L${x(times[times.length - 1]!)} ${bottom}L${x(times[0]!)} ${bottom}Z`
+          : "";
         parts.push(`<path d="${area}${end}" fill="${fill}"/>`);
       } else {
         const dash = curve.dash ? ` stroke-dasharray="${curve.dash.join(" ")}"` : "";
-        parts.push(`<path d="${path(times, values, x, y, true)}" fill="none" stroke="${fill}" stroke-width="1.7"${dash}/>`);
+        parts.push(
+          `<path d="${path(times, values, x, y, true)}" fill="none" stroke="${fill}" stroke-width="1.7"${dash}/>`,
+        );
       }
       column++;
     }
   }
   if (sheet.level !== undefined) {
-    parts.push(`<path d="M${left} ${y(sheet.level)}H${right}" stroke="${colour(4)}" stroke-dasharray="5 4"/>`);
+    parts.push(
+      `<path d="M${left} ${y(sheet.level)}H${right}" stroke="${colour(4)}" stroke-dasharray="5 4"/>`,
+    );
   }
   for (const marker of sheet.markers.filter((m) => m.t >= from && m.t <= to)) {
-    parts.push(`<path d="M${x(marker.t)} ${top}V${bottom}" stroke="${colour("ink")}" stroke-dasharray="3 3"><title>${escape(marker.text)}</title></path>`);
+    parts.push(
+      `<path d="M${x(marker.t)} ${top}V${bottom}" stroke="${colour("ink")}" stroke-dasharray="3 3"><title>${escape(marker.text)}</title></path>`,
+    );
   }
   let at = left;
   const legend = sheet.curves.map((curve) => {
@@ -203,5 +236,7 @@ function round(value: number): number {
 }
 
 function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/[\u0000-\u0008\u000b-\u001f]/g, "\ufffd");
+  return text
+    .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`)
+    .replace(/[\u0000-\u0008\u000b-\u001f]/g, "\ufffd");
 }

@@ -60,16 +60,36 @@ export class Flow {
       const x1 = (forward ? b.left : b.right) - box.left;
       const [y0, y1] = [a.top + a.height / 2 - box.top, b.top + b.height / 2 - box.top];
       const length = Math.hypot(x1 - x0, y1 - y0);
-      this.gap(Math.min(x0, x1), Math.max(x0, x1)).edges.push({ edge, x0, y0, x1, y1, length, phase: 0, part: 0, dropping: false });
+      this.gap(Math.min(x0, x1), Math.max(x0, x1)).edges.push({
+        edge,
+        x0,
+        y0,
+        x1,
+        y1,
+        length,
+        phase: 0,
+        part: 0,
+        dropping: false,
+      });
     }
     for (const gap of this.gaps) this.fit(gap);
     this.update();
   }
 
   private gap(left: number, right: number): Gap {
-    const known = this.gaps.find((gap) => gap.left === Math.floor(left) && gap.right === Math.ceil(right));
+    const known = this.gaps.find(
+      (gap) => gap.left === Math.floor(left) && gap.right === Math.ceil(right),
+    );
     if (known) return known;
-    const gap: Gap = { left: Math.floor(left), right: Math.ceil(right), top: 0, bottom: 0, curves: h("canvas", { "aria-hidden": "true" }), dots: h("canvas", { "aria-hidden": "true" }), edges: [] };
+    const gap: Gap = {
+      left: Math.floor(left),
+      right: Math.ceil(right),
+      top: 0,
+      bottom: 0,
+      curves: h("canvas", { "aria-hidden": "true" }),
+      dots: h("canvas", { "aria-hidden": "true" }),
+      edges: [],
+    };
     this.gaps.push(gap);
     return gap;
   }

@@ -29,10 +29,18 @@ export class Form {
   private touched = false;
   private readonly stops: (() => void)[] = [];
 
-  constructor(private readonly app: App, private thing: Thing | undefined, script = "") {
+  constructor(
+    private readonly app: App,
+    private thing: Thing | undefined,
+    script = "",
+  ) {
     const id = `form-${++forms}`;
     this.area = h("textarea", {
-      id, rows: thing ? 3 : script ? script.split("\n").length + 1 : 8, spellcheck: "false", autocapitalize: "off", autocomplete: "off",
+      id,
+      rows: thing ? 3 : script ? script.split("\n").length + 1 : 8,
+      spellcheck: "false",
+      autocapitalize: "off",
+      autocomplete: "off",
       placeholder: thing ? "" : words.scriptExample,
       disabled: !app.mayChange,
       oninput: () => this.typed(),
@@ -41,8 +49,13 @@ export class Form {
       },
     });
     this.apply = h("button", { type: "submit", class: "primary", disabled: true }, words.apply);
-    this.undo = h("button", { type: "button", disabled: true, onclick: () => void this.takeBack() }, words.undo);
-    const fields = thing && thing.kind !== "lane" && thing.kind !== "path" ? this.build(thing, id) : undefined;
+    this.undo = h(
+      "button",
+      { type: "button", disabled: true, onclick: () => void this.takeBack() },
+      words.undo,
+    );
+    const fields =
+      thing && thing.kind !== "lane" && thing.kind !== "path" ? this.build(thing, id) : undefined;
     this.node = h(
       "form",
       { class: `change card ${fields ? "two" : ""}` },
@@ -53,7 +66,13 @@ export class Form {
         h("label", { for: id }, thing ? words.inLanguage : words.commands),
         this.area,
         this.report,
-        h("div", { class: "buttons" }, this.apply, this.undo, h("span", { class: "remark" }, app.mayChange ? words.applyKeys : words.readOnlyLong)),
+        h(
+          "div",
+          { class: "buttons" },
+          this.apply,
+          this.undo,
+          h("span", { class: "remark" }, app.mayChange ? words.applyKeys : words.readOnlyLong),
+        ),
       ),
     );
     this.node.addEventListener("submit", (e) => {
@@ -80,20 +99,45 @@ export class Form {
   private build(thing: Thing, id: string): HTMLElement {
     const list =
       thing.kind === "queue"
-        ? [["weight", words.weight, "1 … 100", "1"], ["queue", words.queueSize, "50, 64KB", "50"]]
+        ? [
+            ["weight", words.weight, "1 … 100", "1"],
+            ["queue", words.queueSize, "50, 64KB", "50"],
+          ]
         : thing.kind === "sched"
-          ? [["bw", words.rate, "10Mbit/s", "unlimited"], ["delay", words.delay, "20ms", "0"]]
+          ? [
+              ["bw", words.rate, "10Mbit/s", "unlimited"],
+              ["delay", words.delay, "20ms", "0"],
+            ]
           : [
               ["bw", words.rate, "4Mbit/s", "unlimited"],
               ["delay", words.delay, "20ms", "0"],
               ["queue", words.queueSize, "50, 64KB", "50"],
               ["loss", words.loss, "1%", "0"],
             ];
-    const node = h("fieldset", { class: "fields", disabled: !this.app.mayChange }, h("legend", null, words.settings));
+    const node = h(
+      "fieldset",
+      { class: "fields", disabled: !this.app.mayChange },
+      h("legend", null, words.settings),
+    );
     for (const [keyword, label, hint, neutral] of list as [string, string, string, string][]) {
-      const input = h("input", { id: `${id}-${keyword}`, type: "text", placeholder: hint, spellcheck: "false", autocomplete: "off", oninput: () => this.fromFields() });
+      const input = h("input", {
+        id: `${id}-${keyword}`,
+        type: "text",
+        placeholder: hint,
+        spellcheck: "false",
+        autocomplete: "off",
+        oninput: () => this.fromFields(),
+      });
       this.fields.push({ keyword, label, hint, neutral, input });
-      const quick = keyword === "bw" ? h("span", { class: "group" }, this.factor(input, 0.5, "÷2", words.half), this.factor(input, 2, "×2", words.double)) : null;
+      const quick =
+        keyword === "bw"
+          ? h(
+              "span",
+              { class: "group" },
+              this.factor(input, 0.5, "÷2", words.half),
+              this.factor(input, 2, "×2", words.double),
+            )
+          : null;
       node.append(h("div", { class: "field" }, h("label", { for: input.id }, label), input, quick));
     }
     return node;
@@ -106,7 +150,17 @@ export class Form {
       input.value = rateWords(present * by);
       this.fromFields();
     };
-    return h("button", { type: "button", class: "small", title: label, "aria-label": `${sign} ${label}`, onclick: act }, sign);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        title: label,
+        "aria-label": `${sign} ${label}`,
+        onclick: act,
+      },
+      sign,
+    );
   }
 
   /** Shows the object as it is. */
@@ -241,11 +295,19 @@ export class Form {
   }
 
   private tell(reply: ChangeReply, good: string | undefined): void {
-    const became = (reply.links ?? []).map((l) => `${l.name}: ${l.spec || words.perfect}`).concat(reply.commands ?? []);
+    const became = (reply.links ?? [])
+      .map((l) => `${l.name}: ${l.spec || words.perfect}`)
+      .concat(reply.commands ?? []);
     put(
       this.report,
       ...reply.diagnostics.map(diagnostic),
-      good && h("p", { class: "good" }, good, became.length > 0 && [" ", h("code", null, became.join("; "))]),
+      good &&
+        h(
+          "p",
+          { class: "good" },
+          good,
+          became.length > 0 && [" ", h("code", null, became.join("; "))],
+        ),
       ...(reply.notices ?? []).map((notice) => h("p", { class: "note" }, notice)),
     );
   }
@@ -272,7 +334,14 @@ export function diagnostic(d: Diagnostic): HTMLElement {
     "div",
     { class: `diagnostic ${d.severity}` },
     h("p", null, h("strong", null, words[d.severity]), " ", d.message),
-    d.text && h("pre", null, part(0, d.start), h("mark", null, part(d.start, Math.max(d.end, d.start + 1))), part(Math.max(d.end, d.start + 1), bytes.length)),
+    d.text &&
+      h(
+        "pre",
+        null,
+        part(0, d.start),
+        h("mark", null, part(d.start, Math.max(d.end, d.start + 1))),
+        part(Math.max(d.end, d.start + 1), bytes.length),
+      ),
     d.label && h("p", { class: "remark" }, d.label),
     ...d.help.map((line) => h("p", { class: "remark" }, line)),
   );

@@ -6,12 +6,31 @@ export type Unit = "bps" | "ns" | "bytes" | "count" | "pps" | "fraction" | "pack
 type Step = readonly [size: number, name: string];
 
 const STEPS: Record<Unit, readonly Step[]> = {
-  bps: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
-  ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
-  bytes: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
+  bps: [
+    [1e9, "Gbit/s"],
+    [1e6, "Mbit/s"],
+    [1e3, "kbit/s"],
+    [1, "bit/s"],
+  ],
+  ns: [
+    [1e9, "s"],
+    [1e6, "ms"],
+    [1e3, "µs"],
+    [1, "ns"],
+  ],
+  bytes: [
+    [1e9, "GB"],
+    [1e6, "MB"],
+    [1e3, "kB"],
+    [1, "B"],
+  ],
   count: [[1, ""]],
   packets: [[1, "pkts"]],
-  pps: [[1e6, "M/s"], [1e3, "k/s"], [1, "/s"]],
+  pps: [
+    [1e6, "M/s"],
+    [1e3, "k/s"],
+    [1, "/s"],
+  ],
   fraction: [[0.01, "%"]],
 };
 
@@ -19,7 +38,9 @@ const STEPS: Record<Unit, readonly Step[]> = {
 export function step(value: number, unit: Unit): Step {
   const steps = STEPS[unit];
   const size = Math.abs(value);
-  return steps.find(([s]) => size >= s * 0.9995) ?? (size === 0 ? idle(unit) : steps[steps.length - 1]!);
+  return (
+    steps.find(([s]) => size >= s * 0.9995) ?? (size === 0 ? idle(unit) : steps[steps.length - 1]!)
+  );
 }
 
 /** The unit of zero: the one that the quantity usually has. */
@@ -39,7 +60,9 @@ export function digits(value: number, unit: Unit, [size]: Step): string {
   if (!Number.isFinite(value)) return "–";
   const n = value / size;
   if (unit === "count" || unit === "packets") {
-    return Number.isInteger(n) || Math.abs(n) >= 100 ? count(n) : n.toFixed(Math.abs(n) < 9.995 ? 2 : 1);
+    return Number.isInteger(n) || Math.abs(n) >= 100
+      ? count(n)
+      : n.toFixed(Math.abs(n) < 9.995 ? 2 : 1);
   }
   if (value === 0) return "0";
   const large = Math.abs(n);

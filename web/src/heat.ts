@@ -28,7 +28,10 @@ export class HeatMap {
     this.holder = h(
       "div",
       {
-        class: "heat", tabindex: "0", role: "application", "aria-label": words.heatHelp,
+        class: "heat",
+        tabindex: "0",
+        role: "application",
+        "aria-label": words.heatHelp,
         onpointermove: (e: PointerEvent) => this.point(e),
         onpointerleave: () => this.leave(),
         onblur: () => this.leave(),
@@ -67,7 +70,8 @@ export class HeatMap {
   clear(sort: string): void {
     this.columns = [];
     this.dirty = true;
-    this.unit = sort === "rate" ? "bps" : sort === "queue" ? "bytes" : sort === "wait" ? "ns" : "count";
+    this.unit =
+      sort === "rate" ? "bps" : sort === "queue" ? "bytes" : sort === "wait" ? "ns" : "count";
     say(this.title, words.heatOf[sort as keyof typeof words.heatOf] ?? words.heatOf.rate);
   }
 
@@ -118,7 +122,8 @@ export class HeatMap {
     const side = this.side(width);
     const shown = this.columns.slice(-Math.floor((width - LEFT) / side));
     let most = 1;
-    for (const { bins } of shown) for (let i = 1; i < bins.length; i++) most = Math.max(most, bins[i]!);
+    for (const { bins } of shown)
+      for (let i = 1; i < bins.length; i++) most = Math.max(most, bins[i]!);
     const scale = Math.log1p(most);
     const ramp = heatColours();
     shown.forEach(({ bins }, i) => {
@@ -155,7 +160,13 @@ export class HeatMap {
     if (this.at) this.mark(ctx, width, height, cell, low);
   }
 
-  private mark(ctx: CanvasRenderingContext2D, width: number, height: number, cell: number, low: number): void {
+  private mark(
+    ctx: CanvasRenderingContext2D,
+    width: number,
+    height: number,
+    cell: number,
+    low: number,
+  ): void {
     const [back, row] = this.at!;
     const column = this.columns[this.columns.length - 1 - back];
     if (!column) return;
@@ -164,7 +175,10 @@ export class HeatMap {
     ctx.strokeRect(width - (back + 1) * side, height - BOTTOM - (row + 1) * cell, side, cell);
     const bin = row === 0 ? 0 : row + low - 1;
     const n = column.bins[bin] ?? 0;
-    const range = bin === 0 ? "0" : `${text(2 ** (bin - 1), this.unit)} ${words.to} ${text(2 ** bin, this.unit)}`;
+    const range =
+      bin === 0
+        ? "0"
+        : `${text(2 ** (bin - 1), this.unit)} ${words.to} ${text(2 ** bin, this.unit)}`;
     say(this.reading, `${clock(column.t)}: ${words.instancesWith(count(n), range)}`);
   }
 
@@ -179,7 +193,9 @@ export class HeatMap {
   }
 
   private key(e: KeyboardEvent): void {
-    const step = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[e.key];
+    const step = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[
+      e.key
+    ];
     if (!step) return;
     e.preventDefault();
     const [back, row] = this.at ?? [0, 0];
@@ -200,9 +216,34 @@ export class HeatMap {
     const body = h("tbody");
     last.bins.forEach((n, bin) => {
       if (!n) return;
-      body.append(h("tr", null, h("th", { scope: "row" }, bin === 0 ? "0" : `${words.from} ${text(2 ** (bin - 1), this.unit)}`), h("td", null, count(n))));
+      body.append(
+        h(
+          "tr",
+          null,
+          h(
+            "th",
+            { scope: "row" },
+            bin === 0 ? "0" : `${words.from} ${text(2 ** (bin - 1), this.unit)}`,
+          ),
+          h("td", null, count(n)),
+        ),
+      );
     });
-    put(this.table, h("caption", null, words.heatTable), h("thead", null, h("tr", null, h("th", { scope: "col" }, words.value), h("th", { scope: "col" }, words.instances))), body);
+    put(
+      this.table,
+      h("caption", null, words.heatTable),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          h("th", { scope: "col" }, words.value),
+          h("th", { scope: "col" }, words.instances),
+        ),
+      ),
+      body,
+    );
   }
 }
 

@@ -24,12 +24,42 @@ interface Tab {
 
 const TABS: Tab[] = [
   { path: "", name: words.overview, shown: () => true, open: (app) => overview(app) },
-  { path: "instances", name: words.instances, shown: (app) => app.can("top") && app.page.language === "commands", open: (app, rest) => instances(app, rest) },
-  { path: "rules", name: words.rules, shown: (app) => app.can("rules") && app.page.language === "commands", open: (app) => rulesView(app) },
-  { path: "change", name: words.change, shown: (app) => app.can("change") || app.can("changes"), open: (app, rest) => changeView(app, rest) },
-  { path: "scenarios", name: words.scenarios, shown: (app) => app.can("studies"), open: (app) => scenariosView(app) },
-  { path: "schedulers", name: words.sideBySideTab, shown: (app) => app.can("studies"), open: (app) => schedulersView(app) },
-  { path: "kernel", name: words.kernel, shown: (app) => app.can("studies"), open: (app, rest) => kernelView(app, rest) },
+  {
+    path: "instances",
+    name: words.instances,
+    shown: (app) => app.can("top") && app.page.language === "commands",
+    open: (app, rest) => instances(app, rest),
+  },
+  {
+    path: "rules",
+    name: words.rules,
+    shown: (app) => app.can("rules") && app.page.language === "commands",
+    open: (app) => rulesView(app),
+  },
+  {
+    path: "change",
+    name: words.change,
+    shown: (app) => app.can("change") || app.can("changes"),
+    open: (app, rest) => changeView(app, rest),
+  },
+  {
+    path: "scenarios",
+    name: words.scenarios,
+    shown: (app) => app.can("studies"),
+    open: (app) => scenariosView(app),
+  },
+  {
+    path: "schedulers",
+    name: words.sideBySideTab,
+    shown: (app) => app.can("studies"),
+    open: (app) => schedulersView(app),
+  },
+  {
+    path: "kernel",
+    name: words.kernel,
+    shown: (app) => app.can("studies"),
+    open: (app, rest) => kernelView(app, rest),
+  },
 ];
 
 async function start(): Promise<void> {
@@ -51,14 +81,21 @@ async function signIn(root: HTMLElement, token: string): Promise<boolean> {
     await post("/v1/login", { token: decodeURIComponent(token).trim() });
     return true;
   } catch (error) {
-    if (error instanceof Refused) askToken(root, error.status === 401 ? words.tokenWrong : error.message);
+    if (error instanceof Refused)
+      askToken(root, error.status === 401 ? words.tokenWrong : error.message);
     else broken(root, error);
     return false;
   }
 }
 
 function askToken(root: HTMLElement, reason: string): void {
-  const input = h("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
+  const input = h("input", {
+    id: "token",
+    type: "password",
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+  });
   const note = h("p", { class: "note", role: "alert" }, reason);
   const form = h(
     "form",
@@ -87,7 +124,17 @@ function broken(root: HTMLElement, error: unknown): void {
     h(
       "main",
       { class: "middle" },
-      h("div", { class: "card sign", role: "alert" }, h("h1", null, words.unreachable), h("p", { class: "note" }, String((error as Error)?.message ?? error)), h("button", { type: "button", class: "primary", onclick: () => location.reload() }, words.reload)),
+      h(
+        "div",
+        { class: "card sign", role: "alert" },
+        h("h1", null, words.unreachable),
+        h("p", { class: "note" }, String((error as Error)?.message ?? error)),
+        h(
+          "button",
+          { type: "button", class: "primary", onclick: () => location.reload() },
+          words.reload,
+        ),
+      ),
     ),
   );
 }
@@ -99,7 +146,18 @@ function open(root: HTMLElement, page: Page): void {
   const banners = h("div", { class: "banners", "aria-live": "polite" });
   put(
     root,
-    h("a", { class: "skip", href: "#main", onclick: (e: Event) => { e.preventDefault(); main.focus(); } }, words.skip),
+    h(
+      "a",
+      {
+        class: "skip",
+        href: "#main",
+        onclick: (e: Event) => {
+          e.preventDefault();
+          main.focus();
+        },
+      },
+      words.skip,
+    ),
     header(app, nav),
     banners,
     main,
@@ -128,7 +186,12 @@ function open(root: HTMLElement, page: Page): void {
     scrollTo(0, 0);
   };
   const tabs = () => {
-    put(nav, ...TABS.filter((tab) => tab.shown(app)).map((tab) => h("a", { href: `#/${tab.path}` }, tab.name)));
+    put(
+      nav,
+      ...TABS.filter((tab) => tab.shown(app)).map((tab) =>
+        h("a", { href: `#/${tab.path}` }, tab.name),
+      ),
+    );
     shown = undefined;
     show();
   };
@@ -180,7 +243,11 @@ function header(app: App, nav: HTMLElement): HTMLElement {
   const title = h("span", { class: "subject" });
   const version = h("span", { class: "version" });
   const theme = h("select", { "aria-label": words.theme, class: "small" });
-  for (const [value, name] of [["auto", words.themeAuto], ["light", words.themeLight], ["dark", words.themeDark]] as const) {
+  for (const [value, name] of [
+    ["auto", words.themeAuto],
+    ["light", words.themeLight],
+    ["dark", words.themeDark],
+  ] as const) {
     theme.append(h("option", { value, selected: savedTheme() === value }, name));
   }
   theme.addEventListener("change", () => setTheme(theme.value as Theme));
@@ -191,10 +258,14 @@ function header(app: App, nav: HTMLElement): HTMLElement {
     say(version, `${page.version}${page.access === "read" ? ` · ${words.readOnly}` : ""}`);
     const [state, name] =
       app.link.state !== "open"
-        ? app.link.state === "away" ? (["bad", words.away] as const) : (["", words.connecting] as const)
-        : app.health?.status === "stalled" ? (["bad", words.stalled] as const)
-        : app.health?.status === "degraded" ? (["warn", words.degraded] as const)
-        : (["good", words.live] as const);
+        ? app.link.state === "away"
+          ? (["bad", words.away] as const)
+          : (["", words.connecting] as const)
+        : app.health?.status === "stalled"
+          ? (["bad", words.stalled] as const)
+          : app.health?.status === "degraded"
+            ? (["warn", words.degraded] as const)
+            : (["good", words.live] as const);
     pill.className = `pill ${state}`;
     say(pill, name);
   };
@@ -230,7 +301,12 @@ function banner(app: App, place: HTMLElement): void {
         "p",
         { class: `banner ${state}` },
         line,
-        line === words.oldPage && h("button", { type: "button", class: "small", onclick: () => location.reload() }, words.reload),
+        line === words.oldPage &&
+          h(
+            "button",
+            { type: "button", class: "small", onclick: () => location.reload() },
+            words.reload,
+          ),
       ),
     ),
   );
@@ -240,7 +316,13 @@ function banner(app: App, place: HTMLElement): void {
 function keys(app: App): void {
   addEventListener("keydown", (e) => {
     const target = e.target as HTMLElement;
-    if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT|BUTTON|SUMMARY)$/.test(target.tagName)) return;
+    if (
+      e.ctrlKey ||
+      e.metaKey ||
+      e.altKey ||
+      /^(INPUT|TEXTAREA|SELECT|BUTTON|SUMMARY)$/.test(target.tagName)
+    )
+      return;
     if (e.key === " ") {
       e.preventDefault();
       app.timeline.toggle();

@@ -54,7 +54,10 @@ export function parquet(columns: Column[]): Uint8Array {
         });
       });
     }
-    meta.i64(2, chunks.reduce((sum, chunk) => sum + chunk.size, 0));
+    meta.i64(
+      2,
+      chunks.reduce((sum, chunk) => sum + chunk.size, 0),
+    );
     meta.i64(3, rows);
   });
   meta.text(6, "weir");

@@ -65,9 +65,16 @@ class Recorder {
         return;
       }
       const blob = await response.blob();
-      const file = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? "weir.html";
+      const file =
+        /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ??
+        "weir.html";
       const label = words.reportOf(clock(from), clock(to));
-      this.reports.push({ url: URL.createObjectURL(blob), file, label, size: text(blob.size, "bytes") });
+      this.reports.push({
+        url: URL.createObjectURL(blob),
+        file,
+        label,
+        size: text(blob.size, "bytes"),
+      });
       while (this.reports.length > MOST_REPORTS) URL.revokeObjectURL(this.reports.shift()!.url);
       this.note = "";
     } catch {
@@ -82,19 +89,41 @@ class Recorder {
 const recorders = new WeakMap<App, Recorder>();
 
 /** The buttons of a view, and the links of the reports so far. `objects` are those of the view. */
-export function recorder(app: App, objects: () => string[]): { buttons: HTMLElement; links: HTMLElement; frame: () => void; close: () => void } | undefined {
+export function recorder(
+  app: App,
+  objects: () => string[],
+): { buttons: HTMLElement; links: HTMLElement; frame: () => void; close: () => void } | undefined {
   if (!app.can("report")) return undefined;
   const own = recorders.get(app) ?? new Recorder(app);
   recorders.set(app, own);
-  const report = h("button", { type: "button", class: "small", title: words.reportHelp, onclick: () => {
-    const [from, to] = app.timeline.range();
-    void own.make(objects(), from, to);
-  } }, words.report);
-  const record = h("button", { type: "button", class: "small", title: words.recordHelp, onclick: () => (own.since === undefined ? own.start(objects()) : own.stop()) });
+  const report = h(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      title: words.reportHelp,
+      onclick: () => {
+        const [from, to] = app.timeline.range();
+        void own.make(objects(), from, to);
+      },
+    },
+    words.report,
+  );
+  const record = h("button", {
+    type: "button",
+    class: "small",
+    title: words.recordHelp,
+    onclick: () => (own.since === undefined ? own.start(objects()) : own.stop()),
+  });
   const links = h("p", { class: "reports", "aria-live": "polite" });
   const frame = () => {
     const { since } = own;
-    say(record, since === undefined ? words.record : words.stopRecord(elapsed(Math.max(0, app.stream.now() - since) * 1e9)));
+    say(
+      record,
+      since === undefined
+        ? words.record
+        : words.stopRecord(elapsed(Math.max(0, app.stream.now() - since) * 1e9)),
+    );
     flag(record, "recording", since !== undefined);
   };
   const tell = () => {
@@ -102,7 +131,11 @@ export function recorder(app: App, objects: () => string[]): { buttons: HTMLElem
     put(
       links,
       own.note && h("span", { class: own.note === words.reportComes ? "note" : "bad" }, own.note),
-      ...[...own.reports].reverse().map((one) => h("span", null, h("a", { href: one.url, download: one.file }, one.label), ` ${one.size}`)),
+      ...[...own.reports]
+        .reverse()
+        .map((one) =>
+          h("span", null, h("a", { href: one.url, download: one.file }, one.label), ` ${one.size}`),
+        ),
     );
     frame();
   };

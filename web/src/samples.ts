@@ -81,7 +81,8 @@ export class Samples {
       else {
         const number = typeof value === "number" ? value : NaN;
         const place = PLACES[name];
-        if (place) (place[1] === "mean" ? mean : place[1] === "low" ? low : high)[place[0]] = number;
+        if (place)
+          (place[1] === "mean" ? mean : place[1] === "low" ? low : high)[place[0]] = number;
         this.newest[name] = typeof value === "number" ? value : null;
       }
     }

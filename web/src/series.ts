@@ -18,7 +18,10 @@ class Ring {
   length = 0;
   private head = 0;
 
-  constructor(readonly capacity: number, channels: number) {
+  constructor(
+    readonly capacity: number,
+    channels: number,
+  ) {
     const column = () => new Float64Array(capacity);
     this.t = column();
     this.mean = Array.from({ length: channels }, column);
@@ -97,7 +100,11 @@ class Bucket {
   private readonly high: Float64Array;
   private start = NaN;
 
-  constructor(readonly seconds: number, readonly ring: Ring, channels: number) {
+  constructor(
+    readonly seconds: number,
+    readonly ring: Ring,
+    channels: number,
+  ) {
     this.sum = new Float64Array(channels);
     this.count = new Float64Array(channels);
     this.low = new Float64Array(channels).fill(Infinity);
@@ -140,7 +147,10 @@ export class Series {
   private readonly none: Float64Array;
 
   /** `channels` quantities; `rows` samples are kept in full. */
-  constructor(readonly channels: number, rows = FULL_ROWS) {
+  constructor(
+    readonly channels: number,
+    rows = FULL_ROWS,
+  ) {
     this.full = new Ring(rows, channels);
     this.buckets = BUCKETS.map(([s, n]) => new Bucket(s, new Ring(n, channels), channels));
     this.none = new Float64Array(channels).fill(NaN);
@@ -282,4 +292,7 @@ const FULL_ROWS = 3600;
 /** Seconds that a plot in full resolution shows at most. */
 const FULL_SPAN = 180;
 /** Buckets: their length in s and their number, for one hour and for one day. */
-const BUCKETS: readonly (readonly [number, number])[] = [[1, 3600], [15, 5760]];
+const BUCKETS: readonly (readonly [number, number])[] = [
+  [1, 3600],
+  [15, 5760],
+];

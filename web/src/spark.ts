@@ -3,7 +3,12 @@
 import { colour } from "./theme";
 
 /** Draws values as an area that fills the canvas. Unknown values are gaps. */
-export function spark(canvas: HTMLCanvasElement, values: ArrayLike<number>, slots: number, hue = 0): void {
+export function spark(
+  canvas: HTMLCanvasElement,
+  values: ArrayLike<number>,
+  slots: number,
+  hue = 0,
+): void {
   const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth;
   const height = canvas.clientHeight;

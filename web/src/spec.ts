@@ -50,7 +50,11 @@ export function rate(words: string): number | undefined {
 
 /** A rate as the language writes it, with few digits. */
 export function rateWords(bps: number): string {
-  for (const [size, name] of [[1e9, "G"], [1e6, "M"], [1e3, "K"]] as const) {
+  for (const [size, name] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "K"],
+  ] as const) {
     if (bps >= size) return `${+(bps / size).toPrecision(6)}${name}bit/s`;
   }
   return `${Math.round(bps)}bit/s`;
@@ -58,7 +62,12 @@ export function rateWords(bps: number): string {
 
 /** The specification without its mask. */
 export function unmasked(spec: string): string {
-  return spec.replace(/\s*\bmask(\s+(?:(?:src|dst)-(?:ip6?|port|mac)|proto|flow-id|vlan|dscp|all)(\s+(?:0x[0-9a-f:]+|\/\d+|\d+))?)+/i, "").trim();
+  return spec
+    .replace(
+      /\s*\bmask(\s+(?:(?:src|dst)-(?:ip6?|port|mac)|proto|flow-id|vlan|dscp|all)(\s+(?:0x[0-9a-f:]+|\/\d+|\d+))?)+/i,
+      "",
+    )
+    .trim();
 }
 
 /**
@@ -66,7 +75,13 @@ export function unmasked(spec: string): string {
  * a rule before the one that matches now. `key` is what distinguishes the instance, as
  * `SOURCE → DESTINATION` with `*` for what its mask leaves out; absent where that is not enough.
  */
-export function ownPipe(pipe: Thing, key: string, rules: Rule[], free: number, factor: number): string | undefined {
+export function ownPipe(
+  pipe: Thing,
+  key: string,
+  rules: Rule[],
+  free: number,
+  factor: number,
+): string | undefined {
   const number = pipe.object.split(":")[1]!;
   const sent = new RegExp(`\\bpipe ${number}\\b`);
   const rule = rules.find((r) => r.enabled && sent.test(r.command));
@@ -74,7 +89,10 @@ export function ownPipe(pipe: Thing, key: string, rules: Rule[], free: number, f
   // An end is an address, perhaps with a port: 10.0.0.1, 10.0.0.1:80, 2001:db8::1, [2001:db8::1]:80.
   const address = (part = "") => {
     const end = part.replace(/ proto \d+$/, "");
-    const [, ip, port] = /^(\d+(?:\.\d+){3}|\[[0-9a-f:.]+\])(?::(\d+))?$/i.exec(end) ?? /^([0-9a-f]*:[0-9a-f:.]+)$/i.exec(end) ?? [];
+    const [, ip, port] =
+      /^(\d+(?:\.\d+){3}|\[[0-9a-f:.]+\])(?::(\d+))?$/i.exec(end) ??
+      /^([0-9a-f]*:[0-9a-f:.]+)$/i.exec(end) ??
+      [];
     return ip && `${ip.replace(/[[\]]/g, "")}${port ? ` ${port}` : ""}`;
   };
   const [from, to] = [address(source), address(destination)];
@@ -109,10 +127,14 @@ export function inWords(thing: Thing): string {
   const loss = value(spec, "loss") ?? value(spec, "plr");
   if (loss) parts.push(words.lossOf(loss));
   const queue = value(spec, "queue");
-  if (queue) parts.push(words.queueOf(/^\d+$/.test(queue) ? `${count(Number(queue))} ${words.packets}` : queue));
+  if (queue)
+    parts.push(
+      words.queueOf(/^\d+$/.test(queue) ? `${count(Number(queue))} ${words.packets}` : queue),
+    );
   if (thing.aqm) parts.push(thing.aqm.algorithm);
   const others = list.filter((word, i) => !known.has(word) && !known.has(list[i - 1] ?? ""));
   const algorithm = thing.aqm?.algorithm;
-  if (others.length && others[0] !== algorithm) parts.push(others.slice(0, 6).join(" ") + (others.length > 6 ? " …" : ""));
+  if (others.length && others[0] !== algorithm)
+    parts.push(others.slice(0, 6).join(" ") + (others.length > 6 ? " …" : ""));
   return parts.join(", ");
 }

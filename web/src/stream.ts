@@ -36,9 +36,7 @@ interface Subscription {
 }
 
 export type Link =
-  | { state: "connecting" }
-  | { state: "open" }
-  | { state: "away"; since: number; reason: string };
+  { state: "connecting" } | { state: "open" } | { state: "away"; since: number; reason: string };
 
 export interface Listeners {
   hello: (hello: Hello) => void;
@@ -92,7 +90,11 @@ export class Stream {
     socket.onclose = (event) => this.away(socket, event.reason || String(event.code));
   }
 
-  subscribe(request: Request, take: Subscription["take"], end: Subscription["end"] = () => {}): () => void {
+  subscribe(
+    request: Request,
+    take: Subscription["take"],
+    end: Subscription["end"] = () => {},
+  ): () => void {
     const id = this.next++;
     const subscription = { id, request, take, end, fields: [] as string[] };
     this.subscriptions.set(id, subscription);
@@ -167,7 +169,8 @@ export class Stream {
   /** The offset between the clocks: the largest seen is that of the fastest message. */
   private synchronise(nowMs: number): void {
     const offset = nowMs - performance.now();
-    if (Number.isNaN(this.offset) || offset > this.offset || this.offset - offset > 2000) this.offset = offset;
+    if (Number.isNaN(this.offset) || offset > this.offset || this.offset - offset > 2000)
+      this.offset = offset;
     // Clocks drift apart slowly; an old extreme must not last.
     else this.offset -= (this.offset - offset) * 0.002;
   }
@@ -175,8 +178,13 @@ export class Stream {
   /** Reopens a connection on which nothing arrives. */
   private watch(): void {
     const open = this.link.state === "open" && this.subscriptions.size > 0;
-    if (open && performance.now() - this.heard > SILENCE && this.socket) this.away(this.socket, "silent");
-    if (this.link.state === "connecting" && performance.now() - this.heard > 2 * SILENCE && this.socket) {
+    if (open && performance.now() - this.heard > SILENCE && this.socket)
+      this.away(this.socket, "silent");
+    if (
+      this.link.state === "connecting" &&
+      performance.now() - this.heard > 2 * SILENCE &&
+      this.socket
+    ) {
       this.away(this.socket, "silent");
     }
   }

@@ -20,7 +20,14 @@ export interface Study {
 export interface Studies {
   available: boolean;
   why: string | null;
-  limits?: { text_bytes: number; runs: number; processor_s: number; memory_bytes: number; result_bytes: number; kept: number };
+  limits?: {
+    text_bytes: number;
+    runs: number;
+    processor_s: number;
+    memory_bytes: number;
+    result_bytes: number;
+    kept: number;
+  };
   examples: { name: string; text: string }[];
   studies: Study[];
 }
@@ -44,9 +51,11 @@ export interface Comparison {
 
 export const listStudies = () => get<Studies>("/v1/studies");
 export const checkScenario = (text: string) => post<Check>("/v1/studies/check", { text });
-export const startStudy = (study: { text: string; runs?: number; seed?: number }) => post<{ number: number }>("/v1/studies", study);
+export const startStudy = (study: { text: string; runs?: number; seed?: number }) =>
+  post<{ number: number }>("/v1/studies", study);
 export const endStudy = (number: number) => remove(`/v1/studies/${number}`);
-export const compareStudies = (left: number, right: number) => get<Comparison>(`/v1/studies/compare?left=${left}&right=${right}`);
+export const compareStudies = (left: number, right: number) =>
+  get<Comparison>(`/v1/studies/compare?left=${left}&right=${right}`);
 
 /** The words of a refusal. */
 export function why(error: unknown, otherwise: string): string {

@@ -7,7 +7,8 @@ export const words = {
   connecting: "connecting",
   live: "live",
   away: "not connected",
-  awayFor: (time: string) => `No connection to Weir for ${time}. The page tries again; the plots will show a gap.`,
+  awayFor: (time: string) =>
+    `No connection to Weir for ${time}. The page tries again; the plots will show a gap.`,
   degraded: "degraded",
   stalled: "stalled",
   oldPage: "This page is older than the daemon.",
@@ -26,7 +27,8 @@ export const words = {
   tokenNeeded: "This browser is not signed in, or its token is no longer valid.",
   tokenWrong: "This token is wrong.",
   token: "Token",
-  tokenWhere: "Weir printed an address with a token when it started. The token is the part after #token=.",
+  tokenWhere:
+    "Weir printed an address with a token when it started. The token is the part after #token=.",
   open: "Open",
 
   overview: "Overview",
@@ -119,7 +121,8 @@ export const words = {
   closer: "Zoom in",
   wider: "Zoom out",
   plot: "plot over time",
-  plotKeys: "Left and right move the cursor, plus and minus zoom, page up and page down move the range, Escape follows the present.",
+  plotKeys:
+    "Left and right move the cursor, plus and minus zoom, page up and page down move the range, Escape follows the present.",
   yFixed: "Fix y",
   yFixedHelp: "Keeps the upper end of the y axis, which can then be typed",
   yMaximum: "Upper end of the y axis",
@@ -134,7 +137,8 @@ export const words = {
   changeIt: "Change it",
   instanceOf: (key: string, name: string) => `${key} in ${name}`,
   ownPipe: "Give it a pipe of its own, with twice the rate",
-  ownPipeHelp: "All instances of a mask have the same settings. These commands make an exception for this one; edit them as you like.",
+  ownPipeHelp:
+    "All instances of a mask have the same settings. These commands make an exception for this one; edit them as you like.",
   settings: "Settings",
   inLanguage: "In the language of links",
   commands: "Commands",
@@ -163,8 +167,10 @@ export const words = {
   changeWhat: "What to change",
   anything: "Anything, by commands",
   plan: "Timed plan",
-  planHelp: "Changes at times after the start, carried out by Weir even when this page is closed. “reset” returns to how it was when the plan began.",
-  planHelpCommands: "Commands at times after the start, carried out by Weir even when this page is closed. “reset” returns to how it was when the plan began.",
+  planHelp:
+    "Changes at times after the start, carried out by Weir even when this page is closed. “reset” returns to how it was when the plan began.",
+  planHelpCommands:
+    "Commands at times after the start, carried out by Weir even when this page is closed. “reset” returns to how it was when the plan began.",
   planText: "Steps: a time, perhaps a link, and what changes",
   planExample: "10s  down bw 500kbit/s loss 5%\n20s  reset",
   planCommands: "10s  pipe 1 config bw 500kbit/s\n20s  reset",
@@ -177,11 +183,17 @@ export const words = {
   planWhat: "Change",
   allLinks: "all links",
   planSteps: (n: number) => `${n} ${n === 1 ? "step" : "steps"}, all correct`,
-  planState: { running: "The plan runs.", done: "The plan is done.", stopped: "The plan was stopped.", failed: "The plan has failed." },
+  planState: {
+    running: "The plan runs.",
+    done: "The plan is done.",
+    stopped: "The plan was stopped.",
+    failed: "The plan has failed.",
+  },
   planFailed: (line: number, why: string) => `The plan ended at line ${line}: ${why}`,
   planNext: (n: number, all: number, time: string) => `Step ${n} of ${all} comes in ${time}`,
   planLast: "All steps are made",
-  planPicture: (n: number, time: string) => `${n} ${n === 1 ? "step" : "steps"} over ${time}; the list below has each`,
+  planPicture: (n: number, time: string) =>
+    `${n} ${n === 1 ? "step" : "steps"} over ${time}; the list below has each`,
   stepDone: "✓ done",
   stepNext: "▸ next",
   line: (n: number) => `Line ${n}`,
@@ -211,7 +223,8 @@ export const words = {
   instancesWith: (number: string, range: string) => `${number} instances with ${range}`,
 
   scenarios: "Scenarios",
-  scenariosHelp: "A network in virtual time, simulated beside the links: nothing here touches real packets.",
+  scenariosHelp:
+    "A network in virtual time, simulated beside the links: nothing here touches real packets.",
   noStudies: (reason: string) => `Scenarios cannot be simulated here: ${reason}.`,
   scenarioText: "Scenario",
   example: "Example",
@@ -221,10 +234,12 @@ export const words = {
   asInText: "as in the text",
   simulate: "Simulate",
   simulateKeys: "Ctrl + Enter simulates",
-  readOnlyStudies: "This token allows reading only: results can be opened and compared, but nothing can be started.",
+  readOnlyStudies:
+    "This token allows reading only: results can be opened and compared, but nothing can be started.",
   studyLimits: (runs: string, seconds: string, memory: string, kept: string) =>
     `One at a time, at most ${runs} runs, ${seconds} s of processor time and ${memory} MiB of memory; the last ${kept} are kept. weir sim has no such limits.`,
-  scenarioCorrect: (runs: number) => `Correct. The text asks for ${runs} ${runs === 1 ? "run" : "runs"}.`,
+  scenarioCorrect: (runs: number) =>
+    `Correct. The text asks for ${runs} ${runs === 1 ? "run" : "runs"}.`,
   summary: "As it is understood",
   wholeNumber: (field: string) => `${field}: a whole number without a sign, or nothing.`,
   studies: "Simulations",
@@ -234,7 +249,8 @@ export const words = {
   secondsTaken: (seconds: string) => `${seconds} s`,
   studyProgress: (percent: number, finished: string, runs: string, events: string, time: string) =>
     `${percent} %, ${finished} of ${runs} runs, ${events} events, ${time}`,
-  studyDone: (runs: string, events: string, time: string) => `${runs} ${runs === "1" ? "run" : "runs"}, ${events} events, ${time}`,
+  studyDone: (runs: string, events: string, time: string) =>
+    `${runs} ${runs === "1" ? "run" : "runs"}, ${events} events, ${time}`,
   progressOf: (number: number) => `Progress of simulation ${number}`,
   reportLink: "Open the report",
   resultsLink: "Save the results",
@@ -243,7 +259,8 @@ export const words = {
   tables: "Tables",
   compareThis: "compare",
   compare: "Compare",
-  compareHelp: "Choose two that have ended. Several runs in each give differences that can be tested.",
+  compareHelp:
+    "Choose two that have ended. Several runs in each give differences that can be tested.",
   comparisonOf: (left: number, right: number) => `#${left} against #${right}`,
   leftSide: "Left",
   rightSide: "Right",
@@ -253,12 +270,17 @@ export const words = {
   onlyOn: (side: string, names: string) => `Only ${side.toLowerCase()}: ${names}`,
 
   kernel: "Kernel queues",
-  kernelHelp: "The queues of this machine's own devices, as weir watch reads them. Nothing is read while this view is closed.",
+  kernelHelp:
+    "The queues of this machine's own devices, as weir watch reads them. Nothing is read while this view is closed.",
   device: "Device",
   noDevices: "There are no devices.",
   kernelRefused: (reason: string) => `The queues cannot be read: ${reason}`,
   readBy: (method: string, rate: string) => `Read ${rate} times a second, ${method}.`,
-  methods: { timer: "inside the kernel", loop: "inside the kernel", netlink: "over netlink, as tc does" } as Record<string, string>,
+  methods: {
+    timer: "inside the kernel",
+    loop: "inside the kernel",
+    netlink: "over netlink, as tc does",
+  } as Record<string, string>,
   queueName: "Queue",
   meanTitle: "Mean",
   greatestTitle: "Greatest, 30 s",
@@ -268,17 +290,23 @@ export const words = {
 
   sideBySide: "Schedulers side by side",
   sideBySideTab: "Schedulers",
-  sideBySideHelp: "What each scheduler gives to each flow over time, against the fluid, which serves all backlogged flows at once by weight. The rig computes it, without packets.",
+  sideBySideHelp:
+    "What each scheduler gives to each flow over time, against the fluid, which serves all backlogged flows at once by weight. The rig computes it, without packets.",
   flowsTitle: "Flows",
   addFlow: "Add a flow",
   removeFlow: "Remove flow",
   flow: "Flow",
   flowNumber: (n: number) => `flow ${n}`,
-  flowTitle: (n: number, weight: number, total: number, lengths: string) => `Flow ${n}: weight ${weight} of ${total}, packets of ${lengths}`,
+  flowTitle: (n: number, weight: number, total: number, lengths: string) =>
+    `Flow ${n}: weight ${weight} of ${total}, packets of ${lengths}`,
   packetLengths: "lengths of packets",
   lengthNames: { bimodal: "64 or 1500 B", imix: "40, 576 or 1500 B" } as Record<string, string>,
   load: "Arrivals",
-  loads: { backlogged: "always backlogged", "on-off": "bursts, 0.7 to 1.2 of the rate", ramp: "one after the other" },
+  loads: {
+    backlogged: "always backlogged",
+    "on-off": "bursts, 0.7 to 1.2 of the rate",
+    ramp: "one after the other",
+  },
   withSettings: "With settings",
   readOnlyCurves: "This token allows reading only: nothing can be computed.",
   chooseOne: "Choose at least one scheduler.",

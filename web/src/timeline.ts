@@ -12,7 +12,10 @@ export class Timeline {
   private readonly listeners = new Set<() => void>();
 
   /** `now` is the time of the daemon in s, `oldest` the first moment with data. */
-  constructor(readonly now: () => number, readonly oldest: () => number) {}
+  constructor(
+    readonly now: () => number,
+    readonly oldest: () => number,
+  ) {}
 
   get live(): boolean {
     return this.held === undefined;

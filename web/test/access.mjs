@@ -12,7 +12,18 @@ import { Command, missing } from "./live.mjs";
 
 /** Two idle programs behind a link, with a page. */
 function idle(weir, ...more) {
-  return new Command(weir, ["pair", "--web", "127.0.0.1:0", ...more, "--link", "bw 4Mbit/s", "--left", "sleep 600", "--right", "ping -q -i 0.05 left"]);
+  return new Command(weir, [
+    "pair",
+    "--web",
+    "127.0.0.1:0",
+    ...more,
+    "--link",
+    "bw 4Mbit/s",
+    "--left",
+    "sleep 600",
+    "--right",
+    "ping -q -i 0.05 left",
+  ]);
 }
 
 async function inFolder(test) {
@@ -40,7 +51,29 @@ export const tests = {
       withBrowser(async (browser) => {
         const [cert, key] = ["lab.pem", "lab.key"].map((name) => join(folder, name));
         const names = "subjectAltName=DNS:localhost,DNS:lab.example";
-        execFileSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30", "-keyout", key, "-out", cert, "-subj", "/CN=lab", "-addext", names], { stdio: "ignore" });
+        execFileSync(
+          "openssl",
+          [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+            "-keyout",
+            key,
+            "-out",
+            cert,
+            "-subj",
+            "/CN=lab",
+            "-addext",
+            names,
+          ],
+          { stdio: "ignore" },
+        );
         const pair = idle(weir, "--web-cert", cert, "--web-key", key);
         try {
           const address = await pair.address();
@@ -52,9 +85,14 @@ export const tests = {
           await page.click("text=to-left");
           await page.waitForSelector(".uplot");
           await page.waitForSelector(".pill.good");
-          await page.waitForFunction(() => /\d/.test(document.querySelector(".tiles b").textContent));
+          await page.waitForFunction(() =>
+            /\d/.test(document.querySelector(".tiles b").textContent),
+          );
           const cookies = await page.context().cookies();
-          assert.ok(cookies.length === 1 && cookies[0].secure && cookies[0].httpOnly, JSON.stringify(cookies));
+          assert.ok(
+            cookies.length === 1 && cookies[0].secure && cookies[0].httpOnly,
+            JSON.stringify(cookies),
+          );
           assert.equal(cookies[0].sameSite, "Strict");
           await page.fill(".change textarea", "bw 2Mbit/s");
           await page.waitForSelector(".report .good");
@@ -97,7 +135,11 @@ export const tests = {
         const other = await page.context().newPage();
         await other.goto(`http://evil.example:${server.address().port}/`);
         const tried = await other.evaluate(async (at) => {
-          const tell = (promise) => promise.then((answer) => `${answer.type} ${answer.status}`, (error) => error.name);
+          const tell = (promise) =>
+            promise.then(
+              (answer) => `${answer.type} ${answer.status}`,
+              (error) => error.name,
+            );
           const body = JSON.stringify({ words: "loss 100%" });
           const headers = { "Content-Type": "application/json" };
           const stream = new Promise((done) => {
@@ -109,16 +151,38 @@ export const tests = {
           frame.src = `http://${at}/`;
           document.body.append(frame);
           return {
-            change: await tell(fetch(`http://${at}/v1/change`, { method: "POST", credentials: "include", headers, body })),
-            form: await tell(fetch(`http://${at}/v1/change`, { method: "POST", credentials: "include", mode: "no-cors", body })),
+            change: await tell(
+              fetch(`http://${at}/v1/change`, {
+                method: "POST",
+                credentials: "include",
+                headers,
+                body,
+              }),
+            ),
+            form: await tell(
+              fetch(`http://${at}/v1/change`, {
+                method: "POST",
+                credentials: "include",
+                mode: "no-cors",
+                body,
+              }),
+            ),
             look: await tell(fetch(`http://${at}/v1/objects`, { credentials: "include" })),
             stream: await stream,
           };
         }, address.host);
         // The browser sends a form and hides the answer, so the objects are compared below.
-        assert.deepEqual({ ...tried, form: "" }, { change: "TypeError", form: "", look: "TypeError", stream: "refused" });
-        const objects = await page.evaluate(() => fetch("/v1/objects").then((answer) => answer.json()));
-        assert.deepEqual(objects.objects.map((one) => one.spec), ["bw 4Mbit/s", "bw 4Mbit/s"]);
+        assert.deepEqual(
+          { ...tried, form: "" },
+          { change: "TypeError", form: "", look: "TypeError", stream: "refused" },
+        );
+        const objects = await page.evaluate(() =>
+          fetch("/v1/objects").then((answer) => answer.json()),
+        );
+        assert.deepEqual(
+          objects.objects.map((one) => one.spec),
+          ["bw 4Mbit/s", "bw 4Mbit/s"],
+        );
         await page.done();
       } finally {
         server.close();
@@ -132,7 +196,20 @@ export const tests = {
     if (reason) return reason;
     return inFolder((folder) =>
       withBrowser(async (browser) => {
-        const start = (port) => new Command(weir, ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", `127.0.0.1:${port}`, "--user", "0"]);
+        const start = (port) =>
+          new Command(weir, [
+            "serve",
+            "--bridge",
+            "weirtest2,weirtest3",
+            "--state",
+            join(folder, "state"),
+            "--socket",
+            join(folder, "socket"),
+            "--web",
+            `127.0.0.1:${port}`,
+            "--user",
+            "0",
+          ]);
         let daemon = start(0);
         const history = join(folder, "state/web-history/10s");
         const object = "#/o/lane%3Aweirtest2-weirtest3";
@@ -148,7 +225,7 @@ export const tests = {
           await see(page, address);
           // Each record holds points of ten seconds, and is whole when the file has its length.
           const length = () => (existsSync(history) ? statSync(history).size : 0);
-          for (let records = 0, last = 0; records < 2; ) {
+          for (let records = 0, last = 0; records < 2;) {
             await page.waitForTimeout(200);
             if (length() > last) [records, last] = [records + 1, length()];
           }

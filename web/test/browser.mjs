@@ -25,7 +25,13 @@ export async function withBrowser(test, more = []) {
   // Chromium refuses to sandbox itself for root.
   const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   // Pictures must not depend on the settings of the system for fonts and colours.
-  const args = [...sandbox, "--font-render-hinting=none", "--disable-lcd-text", "--force-color-profile=srgb", ...more];
+  const args = [
+    ...sandbox,
+    "--font-render-hinting=none",
+    "--disable-lcd-text",
+    "--force-color-profile=srgb",
+    ...more,
+  ];
   const browser = await chromium.launch({ executablePath, args });
   try {
     return await test(browser);
@@ -42,7 +48,11 @@ export async function open(browser, options = {}) {
   page.on("pageerror", (error) => errors.push(error.stack ?? String(error)));
   page.on("console", (message) => {
     // The console reports a refused request too, which is not an error of the page.
-    if (message.type() === "error" && !/Failed to load resource|WebSocket connection/.test(message.text())) errors.push(message.text());
+    if (
+      message.type() === "error" &&
+      !/Failed to load resource|WebSocket connection/.test(message.text())
+    )
+      errors.push(message.text());
   });
   page.done = async () => {
     await context.close();
@@ -54,15 +64,25 @@ export async function open(browser, options = {}) {
 /** The rows of a plot as the page saves them: numbers by column, NaN where nothing is known. */
 export async function rows(page, chart = 0) {
   await page.click(`.chart >> nth=${chart} >> summary`);
-  const [file] = await Promise.all([page.waitForEvent("download"), page.click(`.chart >> nth=${chart} >> button:has-text("CSV")`)]);
-  const [head, ...lines] = readFileSync(await file.path(), "utf8").trim().split("\n");
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.click(`.chart >> nth=${chart} >> button:has-text("CSV")`),
+  ]);
+  const [head, ...lines] = readFileSync(await file.path(), "utf8")
+    .trim()
+    .split("\n");
   const names = head.split(",");
-  return lines.map((line) => Object.fromEntries(line.split(",").map((cell, i) => [names[i], cell === "" ? NaN : Number(cell)])));
+  return lines.map((line) =>
+    Object.fromEntries(
+      line.split(",").map((cell, i) => [names[i], cell === "" ? NaN : Number(cell)]),
+    ),
+  );
 }
 
 /** The gaps of a plot's line: the times of the last known point before and the first one after. */
 export function gaps(all) {
-  const known = (row) => Object.entries(row).some(([name, value]) => name !== "time_s" && !Number.isNaN(value));
+  const known = (row) =>
+    Object.entries(row).some(([name, value]) => name !== "time_s" && !Number.isNaN(value));
   const found = [];
   for (let i = 1; i + 1 < all.length; i++) {
     if (!known(all[i]) && known(all[i - 1])) {

@@ -63,14 +63,17 @@ export const tests = {
         assert.ok(attempts >= 3 && attempts <= 30, `${attempts} attempts in a minute`);
         assert.match(await page.textContent(".banner.bad"), /No connection/);
         stand.refuse = false;
-        for (let i = 0; i < 30 && !(await page.locator(".pill.good").count()); i++) await page.clock.runFor(1000);
+        for (let i = 0; i < 30 && !(await page.locator(".pill.good").count()); i++)
+          await page.clock.runFor(1000);
         await connected(page);
         // The page shows the last minutes.
         await page.click(".toolbar >> text=3 min");
         await page.clock.runFor(2000);
         const all = await rows(page);
         assert.deepEqual(gaps(all), []);
-        const missed = all.filter((row) => row.time_s * 1000 > end && row.time_s * 1000 < end + 60_000);
+        const missed = all.filter(
+          (row) => row.time_s * 1000 > end && row.time_s * 1000 < end + 60_000,
+        );
         assert.ok(missed.length > 50, `${missed.length} rows of the minute`);
         await page.done();
       }),
@@ -116,8 +119,14 @@ export const tests = {
         await clean();
         const names = stand.objects().map((one) => one.object);
         for (const name of [names[2], names[500], names.at(-1)]) {
-          await page.evaluate((object) => (location.hash = `#/o/${encodeURIComponent(object)}`), name);
-          await page.waitForFunction((object) => document.querySelector("h1")?.textContent === object.slice(5), name);
+          await page.evaluate(
+            (object) => (location.hash = `#/o/${encodeURIComponent(object)}`),
+            name,
+          );
+          await page.waitForFunction(
+            (object) => document.querySelector("h1")?.textContent === object.slice(5),
+            name,
+          );
           await page.waitForSelector(".uplot");
           await clean();
         }

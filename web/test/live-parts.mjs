@@ -13,7 +13,13 @@ import { violations } from "./looks.mjs";
 /** A request with the token of an address that a command printed. */
 async function ask(address, path, options = {}) {
   const { origin, hash } = new URL(address);
-  const response = await fetch(origin + path, { ...options, headers: { Authorization: `Bearer ${hash.slice("#token=".length)}`, "Content-Type": "application/json" } });
+  const response = await fetch(origin + path, {
+    ...options,
+    headers: {
+      Authorization: `Bearer ${hash.slice("#token=".length)}`,
+      "Content-Type": "application/json",
+    },
+  });
   return { status: response.status, body: await response.json().catch(() => null) };
 }
 
@@ -50,10 +56,25 @@ export const tests = {
     if (reason) return reason;
     return withBrowser(async (browser) => {
       const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
-      const daemon = new Command(weir, ["serve", "--bridge", "weirtrace0,weirtrace1", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", "127.0.0.1:0", "--user", "0"]);
+      const daemon = new Command(weir, [
+        "serve",
+        "--bridge",
+        "weirtrace0,weirtrace1",
+        "--state",
+        join(folder, "state"),
+        "--socket",
+        join(folder, "socket"),
+        "--web",
+        "127.0.0.1:0",
+        "--user",
+        "0",
+      ]);
       try {
         const address = await daemon.address();
-        const made = await ask(address, "/v1/change", { method: "POST", body: JSON.stringify({ words: RULES }) });
+        const made = await ask(address, "/v1/change", {
+          method: "POST",
+          body: JSON.stringify({ words: RULES }),
+        });
         assert.equal(made.status, 200, JSON.stringify(made.body));
         const page = await open(browser);
         // A token that only permits reading is enough: a trace changes nothing.
@@ -77,7 +98,10 @@ export const tests = {
         assert.match(await page.textContent(".way"), /110.*not: recv weirtrace0/s);
         await trace("icmp 10.0.0.7 192.0.2.1");
         await page.waitForSelector("text=It goes through queue 2.");
-        assert.deepEqual(await page.locator(".enters a[href^='#/o/']").allTextContents(), ["queue 2", "sched 5"]);
+        assert.deepEqual(await page.locator(".enters a[href^='#/o/']").allTextContents(), [
+          "queue 2",
+          "sched 5",
+        ]);
         assert.match(await page.textContent(".enters"), /10\.0\.0\.7 → \*/);
         await trace("udp 10.0.0.1:5 192.0.2.1:9");
         await page.waitForSelector("text=It is dropped: pipe 9 does not exist.");
@@ -88,7 +112,10 @@ export const tests = {
         assert.equal(await page.textContent(".trace .diagnostic mark"), "1500");
         // Nothing was counted, and nothing can be changed with this token.
         const rules = (await ask(address, "/v1/rules")).body;
-        assert.ok(rules.every((rule) => rule.counters.packets === 0), JSON.stringify(rules));
+        assert.ok(
+          rules.every((rule) => rule.counters.packets === 0),
+          JSON.stringify(rules),
+        );
         await page.evaluate(() => (location.hash = "#/change"));
         await page.waitForSelector("#plan");
         assert.ok(await page.evaluate(() => document.getElementById("plan").readOnly));
@@ -113,7 +140,16 @@ export const tests = {
       const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
       const file = join(folder, "rules");
       writeFileSync(file, "pipe 1 config bw 4Mbit/s\nadd 100 pipe 1 udp from any to any out\n");
-      const run = new Command(weir, ["run", "--web", "127.0.0.1:0", "--rules", file, "--", "sleep", "600"]);
+      const run = new Command(weir, [
+        "run",
+        "--web",
+        "127.0.0.1:0",
+        "--rules",
+        file,
+        "--",
+        "sleep",
+        "600",
+      ]);
       try {
         const address = await run.address();
         const page = await open(browser);
@@ -126,17 +162,29 @@ export const tests = {
         await page.waitForSelector(".route");
         await page.waitForSelector("text=It goes through pipe 1.");
         await page.evaluate(() => (location.hash = "#/change"));
-        await page.fill("#plan", "0s pipe 1 config bw 1Mbit/s\n100ms add 90 pipe 1 tcp from any to any\n200ms delete 77");
-        await page.waitForSelector("section:has(#plan) .report .bad, section:has(#plan) .diagnostic");
+        await page.fill(
+          "#plan",
+          "0s pipe 1 config bw 1Mbit/s\n100ms add 90 pipe 1 tcp from any to any\n200ms delete 77",
+        );
+        await page.waitForSelector(
+          "section:has(#plan) .report .bad, section:has(#plan) .diagnostic",
+        );
         assert.match(await page.textContent("section:has(#plan) .report"), /Line 3/);
-        await page.fill("#plan", "0s pipe 1 config bw 1Mbit/s\n100ms add 90 pipe 1 tcp from any to any\n200ms reset");
+        await page.fill(
+          "#plan",
+          "0s pipe 1 config bw 1Mbit/s\n100ms add 90 pipe 1 tcp from any to any\n200ms reset",
+        );
         await page.click("text=Start the plan");
         await page.waitForSelector("text=The plan is done.");
         assert.equal(await page.locator(".planlist .done").count(), 3);
         const { changes } = (await ask(address, "/v1/changes")).body;
         assert.equal(changes.length, 3, JSON.stringify(changes));
         const { objects } = (await ask(address, "/v1/objects")).body;
-        assert.match(objects.find((one) => one.object === "pipe:1").spec, /bw 4Mbit\/s/, "it was reset");
+        assert.match(
+          objects.find((one) => one.object === "pipe:1").spec,
+          /bw 4Mbit\/s/,
+          "it was reset",
+        );
         assert.ok(!(await ask(address, "/v1/rules")).body.some((rule) => rule.number === 90));
         await page.done();
       } finally {
@@ -151,8 +199,15 @@ export const tests = {
     if (reason) return reason;
     return withBrowser(async (browser) => {
       const pair = new Command(weir, [
-        "pair", "--web", "127.0.0.1:0", "--link", "bw 4Mbit/s delay 5ms queue 50",
-        "--left", "sleep 600", "--right", "sleep 600",
+        "pair",
+        "--web",
+        "127.0.0.1:0",
+        "--link",
+        "bw 4Mbit/s delay 5ms queue 50",
+        "--left",
+        "sleep 600",
+        "--right",
+        "sleep 600",
       ]);
       try {
         const address = await pair.address();
@@ -160,7 +215,10 @@ export const tests = {
         await page.goto(address);
         await page.waitForSelector(".thing");
         await page.evaluate(() => (location.hash = "#/change"));
-        await page.fill("#plan", "0s to-left bw 2Mbit/s\n1s to-left bw 1Mbit/s\n2s reset\n3600s bw 8Mbit/s");
+        await page.fill(
+          "#plan",
+          "0s to-left bw 2Mbit/s\n1s to-left bw 1Mbit/s\n2s reset\n3600s bw 8Mbit/s",
+        );
         await page.waitForSelector("text=4 steps, all correct");
         await page.click("text=Start the plan");
         await page.waitForSelector(".planlist .next");
@@ -172,8 +230,14 @@ export const tests = {
         });
         assert.equal(plan.state, "running");
         const { changes } = (await ask(address, "/v1/changes")).body;
-        assert.deepEqual(changes.map((one) => /bw \d/.exec(one.after)?.[0]), ["bw 2", "bw 1", "bw 4"]);
-        const again = await ask(address, "/v1/plan", { method: "POST", body: JSON.stringify({ text: "1s reset" }) });
+        assert.deepEqual(
+          changes.map((one) => /bw \d/.exec(one.after)?.[0]),
+          ["bw 2", "bw 1", "bw 4"],
+        );
+        const again = await ask(address, "/v1/plan", {
+          method: "POST",
+          body: JSON.stringify({ text: "1s reset" }),
+        });
         assert.equal(again.status, 409);
         // With a token that only permits reading, a plan can be neither started nor stopped.
         const looker = await readAddress(pair);
@@ -186,7 +250,11 @@ export const tests = {
         await page.waitForSelector(".planlist .next");
         assert.equal(await page.locator(".planlist .done").count(), 3);
         assert.match(await page.textContent(".countdown"), /Step 4 of 4 comes in \d+ min/);
-        assert.equal(await page.locator(".history li").count(), 3, "its changes are in the history");
+        assert.equal(
+          await page.locator(".history li").count(),
+          3,
+          "its changes are in the history",
+        );
         await page.click("text=Stop the plan");
         await page.waitForSelector("text=The plan was stopped.");
         for (const [text, part] of [
@@ -196,7 +264,10 @@ export const tests = {
           ["1s to-left bww 1Mbit/s", /bww/],
           ["100000s reset", /at most 24 hours/],
         ]) {
-          const wrong = await ask(address, "/v1/plan", { method: "POST", body: JSON.stringify({ text }) });
+          const wrong = await ask(address, "/v1/plan", {
+            method: "POST",
+            body: JSON.stringify({ text }),
+          });
           assert.equal(wrong.status, 422, text);
           assert.match(wrong.body.error, part);
         }
@@ -213,8 +284,15 @@ export const tests = {
     return withBrowser(async (browser) => {
       const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
       const pair = new Command(weir, [
-        "pair", "--web", "127.0.0.1:0", "--link", "bw 4Mbit/s delay 5ms queue 50",
-        "--left", "iperf3 -s -1", "--right", "sh -c 'sleep 1; exec iperf3 -c left -t 300 -i 1 --forceflush'",
+        "pair",
+        "--web",
+        "127.0.0.1:0",
+        "--link",
+        "bw 4Mbit/s delay 5ms queue 50",
+        "--left",
+        "iperf3 -s -1",
+        "--right",
+        "sh -c 'sleep 1; exec iperf3 -c left -t 300 -i 1 --forceflush'",
       ]);
       try {
         const address = await pair.address();
@@ -222,15 +300,21 @@ export const tests = {
         await page.goto(address);
         await page.waitForSelector(".thing");
         await page.evaluate(() => (location.hash = "#/o/link%3Ato-left"));
-        await page.waitForFunction(() => /[34]\.\d/.test(document.querySelector(".tiles b")?.textContent));
+        await page.waitForFunction(() =>
+          /[34]\.\d/.test(document.querySelector(".tiles b")?.textContent),
+        );
         await page.click(".toolbar >> text=Record");
         await page.waitForSelector(".recording");
         await page.click(".field >> text=×2");
         await page.waitForSelector(".report .good");
         await page.click(".change button[type=submit]");
         await page.waitForSelector("text=In force");
-        await page.waitForFunction(() => /[78]\.\d/.test(document.querySelector(".tiles b")?.textContent));
-        await page.waitForFunction(() => /Stop ([3-9]|\d\d) s/.test(document.querySelector(".recording").textContent));
+        await page.waitForFunction(() =>
+          /[78]\.\d/.test(document.querySelector(".tiles b")?.textContent),
+        );
+        await page.waitForFunction(() =>
+          /Stop ([3-9]|\d\d) s/.test(document.querySelector(".recording").textContent),
+        );
         await page.click(".recording");
         await page.waitForSelector(".reports a");
         const [file] = await Promise.all([page.waitForEvent("download"), page.click(".reports a")]);
@@ -238,29 +322,53 @@ export const tests = {
         const path = join(folder, file.suggestedFilename());
         await file.saveAs(path);
         const text = readFileSync(path, "utf8");
-        assert.doesNotMatch(text.replaceAll("http://www.w3.org/2000/svg", ""), /https?:\/\//, "it fetches nothing");
+        assert.doesNotMatch(
+          text.replaceAll("http://www.w3.org/2000/svg", ""),
+          /https?:\/\//,
+          "it fetches nothing",
+        );
         // The values of a plot, as the page saves them, are those of the link.
         const chart = page.locator('.chart:has(h2:text-is("Throughput"))');
         await chart.locator("summary").click();
-        const [saved] = await Promise.all([page.waitForEvent("download"), chart.locator('.menu button:has-text("CSV")').click()]);
-        const rows = readFileSync(await saved.path(), "utf8").trim().split("\n").slice(1).map((row) => row.split(",").map(Number));
+        const [saved] = await Promise.all([
+          page.waitForEvent("download"),
+          chart.locator('.menu button:has-text("CSV")').click(),
+        ]);
+        const rows = readFileSync(await saved.path(), "utf8")
+          .trim()
+          .split("\n")
+          .slice(1)
+          .map((row) => row.split(",").map(Number));
         const most = Math.max(...rows.map((row) => row[2] || 0));
         assert.ok(most > 3e6 && most < 10e6, `carried at most ${most} bit/s`);
         await page.done();
         await pair.end();
         // The server is gone.
-        for (const look of [{ width: 390, colorScheme: "dark" }, { width: 1280, colorScheme: "light" }]) {
-          const report = await open(browser, { viewport: { width: look.width, height: 900 }, colorScheme: look.colorScheme });
+        for (const look of [
+          { width: 390, colorScheme: "dark" },
+          { width: 1280, colorScheme: "light" },
+        ]) {
+          const report = await open(browser, {
+            viewport: { width: look.width, height: 900 },
+            colorScheme: look.colorScheme,
+          });
           await report.goto(pathToFileURL(path).href);
           const titles = await report.locator("figure h3").allTextContents();
-          for (const title of ["Throughput", "Queue length", "Queueing delay"]) assert.ok(titles.includes(title), titles.join(", "));
+          for (const title of ["Throughput", "Queue length", "Queueing delay"])
+            assert.ok(titles.includes(title), titles.join(", "));
           assert.match(await report.textContent("body"), /to-left became bw 8Mbit\/s/);
           assert.equal(await report.locator("text=no data").count(), 0);
           const carried = await report.textContent(".tiles dd");
           assert.match(carried, /[3-8]\.\d+ Mbit\/s/);
-          const over = await report.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          const over = await report.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          );
           assert.ok(over <= 0, `${over} px too wide`);
-          if (shots) await report.screenshot({ path: `${shots}/span-${look.width}-${look.colorScheme}.png`, fullPage: true });
+          if (shots)
+            await report.screenshot({
+              path: `${shots}/span-${look.width}-${look.colorScheme}.png`,
+              fullPage: true,
+            });
           assert.deepEqual(await violations(report), []);
           await report.done();
         }
@@ -275,14 +383,31 @@ export const tests = {
     const reason = missing(weir);
     if (reason) return reason;
     return (async () => {
-      const pair = new Command(weir, ["pair", "--web", "127.0.0.1:0", "--link", "bw 4Mbit/s", "--left", "sleep 600", "--right", "sleep 600"]);
+      const pair = new Command(weir, [
+        "pair",
+        "--web",
+        "127.0.0.1:0",
+        "--link",
+        "bw 4Mbit/s",
+        "--left",
+        "sleep 600",
+        "--right",
+        "sleep 600",
+      ]);
       try {
         const address = await pair.address();
         const looker = await readAddress(pair);
-        const report = (objects, from, to) => ask(looker, `/v1/report?${new URLSearchParams({ objects: JSON.stringify(objects), from_ms: from, to_ms: to })}`);
+        const report = (objects, from, to) =>
+          ask(
+            looker,
+            `/v1/report?${new URLSearchParams({ objects: JSON.stringify(objects), from_ms: from, to_ms: to })}`,
+          );
         const now = Date.now();
         // The first 64 objects are read without a tab, once a second.
-        await until("there is a report", async () => (await report(["link:to-left"], now - 60_000, now + 60_000)).status === 200);
+        await until(
+          "there is a report",
+          async () => (await report(["link:to-left"], now - 60_000, now + 60_000)).status === 200,
+        );
         for (const [objects, from, to, status, part] of [
           [[], now, now + 1, 400, /1 to 16 objects/],
           [Array.from({ length: 17 }, (_, i) => `pipe:${i}`), now, now + 1, 400, /1 to 16 objects/],

@@ -12,7 +12,8 @@ import { open, withBrowser } from "./browser.mjs";
 export function missing(weir) {
   if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
   if (process.getuid?.() !== 0) return "namespaces need root";
-  if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web")) return "this weir serves no page";
+  if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web"))
+    return "this weir serves no page";
   try {
     execFileSync("iperf3", ["--version"], { stdio: "ignore" });
   } catch {
@@ -26,8 +27,12 @@ export class Command {
   output = "";
 
   constructor(weir, args, env = {}) {
-    this.child = spawn(weir, args, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...env } });
-    for (const stream of [this.child.stdout, this.child.stderr]) stream.on("data", (data) => (this.output += data));
+    this.child = spawn(weir, args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...env },
+    });
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream.on("data", (data) => (this.output += data));
     this.ended = new Promise((done) => this.child.on("exit", done));
   }
 
@@ -58,7 +63,9 @@ export class Command {
 
 /** Mbit/s of each line of iperf3 so far. */
 function rates(output) {
-  return [...output.matchAll(/sec\s+[\d.]+ \w+Bytes\s+([\d.]+) ([KMG])bits\/sec/g)].map(([, number, unit]) => Number(number) * { K: 1e-3, M: 1, G: 1e3 }[unit]);
+  return [...output.matchAll(/sec\s+[\d.]+ \w+Bytes\s+([\d.]+) ([KMG])bits\/sec/g)].map(
+    ([, number, unit]) => Number(number) * { K: 1e-3, M: 1, G: 1e3 }[unit],
+  );
 }
 
 function median(numbers) {
@@ -73,8 +80,15 @@ export const tests = {
     if (reason) return reason;
     return withBrowser(async (browser) => {
       const pair = new Command(weir, [
-        "pair", "--web", "127.0.0.1:0", "--link", "bw 4Mbit/s delay 5ms queue 50",
-        "--left", "iperf3 -s -1", "--right", "sh -c 'sleep 1; exec iperf3 -c left -t 40 -i 1 --forceflush'",
+        "pair",
+        "--web",
+        "127.0.0.1:0",
+        "--link",
+        "bw 4Mbit/s delay 5ms queue 50",
+        "--left",
+        "iperf3 -s -1",
+        "--right",
+        "sh -c 'sleep 1; exec iperf3 -c left -t 40 -i 1 --forceflush'",
       ]);
       try {
         const address = await pair.address();
@@ -88,7 +102,9 @@ export const tests = {
         // The client is on the right and sends to the left.
         await page.click("text=to-left");
         await page.waitForSelector(".change textarea");
-        await page.waitForFunction(() => /[34]\.\d/.test(document.querySelector(".tiles b").textContent));
+        await page.waitForFunction(() =>
+          /[34]\.\d/.test(document.querySelector(".tiles b").textContent),
+        );
         await page.click(".field >> text=×2");
         assert.equal(await page.inputValue(".change textarea"), "bw 8Mbit/s");
         await page.waitForSelector(".report .good");
@@ -98,7 +114,9 @@ export const tests = {
         while (rates(pair.output).length < seen + 6) await pause(200);
         const after = median(rates(pair.output).slice(seen + 2));
         assert.ok(after > 1.5 * before && after < 8.4, `${before} Mbit/s, then ${after} Mbit/s`);
-        await page.waitForFunction(() => /[678]\.\d/.test(document.querySelector(".tiles b").textContent));
+        await page.waitForFunction(() =>
+          /[678]\.\d/.test(document.querySelector(".tiles b").textContent),
+        );
         await page.waitForSelector(".history li");
         await page.click(".change >> text=Undo");
         await page.waitForSelector("text=Taken back");
@@ -118,7 +136,20 @@ export const tests = {
     if (reason) return reason;
     return withBrowser(async (browser) => {
       const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
-      const start = (port) => new Command(weir, ["serve", "--bridge", "weirtest0,weirtest1", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", `127.0.0.1:${port}`, "--user", "0"]);
+      const start = (port) =>
+        new Command(weir, [
+          "serve",
+          "--bridge",
+          "weirtest0,weirtest1",
+          "--state",
+          join(folder, "state"),
+          "--socket",
+          join(folder, "socket"),
+          "--web",
+          `127.0.0.1:${port}`,
+          "--user",
+          "0",
+        ]);
       let daemon = start(0);
       try {
         const address = await daemon.address();
@@ -128,7 +159,10 @@ export const tests = {
         await page.evaluate(() => (location.hash = "#/change"));
         await page.fill("textarea", "pipe 1 config bww 4Mbit/s");
         await page.waitForSelector(".diagnostic.error mark");
-        await page.fill("textarea", "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any");
+        await page.fill(
+          "textarea",
+          "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any",
+        );
         await page.waitForSelector(".report .good");
         await page.click(".change button[type=submit]");
         await page.waitForSelector("text=In force");

@@ -48,8 +48,16 @@ export async function enter(page, address, hash = "#/", ready = ".thing") {
 export async function violations(page) {
   // The page's policy forbids foreign scripts, but not those of the test.
   await page.evaluate(readFileSync(AXE, "utf8"));
-  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  return result.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+  const result = await page.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ["violations"] }),
+  );
+  return result.violations.map(
+    (v) =>
+      `${v.id}: ${v.help}: ${v.nodes
+        .slice(0, 3)
+        .map((n) => n.html.slice(0, 160))
+        .join(" | ")}`,
+  );
 }
 
 export const tests = {
@@ -63,7 +71,8 @@ export const tests = {
             for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
               await enter(page, address, hash, ready);
               await page.waitForTimeout(700);
-              for (const line of await violations(page)) found.push(`${name} ${colorScheme} ${width}: ${line}`);
+              for (const line of await violations(page))
+                found.push(`${name} ${colorScheme} ${width}: ${line}`);
             }
             await page.done();
           }
@@ -79,7 +88,9 @@ export const tests = {
           const page = await open(browser, { viewport: { width, height: 900 } });
           for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
             await enter(page, address, hash, ready);
-            const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+            const over = await page.evaluate(
+              () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+            );
             assert.ok(over <= 0, `${name} at ${width} px is ${over} px too wide`);
           }
           await page.done();
@@ -150,7 +161,11 @@ export const tests = {
         const page = await open(browser);
         await page.goto(`${address}/#token=wrong`);
         await page.waitForSelector("#token");
-        assert.equal(await page.evaluate(() => location.hash), "", "the address no longer holds the token");
+        assert.equal(
+          await page.evaluate(() => location.hash),
+          "",
+          "the address no longer holds the token",
+        );
         assert.match(await page.textContent("[role=alert]"), /wrong/);
         assert.deepEqual(await violations(page), []);
         await page.fill("#token", TOKEN);
@@ -166,7 +181,10 @@ export const tests = {
         let page = await open(browser);
         await enter(page, address, "#/o/pipe%3A1", ".change textarea");
         await page.fill(".field input >> nth=0", "9Mbitss");
-        assert.match(await page.inputValue(".change textarea"), /pipe 1 config bw 9Mbitss delay 20ms/);
+        assert.match(
+          await page.inputValue(".change textarea"),
+          /pipe 1 config bw 9Mbitss delay 20ms/,
+        );
         await page.waitForSelector(".diagnostic mark");
         assert.equal(await page.textContent(".diagnostic mark"), "bitss");
         assert.ok(await page.isDisabled(".change button[type=submit]"));
@@ -218,17 +236,31 @@ export const tests = {
         await page.waitForTimeout(500);
         await page.focus(".chart .canvas");
         for (const key of ["ArrowLeft", "ArrowLeft", "+"]) await page.keyboard.press(key);
-        assert.match(await page.textContent(".chart [aria-live]"), /\d\d:\d\d:\d\d\.\d, offered .*bit\/s/);
+        assert.match(
+          await page.textContent(".chart [aria-live]"),
+          /\d\d:\d\d:\d\d\.\d, offered .*bit\/s/,
+        );
         assert.equal(await page.textContent(".toolbar button"), "Follow", "a zoom stands still");
         await page.keyboard.press("Escape");
         assert.equal(await page.textContent(".toolbar button"), "Pause");
         await page.click(".chart >> nth=0 >> text=Table");
         assert.ok((await page.locator(".chart >> nth=0 >> tbody tr").count()) > 10);
-        for (const [form, start] of [["CSV", "time_s,"], ["Parquet", "PAR1"], ["SVG", "<svg"], ["PNG", "\u0089PNG"]]) {
+        for (const [form, start] of [
+          ["CSV", "time_s,"],
+          ["Parquet", "PAR1"],
+          ["SVG", "<svg"],
+          ["PNG", "\u0089PNG"],
+        ]) {
           await page.click(".chart >> nth=1 >> summary");
-          const [file] = await Promise.all([page.waitForEvent("download"), page.click(`.chart >> nth=1 >> button:has-text("${form}")`)]);
+          const [file] = await Promise.all([
+            page.waitForEvent("download"),
+            page.click(`.chart >> nth=1 >> button:has-text("${form}")`),
+          ]);
           const content = readFileSync(await file.path(), "latin1");
-          assert.ok(content.startsWith(start), `${file.suggestedFilename()}: ${content.slice(0, 20)}`);
+          assert.ok(
+            content.startsWith(start),
+            `${file.suggestedFilename()}: ${content.slice(0, 20)}`,
+          );
         }
         await page.done();
       }),
@@ -244,7 +276,11 @@ export const tests = {
         await page.waitForTimeout(1500);
         const inside = await page.evaluate(() => {
           const box = document.querySelector(".scroller").getBoundingClientRect();
-          return [...document.querySelectorAll(".rows .row:not([hidden])")].some((r) => r.getBoundingClientRect().top < box.bottom && r.getBoundingClientRect().bottom > box.top);
+          return [...document.querySelectorAll(".rows .row:not([hidden])")].some(
+            (r) =>
+              r.getBoundingClientRect().top < box.bottom &&
+              r.getBoundingClientRect().bottom > box.top,
+          );
         });
         assert.ok(inside, "rows are where the list is scrolled to");
         await page.keyboard.press("/");
@@ -262,7 +298,9 @@ export const tests = {
         await enter(page, address);
         await page.click("nav >> text=Instances");
         await page.click(".sort >> text=Packets waiting");
-        await page.waitForFunction(() => document.querySelector(".rows .queue b")?.textContent === "19");
+        await page.waitForFunction(
+          () => document.querySelector(".rows .queue b")?.textContent === "19",
+        );
         await page.click(".rows .key >> nth=0");
         await page.waitForSelector(".report .good");
         // Rows with equal queues change places: the address of the page tells which row was opened.

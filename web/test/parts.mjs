@@ -8,13 +8,18 @@ import { open, withBrowser } from "./browser.mjs";
 import { enter, standIn, violations } from "./looks.mjs";
 
 /** The sizes and themes in which a part is tested. */
-const LOOKS = [390, 1280].flatMap((width) => ["light", "dark"].map((colorScheme) => ({ width, colorScheme })));
+const LOOKS = [390, 1280].flatMap((width) =>
+  ["light", "dark"].map((colorScheme) => ({ width, colorScheme })),
+);
 
 /** Checks that nothing is wider than the page, and that axe finds no violations. */
 async function fits(page, name, { width, colorScheme }, shots) {
-  const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  const over = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
   assert.ok(over <= 0, `${name} at ${width} px is ${over} px too wide`);
-  if (shots) await page.screenshot({ path: `${shots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
+  if (shots)
+    await page.screenshot({ path: `${shots}/${name}-${width}-${colorScheme}.png`, fullPage: true });
   assert.deepEqual(await violations(page), [], `${name} ${width} ${colorScheme}`);
 }
 
@@ -23,7 +28,10 @@ export const tests = {
     withBrowser((browser) =>
       standIn({ markup: true }, async (stand, address) => {
         for (const look of LOOKS) {
-          const page = await open(browser, { colorScheme: look.colorScheme, viewport: { width: look.width, height: 900 } });
+          const page = await open(browser, {
+            colorScheme: look.colorScheme,
+            viewport: { width: look.width, height: 900 },
+          });
           await enter(page, address, "#/rules", ".trace");
           await page.selectOption("#packet-protocol", "udp");
           await page.fill("#packet-target", "192.0.2.9:53");
@@ -61,7 +69,10 @@ export const tests = {
     withBrowser(async (browser) => {
       for (const look of LOOKS) {
         await standIn({ kind: "run" }, async (stand, address) => {
-          const page = await open(browser, { colorScheme: look.colorScheme, viewport: { width: look.width, height: 1100 } });
+          const page = await open(browser, {
+            colorScheme: look.colorScheme,
+            viewport: { width: look.width, height: 1100 },
+          });
           await enter(page, address, "#/change", "#plan");
           const begin = page.locator("text=Start the plan");
           assert.ok(await begin.isDisabled(), "there is nothing to start");
@@ -70,7 +81,10 @@ export const tests = {
           await page.fill("#plan-what", "bw 500kbit/s loss 5%");
           await page.keyboard.press("Enter");
           assert.equal(await page.inputValue("#plan"), "0s down bw 500kbit/s loss 5%");
-          assert.ok(await page.evaluate(() => document.activeElement.id === "plan-at"), "the next step can be typed");
+          assert.ok(
+            await page.evaluate(() => document.activeElement.id === "plan-at"),
+            "the next step can be typed",
+          );
           await page.fill("#plan-at", "60s");
           await page.selectOption("#plan-link", "up");
           await page.fill("#plan-what", "wrong");
@@ -78,10 +92,17 @@ export const tests = {
           await page.waitForSelector("section:has(#plan) .diagnostic mark");
           assert.match(await page.textContent("section:has(#plan) .diagnostic"), /Line 2/);
           assert.ok(await begin.isDisabled());
-          await page.fill("#plan", "0s down bw 500kbit/s loss 5%\n60s up bw 64kbit/s\n90s down bw 1Mbit/s\n120s reset");
+          await page.fill(
+            "#plan",
+            "0s down bw 500kbit/s loss 5%\n60s up bw 64kbit/s\n90s down bw 1Mbit/s\n120s reset",
+          );
           await page.waitForSelector("text=4 steps, all correct");
           assert.equal(await page.locator(".planned .span").count(), 4);
-          assert.deepEqual(await page.locator(".planned .names span").allTextContents(), ["down", "up", "all links"]);
+          assert.deepEqual(await page.locator(".planned .names span").allTextContents(), [
+            "down",
+            "up",
+            "all links",
+          ]);
           await begin.click();
           await page.waitForSelector(".planlist .next");
           await page.waitForSelector(".planlist .done");
@@ -108,14 +129,20 @@ export const tests = {
     withBrowser(async (browser) => {
       for (const look of LOOKS) {
         await standIn({}, async (stand, address) => {
-          const page = await open(browser, { colorScheme: look.colorScheme, viewport: { width: look.width, height: 900 } });
+          const page = await open(browser, {
+            colorScheme: look.colorScheme,
+            viewport: { width: look.width, height: 900 },
+          });
           await enter(page, address, "#/o/pipe%3A1", ".uplot");
           await page.click(".toolbar >> text=Report");
           await page.waitForSelector(".reports a");
           assert.deepEqual(JSON.parse(stand.reports[0].objects), ["pipe:1"]);
           const asked = stand.reports[0].to_ms - stand.reports[0].from_ms;
           assert.ok(Math.abs(asked - 60_000) < 3000, `${asked} ms`);
-          const [file] = await Promise.all([page.waitForEvent("download"), page.click(".reports a")]);
+          const [file] = await Promise.all([
+            page.waitForEvent("download"),
+            page.click(".reports a"),
+          ]);
           assert.equal(file.suggestedFilename(), "weir-serve-1.html");
           assert.match(readFileSync(await file.path(), "utf8"), /a report/);
           await page.click(".toolbar >> text=Record");
@@ -123,7 +150,9 @@ export const tests = {
           // A recording goes on in other views.
           await page.evaluate(() => (location.hash = "#/"));
           await page.waitForSelector(".thing");
-          await page.waitForFunction(() => /Stop [1-9]/.test(document.querySelector(".recording").textContent));
+          await page.waitForFunction(() =>
+            /Stop [1-9]/.test(document.querySelector(".recording").textContent),
+          );
           await fits(page, "record", look, shots);
           await page.click(".recording");
           await page.waitForFunction(() => document.querySelectorAll(".reports a").length === 2);
@@ -133,7 +162,9 @@ export const tests = {
             const before = stand.reports.length;
             await page.click(".toolbar >> text=Report");
             while (stand.reports.length === before) await page.waitForTimeout(20);
-            await page.waitForFunction(() => !/being made/.test(document.querySelector(".reports").textContent));
+            await page.waitForFunction(
+              () => !/being made/.test(document.querySelector(".reports").textContent),
+            );
           }
           assert.equal(await page.locator(".reports a").count(), 8, "older links are forgotten");
           await page.done();
@@ -152,28 +183,53 @@ export const tests = {
           const chart = page.locator(`.chart:has(h2:text-is("${title}"))`);
           const saved = async (form) => {
             await chart.locator("summary").click();
-            const [file] = await Promise.all([page.waitForEvent("download"), chart.locator(`.menu button:has-text("${form}")`).click()]);
-            assert.match(file.suggestedFilename(), new RegExp(`^pipe-1-[a-z-]+-\\d{6}\\.${form.toLowerCase()}$`));
+            const [file] = await Promise.all([
+              page.waitForEvent("download"),
+              chart.locator(`.menu button:has-text("${form}")`).click(),
+            ]);
+            assert.match(
+              file.suggestedFilename(),
+              new RegExp(`^pipe-1-[a-z-]+-\\d{6}\\.${form.toLowerCase()}$`),
+            );
             return readFileSync(await file.path());
           };
           const rows = (await saved("CSV")).toString().trim().split("\n");
           const columns = rows[0].replace(/"[^"]*"/g, "").split(",").length;
-          assert.ok(rows.length > 50 && columns >= 3, `${title}: ${rows.length} rows of ${columns}`);
-          assert.ok(rows.slice(1).every((row) => row.split(",").length === columns), title);
+          assert.ok(
+            rows.length > 50 && columns >= 3,
+            `${title}: ${rows.length} rows of ${columns}`,
+          );
+          assert.ok(
+            rows.slice(1).every((row) => row.split(",").length === columns),
+            title,
+          );
           const values = rows.slice(1).flatMap((row) => row.split(",").slice(1).map(Number));
-          assert.ok(values.some((value) => value > 0), `${title} has values`);
+          assert.ok(
+            values.some((value) => value > 0),
+            `${title} has values`,
+          );
           const parquet = await saved("Parquet");
           assert.equal(parquet.toString("latin1", parquet.length - 4), "PAR1");
           // Columns of doubles: eight bytes for each value, and some for the rest.
           const bytes = 8 * columns * (rows.length - 1);
-          assert.ok(parquet.length > bytes && parquet.length < bytes + 4000, `${title}: ${parquet.length} bytes`);
+          assert.ok(
+            parquet.length > bytes && parquet.length < bytes + 4000,
+            `${title}: ${parquet.length} bytes`,
+          );
           const svg = (await saved("SVG")).toString();
           const parsed = await page.evaluate((text) => {
             const document = new DOMParser().parseFromString(text, "image/svg+xml");
-            return { error: document.querySelector("parsererror")?.textContent, curves: document.querySelectorAll("g path").length, title: document.querySelector("title")?.textContent };
+            return {
+              error: document.querySelector("parsererror")?.textContent,
+              curves: document.querySelectorAll("g path").length,
+              title: document.querySelector("title")?.textContent,
+            };
           }, svg);
           assert.equal(parsed.error, undefined);
-          assert.ok(parsed.curves >= columns - 1 && parsed.title === `pipe 1: ${title}`, JSON.stringify(parsed));
+          assert.ok(
+            parsed.curves >= columns - 1 && parsed.title === `pipe 1: ${title}`,
+            JSON.stringify(parsed),
+          );
           assert.doesNotMatch(svg, /NaN|undefined/);
           assert.ok(colours(await saved("PNG")) > 20, `${title}: the picture is not empty`);
         }
@@ -187,7 +243,7 @@ function colours(png) {
   assert.ok(png.subarray(0, 8).equals(Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])));
   const data = [];
   let size;
-  for (let at = 8; at < png.length; ) {
+  for (let at = 8; at < png.length;) {
     const length = png.readUInt32BE(at);
     const kind = png.toString("latin1", at + 4, at + 8);
     const body = png.subarray(at + 8, at + 8 + length);

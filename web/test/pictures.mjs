@@ -59,7 +59,9 @@ function freeze([still, style, POLLS]) {
   globalThis.fetch = (...request) => counted(fetch(...request));
   for (const name of ["text", "json"]) {
     const read = Response.prototype[name];
-    Response.prototype[name] = function () { return counted(read.call(this)); };
+    Response.prototype[name] = function () {
+      return counted(read.call(this));
+    };
   }
   const timers = new Set();
   const set = new Map();
@@ -68,10 +70,13 @@ function freeze([still, style, POLLS]) {
     const which = `${time} ${act}`;
     set.set(which, (set.get(which) ?? 0) + 1);
     if (set.get(which) > POLLS) return setTimeout(() => {}, 2 ** 31 - 1);
-    const timer = setTimeout(() => {
-      timers.delete(timer);
-      act(...more);
-    }, Math.min(time, 20));
+    const timer = setTimeout(
+      () => {
+        timers.delete(timer);
+        act(...more);
+      },
+      Math.min(time, 20),
+    );
     timers.add(timer);
     return timer;
   };
@@ -108,7 +113,8 @@ function freeze([still, style, POLLS]) {
   globalThis.drawing = {
     busy: async () => {
       // Sizes are observed when the browser lays the page out, so two of its own frames pass first.
-      for (let frame = 0; frame < 2; frame++) await new Promise((done) => requestAnimationFrame(done));
+      for (let frame = 0; frame < 2; frame++)
+        await new Promise((done) => requestAnimationFrame(done));
       return waiting + timers.size + (greeted ? 0 : 1) + (asked - answered);
     },
     told: () => told,
@@ -140,7 +146,8 @@ function hasFont() {
 async function compare(tool, shot, accepted) {
   return tool.evaluate(
     async ([now, before, TILE, COLOUR]) => {
-      const load = async (type, base64) => createImageBitmap(await (await fetch(`data:image/${type};base64,${base64}`)).blob());
+      const load = async (type, base64) =>
+        createImageBitmap(await (await fetch(`data:image/${type};base64,${base64}`)).blob());
       const canvas = (image, width, height) => {
         const made = Object.assign(document.createElement("canvas"), { width, height });
         const pen = made.getContext("2d", { willReadFrequently: true });
@@ -160,13 +167,17 @@ async function compare(tool, shot, accepted) {
         }
         return sums;
       };
-      const means = (made) => tiles(made, made.getContext("2d").getImageData(0, 0, made.width, made.height).data);
+      const means = (made) =>
+        tiles(made, made.getContext("2d").getImageData(0, 0, made.width, made.height).data);
       const image = await load("png", now);
       const whole = canvas(image, image.width >> 1, image.height >> 1);
       // The number of empty rows below the last element varies, so they are cut off.
       const rows = whole.getContext("2d").getImageData(0, 0, whole.width, whole.height).data;
       const width = whole.width * 4;
-      const blank = (y) => rows.subarray(y * width, (y + 1) * width).every((value, i) => value === rows[(whole.height - 1) * width + (i % 4)]);
+      const blank = (y) =>
+        rows
+          .subarray(y * width, (y + 1) * width)
+          .every((value, i) => value === rows[(whole.height - 1) * width + (i % 4)]);
       let height = whole.height;
       while (height > 1 && blank(height - 1)) height--;
       const half = Object.assign(document.createElement("canvas"), { width: whole.width, height });
@@ -177,7 +188,8 @@ async function compare(tool, shot, accepted) {
       // Both with the losses of the format, which colour thin lines differently.
       const lossy = await load("webp", webp);
       const size = `${half.width}x${half.height}`;
-      if (`${old.width}x${old.height}` !== size) return { webp, reason: `is ${size} in size, was ${old.width}x${old.height}` };
+      if (`${old.width}x${old.height}` !== size)
+        return { webp, reason: `is ${size} in size, was ${old.width}x${old.height}` };
       const [a, b] = [lossy, old].map((image) => means(canvas(image, image.width, image.height)));
       let different = 0;
       for (let i = 0; i < a.length; i += 4) {
@@ -202,7 +214,14 @@ async function until(page, what, test, argument) {
 async function picture(browser, stand, address, width, colorScheme, [hash, ready, complete]) {
   // The window is as high as the longest view: plots out of sight are not drawn.
   const viewport = { width, height: width < 500 ? 4200 : 2000 };
-  const page = await open(browser, { viewport, colorScheme, bypassCSP: true, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-US" });
+  const page = await open(browser, {
+    viewport,
+    colorScheme,
+    bypassCSP: true,
+    reducedMotion: "reduce",
+    timezoneId: "UTC",
+    locale: "en-US",
+  });
   await page.addInitScript(freeze, [STILL, STYLE, POLLS]);
   const idle = () => until(page, "is idle", async () => (await globalThis.drawing.busy()) === 0);
   const draw = async () => {
@@ -223,7 +242,9 @@ async function picture(browser, stand, address, width, colorScheme, [hash, ready
   // The height is asked for anew each time: the layout may settle after the first screenshot.
   let last;
   for (let attempt = 0; attempt < 20; attempt++) {
-    const height = await page.evaluate(() => Math.ceil(document.querySelector("main .view").getBoundingClientRect().bottom));
+    const height = await page.evaluate(() =>
+      Math.ceil(document.querySelector("main .view").getBoundingClientRect().bottom),
+    );
     const shot = await page.screenshot({ clip: { x: 0, y: 0, width, height } });
     if (last?.equals(shot)) break;
     last = shot;
@@ -243,7 +264,8 @@ export const tests = {
         writeFileSync(MAKER, `${version}\n`);
       }
       const maker = readFileSync(MAKER, "utf8").trim();
-      if (version !== maker) return `the pictures are of Chromium ${maker}, and this is ${version}; look at them and run scripts/web accept`;
+      if (version !== maker)
+        return `the pictures are of Chromium ${maker}, and this is ${version}; look at them and run scripts/web accept`;
       if (shots) mkdirSync(shots, { recursive: true });
       rmSync(DIFFERENT, { recursive: true, force: true });
       const tool = await open(browser);
@@ -255,17 +277,27 @@ export const tests = {
         const stand = { kind: name === "run" ? "run" : "serve", still: STILL };
         let webp, reason, share;
         for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-          const shot = await standIn(stand, (stand, address) => picture(browser, stand, address, width, colorScheme, view));
+          const shot = await standIn(stand, (stand, address) =>
+            picture(browser, stand, address, width, colorScheme, view),
+          );
           if (shots) writeFileSync(join(shots, `${title}.png`), shot);
-          ({ webp, share, reason } = await compare(tool, shot, accept ? undefined : readFileSync(path)));
+          ({ webp, share, reason } = await compare(
+            tool,
+            shot,
+            accept ? undefined : readFileSync(path),
+          ));
           if (accept) return writeFileSync(path, Buffer.from(webp, "base64"));
           if (!reason && share <= SHARE) return undefined;
         }
         mkdirSync(DIFFERENT, { recursive: true });
         writeFileSync(join(DIFFERENT, `${title}.webp`), Buffer.from(webp, "base64"));
-        return bad.push(`${title} ${reason ?? `differs in ${(100 * share).toFixed(2)} % of its tiles`}`);
+        return bad.push(
+          `${title} ${reason ?? `differs in ${(100 * share).toFixed(2)} % of its tiles`}`,
+        );
       };
-      const all = [...Object.entries(VIEWS), ["run", VIEWS.overview]].flatMap(([name, view]) => WIDTHS.flatMap((width) => ["light", "dark"].map((scheme) => [name, view, width, scheme])));
+      const all = [...Object.entries(VIEWS), ["run", VIEWS.overview]].flatMap(([name, view]) =>
+        WIDTHS.flatMap((width) => ["light", "dark"].map((scheme) => [name, view, width, scheme])),
+      );
       // Most of the time is waiting, so several pictures are taken at the same time.
       const some = async () => {
         for (let next = all.shift(); next; next = all.shift()) await one(...next);

@@ -17,13 +17,22 @@ export const tests = {
       const folder = mkdtempSync(join(tmpdir(), "weir-report-"));
       try {
         const report = join(folder, "report.html");
-        execFileSync(weir, ["sim", join(ROOT, "experiments/two-hosts.toml"), "--quiet", "--report", report]);
+        execFileSync(weir, [
+          "sim",
+          join(ROOT, "experiments/two-hosts.toml"),
+          "--quiet",
+          "--report",
+          report,
+        ]);
         const page = await open(browser);
         await page.goto(pathToFileURL(report).href);
         const figure = page.locator("figure:has(.save)").first();
         const saved = async (button) => {
           const [file] = await Promise.all([page.waitForEvent("download"), button.click()]);
-          return { name: file.suggestedFilename(), content: readFileSync(await file.path(), "latin1") };
+          return {
+            name: file.suggestedFilename(),
+            content: readFileSync(await file.path(), "latin1"),
+          };
         };
         const picture = await saved(figure.locator(".save button", { hasText: "PNG" }));
         assert.match(picture.name, /^[a-z0-9-]+\.png$/);

@@ -17,7 +17,16 @@ const { values, positionals } = parseArgs({
   options: { weir: { type: "string" }, shots: { type: "string" }, accept: { type: "boolean" } },
 });
 const all = {
-  ...units, ...looks, ...pictures, ...parts, ...reports, ...faults, ...live, ...liveParts, ...studies, ...access,
+  ...units,
+  ...looks,
+  ...pictures,
+  ...parts,
+  ...reports,
+  ...faults,
+  ...live,
+  ...liveParts,
+  ...studies,
+  ...access,
 };
 let [passed, failed, ignored] = [0, 0, 0];
 const failures = [];
@@ -43,9 +52,12 @@ for (const [name, test] of Object.entries(all)) {
 }
 if (failures.length) {
   console.log("\nfailures:\n");
-  for (const [name, error] of failures) console.log(`---- ${name} stdout ----\n${error.stack ?? error}\n`);
+  for (const [name, error] of failures)
+    console.log(`---- ${name} stdout ----\n${error.stack ?? error}\n`);
   console.log(`failures:\n${failures.map(([name]) => `    ${name}`).join("\n")}`);
 }
 const verdict = failed ? "FAILED" : "ok";
-console.log(`\ntest result: ${verdict}. ${passed} passed; ${failed} failed; ${ignored} ignored; 0 measured; 0 filtered out`);
+console.log(
+  `\ntest result: ${verdict}. ${passed} passed; ${failed} failed; ${ignored} ignored; 0 measured; 0 filtered out`,
+);
 process.exit(failed ? 1 : 0);

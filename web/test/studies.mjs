@@ -3,7 +3,15 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { open, withBrowser } from "./browser.mjs";
@@ -21,7 +29,8 @@ export const VIEWS = {
 function missing(weir) {
   if (!weir || !existsSync(weir)) return "there is no command weir; name it with --weir";
   if (process.getuid?.() !== 0) return "namespaces need root";
-  if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web")) return "this weir serves no page";
+  if (!execFileSync(weir, ["pair", "--help"], { encoding: "utf8" }).includes("--web"))
+    return "this weir serves no page";
   return undefined;
 }
 
@@ -38,12 +47,35 @@ export async function visit(browser, command, hash, ready) {
 
 /** A pair of links whose programs do nothing. */
 export function idlePair(weir) {
-  return new Command(weir, ["pair", "--web", "127.0.0.1:0", "--link", "4M/5ms", "--left", "sleep 600", "--right", "sleep 600"]);
+  return new Command(weir, [
+    "pair",
+    "--web",
+    "127.0.0.1:0",
+    "--link",
+    "4M/5ms",
+    "--left",
+    "sleep 600",
+    "--right",
+    "sleep 600",
+  ]);
 }
 
 /** A daemon without frames, confined as by default. */
 export function idleDaemon(weir, folder, more = []) {
-  return new Command(weir, ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", "127.0.0.1:0", "--user", "0", ...more]);
+  return new Command(weir, [
+    "serve",
+    "--bridge",
+    "weirtest2,weirtest3",
+    "--state",
+    join(folder, "state"),
+    "--socket",
+    join(folder, "socket"),
+    "--web",
+    "127.0.0.1:0",
+    "--user",
+    "0",
+    ...more,
+  ]);
 }
 
 /** Runs a test with the page of a confined daemon. */
@@ -94,7 +126,9 @@ async function withQueue(weir, words, test) {
   const script = `ip link set lo up; ip link add full0 type veth peer name full1; ip addr add 10.99.0.1/24 dev full0; ip link set full0 up; ip link set full1 up; ip neigh add 10.99.0.2 lladdr 02:00:00:00:00:02 dev full0
     tc qdisc add dev full0 root tbf rate 8kbit burst 1600 limit 20000; echo ready
     while :; do echo datagram > /dev/udp/10.99.0.2/9; sleep 0.02; done`;
-  const holder = spawn("unshare", ["-n", "bash", "-c", script], { stdio: ["ignore", "pipe", "ignore"] });
+  const holder = spawn("unshare", ["-n", "bash", "-c", script], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
   const path = process.env.PATH;
   let command;
   try {
@@ -103,8 +137,15 @@ async function withQueue(weir, words, test) {
       holder.once("exit", () => done(false));
     });
     if (!ready) return "no network namespace can be made";
-    const chromium = execFileSync("sh", ["-c", "which chromium || which chromium-browser || which google-chrome || true"], { encoding: "utf8" }).trim();
-    writeFileSync(join(folder, "chromium"), `#!/bin/sh\nexec nsenter -t ${holder.pid} -n ${chromium} "$@"\n`);
+    const chromium = execFileSync(
+      "sh",
+      ["-c", "which chromium || which chromium-browser || which google-chrome || true"],
+      { encoding: "utf8" },
+    ).trim();
+    writeFileSync(
+      join(folder, "chromium"),
+      `#!/bin/sh\nexec nsenter -t ${holder.pid} -n ${chromium} "$@"\n`,
+    );
     chmodSync(join(folder, "chromium"), 0o755);
     if (chromium) process.env.PATH = `${folder}:${path}`;
     command = new Command("nsenter", ["-t", String(holder.pid), "-n", weir, ...words(folder)]);
@@ -119,14 +160,21 @@ async function withQueue(weir, words, test) {
 
 /** The processes of studies below a process: the spawner, and those that it has forked. */
 function studiesBelow(parent) {
-  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
-    try {
-      if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("__weir-studies")) return [];
-      return [{ pid: Number(pid), ppid: Number(/PPid:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]) }];
-    } catch {
-      return [];
-    }
-  });
+  const all = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => {
+      try {
+        if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("__weir-studies")) return [];
+        return [
+          {
+            pid: Number(pid),
+            ppid: Number(/PPid:\t(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))[1]),
+          },
+        ];
+      } catch {
+        return [];
+      }
+    });
   const spawners = all.filter((one) => one.ppid === parent).map((one) => one.pid);
   return all.filter((one) => spawners.includes(one.pid) || spawners.includes(one.ppid));
 }
@@ -153,10 +201,16 @@ size = "1000B"
 async function ended(page, number) {
   const card = page.locator(".study", { hasText: `#${number}` });
   await card.waitFor();
-  await page.waitForFunction((n) => {
-    const one = [...document.querySelectorAll(".study")].find((s) => s.textContent.includes(`#${n}`));
-    return one && !/running/.test(one.querySelector(".pill").textContent);
-  }, number, { timeout: 120_000 });
+  await page.waitForFunction(
+    (n) => {
+      const one = [...document.querySelectorAll(".study")].find((s) =>
+        s.textContent.includes(`#${n}`),
+      );
+      return one && !/running/.test(one.querySelector(".pill").textContent);
+    },
+    number,
+    { timeout: 120_000 },
+  );
   return card.locator(".pill").textContent();
 }
 
@@ -170,8 +224,11 @@ export const tests = {
             const page = await open(browser, { colorScheme, viewport: { width, height: 800 } });
             for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
               await enter(page, address, hash, ready);
-              for (const line of await violations(page)) found.push(`${name} ${colorScheme} ${width}: ${line}`);
-              const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+              for (const line of await violations(page))
+                found.push(`${name} ${colorScheme} ${width}: ${line}`);
+              const over = await page.evaluate(
+                () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+              );
               if (over > 0) found.push(`${name} at ${width} px is ${over} px too wide`);
             }
             assert.equal(await page.locator("main img").count(), 0);
@@ -231,7 +288,8 @@ export const tests = {
         await page.waitForSelector(".report .good");
         await page.click(".scenarios button[type=submit]");
         await page.waitForSelector(".study:nth-child(1) input:visible");
-        for (const box of await page.locator(".study input:visible").all()) await box.press("Space");
+        for (const box of await page.locator(".study input:visible").all())
+          await box.press("Space");
         await page.focus("button:text-is('Compare')");
         await page.keyboard.press("Enter");
         await page.waitForSelector("table.numbers tbody tr");
@@ -264,10 +322,16 @@ export const tests = {
         const page = await open(browser);
         await enter(page, address, "#/schedulers", ".curves .curve");
         assert.equal(await page.locator(".curves svg").count(), 3, "a plot for each flow");
-        assert.equal(await page.locator(".curves svg >> nth=0 >> .curve").count(), 4, "three schedulers and the fluid");
+        assert.equal(
+          await page.locator(".curves svg >> nth=0 >> .curve").count(),
+          4,
+          "three schedulers and the fluid",
+        );
         await page.focus("label.check:has-text('qfq+') input");
         await page.keyboard.press("Space");
-        await page.waitForFunction(() => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 5);
+        await page.waitForFunction(
+          () => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 5,
+        );
         await page.focus(".flow input >> nth=0");
         await page.keyboard.press("ArrowRight");
         await page.waitForSelector("text=Flow 1: weight 2 of 8");
@@ -280,14 +344,28 @@ export const tests = {
         assert.match(await page.getAttribute("#packets", "class"), /wrong/);
         await page.fill("#packets", "300");
         await page.selectOption("#load", "ramp");
-        await page.waitForFunction(() => document.querySelector(".view").textContent.includes("450,000 bytes"));
-        assert.deepEqual(stand.studies.curvesAsked, { algorithms: ["fifo", "drr", "wf2q+", "qfq+"], flows: "1:w2:l1500,1:w2:l1500,1:w4:l300,1:w1:imix", load: "ramp", packets: 300, seed: 1 });
+        await page.waitForFunction(() =>
+          document.querySelector(".view").textContent.includes("450,000 bytes"),
+        );
+        assert.deepEqual(stand.studies.curvesAsked, {
+          algorithms: ["fifo", "drr", "wf2q+", "qfq+"],
+          flows: "1:w2:l1500,1:w2:l1500,1:w4:l300,1:w1:imix",
+          load: "ramp",
+          packets: 300,
+          seed: 1,
+        });
         await page.focus("button:text-is('Ahead of the fluid')");
         await page.keyboard.press("Enter");
         await page.focus(".curves >> nth=0");
         for (const key of ["End", "ArrowLeft"]) await page.keyboard.press(key);
-        assert.match(await page.textContent("figure [aria-live] >> nth=0"), /kB: fifo .*, fluid 0 B$/);
-        const [file] = await Promise.all([page.waitForEvent("download"), page.click("text=Save CSV >> nth=0")]);
+        assert.match(
+          await page.textContent("figure [aria-live] >> nth=0"),
+          /kB: fifo .*, fluid 0 B$/,
+        );
+        const [file] = await Promise.all([
+          page.waitForEvent("download"),
+          page.click("text=Save CSV >> nth=0"),
+        ]);
         assert.match(file.suggestedFilename(), /flow-1.*\.csv$/);
         await page.done();
         stand.access = "read";
@@ -333,18 +411,29 @@ export const tests = {
       await page.fill("#scenario-text", SHORT.replace("RATE", "2Mbitt/s"));
       await page.waitForSelector(".diagnostic.error mark", { timeout: 60_000 });
       assert.match(await page.textContent(".diagnostic.error"), /Line 13/);
-      for (const [number, rate] of [[1, "500kbit/s"], [2, "2Mbit/s"]]) {
+      for (const [number, rate] of [
+        [1, "500kbit/s"],
+        [2, "2Mbit/s"],
+      ]) {
         await page.fill("#scenario-text", SHORT.replace("RATE", rate));
         await page.waitForSelector(".report .good", { timeout: 60_000 });
         await page.click(".scenarios button[type=submit]");
         assert.equal(await ended(page, number), "done");
       }
-      const [report] = await Promise.all([page.context().waitForEvent("page"), page.click("a[href='/v1/studies/2/report']")]);
+      const [report] = await Promise.all([
+        page.context().waitForEvent("page"),
+        page.click("a[href='/v1/studies/2/report']"),
+      ]);
       await report.waitForSelector("svg");
       assert.match(await report.title(), /short/);
       // The report's scripts run, without the rights of the page.
       assert.equal(await report.evaluate(() => self.origin), "null");
-      const stolen = await report.evaluate(() => fetch("/v1/page").then(() => "answered", () => "refused"));
+      const stolen = await report.evaluate(() =>
+        fetch("/v1/page").then(
+          () => "answered",
+          () => "refused",
+        ),
+      );
       assert.equal(stolen, "refused");
       await report.waitForSelector(".save button:visible");
       await report.close();
@@ -359,14 +448,27 @@ export const tests = {
     withPair(weir, async (browser, pair) => {
       const page = await visit(browser, pair, "#/scenarios", "#scenario-text");
       await page.waitForSelector(".report .good", { timeout: 60_000 });
-      await page.fill("#scenario-text", SHORT.replace("2s", "300000s").replace("RATE", "900kbit/s"));
+      await page.fill(
+        "#scenario-text",
+        SHORT.replace("2s", "300000s").replace("RATE", "900kbit/s"),
+      );
       await page.waitForSelector(".report .good", { timeout: 60_000 });
       await page.click(".scenarios button[type=submit]");
-      await page.waitForFunction(() => Number(document.querySelector("progress")?.value) > 0, undefined, { timeout: 60_000 });
+      await page.waitForFunction(
+        () => Number(document.querySelector("progress")?.value) > 0,
+        undefined,
+        { timeout: 60_000 },
+      );
       await page.click("text=End it");
       assert.equal(await ended(page, 1), "ended");
       // A million flows with a port each do not fit into the memory of a study.
-      await page.fill("#scenario-text", SHORT.replace("RATE", "1bit/s").replace('name = "calls"', 'name = "calls"\ncount = 1000000'));
+      await page.fill(
+        "#scenario-text",
+        SHORT.replace("RATE", "1bit/s").replace(
+          'name = "calls"',
+          'name = "calls"\ncount = 1000000',
+        ),
+      );
       await page.waitForSelector(".report .good", { timeout: 60_000 });
       await page.click(".scenarios button[type=submit]");
       assert.equal(await ended(page, 2), "failed");
@@ -379,42 +481,90 @@ export const tests = {
     }),
 
   "the queues of the kernel are on the page, and are read only while it shows them": ({ weir }) =>
-    withQueue(weir, () => ["pair", "--web", "127.0.0.1:0", "--link", "4M/5ms", "--left", "sleep 600", "--right", "sleep 600"], async (browser, pair) => {
-      const page = await visit(browser, pair, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
-      // Tens of packets a second wait for a link of one kilobyte a second.
-      await page.waitForFunction(() => Number(document.querySelector("tbody .num b")?.textContent) > 5, undefined, { timeout: 60_000 });
-      await page.waitForSelector(".kernel .uplot");
-      assert.match(await page.textContent(".pick .note"), /Read 1,000 times a second, inside the kernel|Read 100 times a second, over netlink/);
-      const options = await page.locator("#device option").allTextContents();
-      assert.ok(options.includes("lo") && options.includes("full0"), options.join());
-      assert.equal(studiesBelow(pair.child.pid).length, 2, "the spawner and a reader");
-      await page.evaluate(() => (location.hash = "#/"));
-      await page.waitForSelector(".thing");
-      for (let tries = 0; studiesBelow(pair.child.pid).length > 1; tries++) {
-        assert.ok(tries < 300, "a reader without a viewer ends");
-        await pause(100);
-      }
-      // A device that does not exist is named.
-      await page.evaluate(() => (location.hash = "#/kernel/gone0"));
-      await page.waitForSelector("text=there is no device 'gone0'");
-      await page.done();
-    }),
+    withQueue(
+      weir,
+      () => [
+        "pair",
+        "--web",
+        "127.0.0.1:0",
+        "--link",
+        "4M/5ms",
+        "--left",
+        "sleep 600",
+        "--right",
+        "sleep 600",
+      ],
+      async (browser, pair) => {
+        const page = await visit(browser, pair, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
+        // Tens of packets a second wait for a link of one kilobyte a second.
+        await page.waitForFunction(
+          () => Number(document.querySelector("tbody .num b")?.textContent) > 5,
+          undefined,
+          { timeout: 60_000 },
+        );
+        await page.waitForSelector(".kernel .uplot");
+        assert.match(
+          await page.textContent(".pick .note"),
+          /Read 1,000 times a second, inside the kernel|Read 100 times a second, over netlink/,
+        );
+        const options = await page.locator("#device option").allTextContents();
+        assert.ok(options.includes("lo") && options.includes("full0"), options.join());
+        assert.equal(studiesBelow(pair.child.pid).length, 2, "the spawner and a reader");
+        await page.evaluate(() => (location.hash = "#/"));
+        await page.waitForSelector(".thing");
+        for (let tries = 0; studiesBelow(pair.child.pid).length > 1; tries++) {
+          assert.ok(tries < 300, "a reader without a viewer ends");
+          await pause(100);
+        }
+        // A device that does not exist is named.
+        await page.evaluate(() => (location.hash = "#/kernel/gone0"));
+        await page.waitForSelector("text=there is no device 'gone0'");
+        await page.done();
+      },
+    ),
 
   "the page of a confined daemon reads the kernel's queues over netlink and says why": ({ weir }) =>
-    withQueue(weir, (folder) => ["serve", "--bridge", "weirtest2,weirtest3", "--state", join(folder, "state"), "--socket", join(folder, "socket"), "--web", "127.0.0.1:0", "--user", "0"], async (browser, daemon) => {
-      const page = await visit(browser, daemon, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
-      await page.waitForFunction(() => Number(document.querySelector("tbody .num b")?.textContent) > 5, undefined, { timeout: 60_000 });
-      assert.match(await page.textContent(".pick .note"), /over netlink/);
-      await page.waitForSelector("text=--keep-privileges keeps them");
-      await page.done();
-    }),
+    withQueue(
+      weir,
+      (folder) => [
+        "serve",
+        "--bridge",
+        "weirtest2,weirtest3",
+        "--state",
+        join(folder, "state"),
+        "--socket",
+        join(folder, "socket"),
+        "--web",
+        "127.0.0.1:0",
+        "--user",
+        "0",
+      ],
+      async (browser, daemon) => {
+        const page = await visit(
+          browser,
+          daemon,
+          "#/kernel/full0",
+          "tbody th:has-text('full0 tbf')",
+        );
+        await page.waitForFunction(
+          () => Number(document.querySelector("tbody .num b")?.textContent) > 5,
+          undefined,
+          { timeout: 60_000 },
+        );
+        assert.match(await page.textContent(".pick .note"), /over netlink/);
+        await page.waitForSelector("text=--keep-privileges keeps them");
+        await page.done();
+      },
+    ),
 
   "the page of a confined daemon computes service curves": ({ weir }) =>
     withDaemon(weir, async (browser, daemon) => {
       const page = await visit(browser, daemon, "#/schedulers", ".curves .curve");
       assert.equal(await page.locator(".curves svg").count(), 3);
       await page.click("label.check:has-text('wf2q+') >> nth=0");
-      await page.waitForFunction(() => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 3);
+      await page.waitForFunction(
+        () => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 3,
+      );
       // FIFO and round robin know no weights: the flow with the greatest weight falls behind.
       await page.click("button:text-is('Ahead of the fluid')");
       await page.focus(".curves >> nth=2");

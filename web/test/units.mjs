@@ -15,7 +15,13 @@ async function load(name) {
   const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
   try {
     const out = join(folder, `${name}.mjs`);
-    await build({ entryPoints: [join(WEB, "src", `${name}.ts`)], bundle: true, format: "esm", outfile: out, logLevel: "error" });
+    await build({
+      entryPoints: [join(WEB, "src", `${name}.ts`)],
+      bundle: true,
+      format: "esm",
+      outfile: out,
+      logLevel: "error",
+    });
     return await import(pathToFileURL(out).href);
   } finally {
     rmSync(folder, { recursive: true });
@@ -43,7 +49,11 @@ export const tests = {
     assert.equal(elapsed(3_725e9), "1 h 02 min");
     const steady = new Steady("bps");
     assert.deepEqual(steady.split(1_100_000), ["1.10", "Mbit/s"]);
-    assert.deepEqual(steady.split(900_000), ["0.90", "Mbit/s"], "a value just below keeps the unit");
+    assert.deepEqual(
+      steady.split(900_000),
+      ["0.90", "Mbit/s"],
+      "a value just below keeps the unit",
+    );
     assert.deepEqual(steady.split(100_000), ["100", "kbit/s"]);
     assert.deepEqual(steady.split(0), ["0", "kbit/s"]);
   },
@@ -71,7 +81,9 @@ export const tests = {
     const { decimate } = await load("series");
     const n = 10_000;
     const t = Float64Array.from({ length: n }, (_, i) => i / 100);
-    const v = Float64Array.from({ length: n }, (_, i) => (i === 5000 ? 9 : i === 7000 ? -9 : Math.sin(i)));
+    const v = Float64Array.from({ length: n }, (_, i) =>
+      i === 5000 ? 9 : i === 7000 ? -9 : Math.sin(i),
+    );
     v[2000] = NaN;
     const rows = { t, mean: [v], low: [v], high: [v] };
     const few = decimate(rows, 0, 100, 100);
@@ -86,15 +98,37 @@ export const tests = {
   "points of the server become channels": async () => {
     const { Samples, channel } = await load("samples");
     const samples = new Samples();
-    const fields = ["t_ms", "span_ms", "in_bps", "in_bps_max", "queue_packets_min", "queue_packets_mean", "queue_packets_max", "drops", "reasons"];
-    samples.take({ id: 1, points: [[1000, 100, 5, 7, 1, 2, 3, 4, { drops: { queue_full: 3, denied: 1 } }], [1100, 100, 6, 6, 0, 0, 0, 0, null]] }, fields);
+    const fields = [
+      "t_ms",
+      "span_ms",
+      "in_bps",
+      "in_bps_max",
+      "queue_packets_min",
+      "queue_packets_mean",
+      "queue_packets_max",
+      "drops",
+      "reasons",
+    ];
+    samples.take(
+      {
+        id: 1,
+        points: [
+          [1000, 100, 5, 7, 1, 2, 3, 4, { drops: { queue_full: 3, denied: 1 } }],
+          [1100, 100, 6, 6, 0, 0, 0, 0, null],
+        ],
+      },
+      fields,
+    );
     samples.take({ id: 1, points: [[9000, 100, 6, 6, 0, 0, 0, 0, null]] }, fields);
     const rows = samples.series.view(0, 10, 600);
     const at = channel("queue_packets");
     assert.deepEqual([rows.low[at][0], rows.mean[at][0], rows.high[at][0]], [1, 2, 3]);
     assert.equal(rows.high[channel("in_bps")][0], 7);
     assert.equal(rows.mean[channel("drops")][0], 40, "per second");
-    assert.deepEqual(samples.reasons.map((r) => r.name), ["queue_full", "denied"]);
+    assert.deepEqual(
+      samples.reasons.map((r) => r.name),
+      ["queue_full", "denied"],
+    );
     assert.equal(rows.mean[samples.reasons[0].channel][0], 30);
     assert.ok(Number.isNaN(rows.mean[0][2]), "8 s without samples are a gap");
   },
@@ -102,7 +136,10 @@ export const tests = {
   "a range follows the present, stands still and zooms": async () => {
     const { Timeline } = await load("timeline");
     let now = 1000;
-    const line = new Timeline(() => now, () => 0);
+    const line = new Timeline(
+      () => now,
+      () => 0,
+    );
     assert.deepEqual(line.range(), [940, 1000]);
     line.hold();
     now = 1010;
@@ -123,22 +160,56 @@ export const tests = {
     assert.equal(set("bw 4Mbit/s delay 20ms", "bw", "8M"), "bw 8M delay 20ms");
     assert.equal(set("bw 4Mbit/s", "loss", "1%"), "bw 4Mbit/s loss 1%");
     assert.equal(set("bw 4Mbit/s delay 20ms", "bw", ""), "delay 20ms");
-    assert.equal(unmasked("bw 4Mbit/s mask dst-ip 0xffffffff proto queue 50"), "bw 4Mbit/s queue 50");
-    const pipe = { object: "pipe:7", kind: "pipe", name: "pipe 7", spec: "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff", rate_bps: 2e7 };
-    const rules = [{ number: 400, enabled: true, command: "add 400 pipe 7 ip from any to 10.0.0.0/8 in recv eth1" }];
-    assert.equal(ownPipe(pipe, "* → 10.0.3.7", rules, 8, 2), "pipe 8 config bw 40Mbit/s queue 100\nadd 399 pipe 8 ip from any to 10.0.3.7 in recv eth1");
-    assert.match(ownPipe(pipe, "10.0.0.1:80 → [2001:db8::1]:443 proto 6", rules, 8, 2), /from 10\.0\.0\.1 80 to 2001:db8::1 443 in/);
+    assert.equal(
+      unmasked("bw 4Mbit/s mask dst-ip 0xffffffff proto queue 50"),
+      "bw 4Mbit/s queue 50",
+    );
+    const pipe = {
+      object: "pipe:7",
+      kind: "pipe",
+      name: "pipe 7",
+      spec: "bw 20Mbit/s queue 100 mask dst-ip 0xffffffff",
+      rate_bps: 2e7,
+    };
+    const rules = [
+      {
+        number: 400,
+        enabled: true,
+        command: "add 400 pipe 7 ip from any to 10.0.0.0/8 in recv eth1",
+      },
+    ];
+    assert.equal(
+      ownPipe(pipe, "* → 10.0.3.7", rules, 8, 2),
+      "pipe 8 config bw 40Mbit/s queue 100\nadd 399 pipe 8 ip from any to 10.0.3.7 in recv eth1",
+    );
+    assert.match(
+      ownPipe(pipe, "10.0.0.1:80 → [2001:db8::1]:443 proto 6", rules, 8, 2),
+      /from 10\.0\.0\.1 80 to 2001:db8::1 443 in/,
+    );
     assert.equal(ownPipe(pipe, "port 80", rules, 8, 2), undefined);
     assert.equal(rate("4Mbit/s"), 4e6);
     assert.equal(rate("1KByte/s"), 8000);
     assert.equal(rate("fast"), undefined);
     assert.equal(rateWords(1_500_000), "1.5Mbit/s");
-    assert.equal(inWords({ object: "pipe:1", kind: "pipe", name: "pipe 1", spec: "bw 100Mbit/s delay 20ms queue 50", rate_bps: 1e8, delay_ns: 2e7 }), "100 Mbit/s, 20 ms delay, queue of 50 packets");
+    assert.equal(
+      inWords({
+        object: "pipe:1",
+        kind: "pipe",
+        name: "pipe 1",
+        spec: "bw 100Mbit/s delay 20ms queue 50",
+        rate_bps: 1e8,
+        delay_ns: 2e7,
+      }),
+      "100 Mbit/s, 20 ms delay, queue of 50 packets",
+    );
   },
 
   "a Parquet file is what others read": async () => {
     const { parquet } = await load("parquet");
-    const bytes = parquet([{ name: "time_s", values: [1, 2, 3] }, { name: "carried (bit/s)", values: [1e6, NaN, 3e6] }]);
+    const bytes = parquet([
+      { name: "time_s", values: [1, 2, 3] },
+      { name: "carried (bit/s)", values: [1e6, NaN, 3e6] },
+    ]);
     const text = Buffer.from(bytes).toString("latin1");
     assert.ok(text.startsWith("PAR1") && text.endsWith("PAR1"));
     const readers = [
@@ -146,7 +217,10 @@ export const tests = {
       "import duckdb; t = duckdb.read_parquet(FILE); print(t.columns, t.shape, sum(r[0] for r in t.fetchall()))",
       "import pyarrow.parquet as p; t = p.read_table(FILE); print(t.column_names, t.shape, sum(t['time_s'].to_pylist()))",
     ];
-    const python = [join(process.env.CARGO_TARGET_DIR ?? join(WEB, "../target"), "python/bin/python"), "python3"];
+    const python = [
+      join(process.env.CARGO_TARGET_DIR ?? join(WEB, "../target"), "python/bin/python"),
+      "python3",
+    ];
     const folder = mkdtempSync(join(tmpdir(), "weir-page-"));
     const file = join(folder, "x.parquet");
     writeFileSync(file, bytes);
@@ -155,9 +229,13 @@ export const tests = {
         for (const reader of readers) {
           let out;
           try {
-            out = execFileSync(command, ["-c", `FILE=${JSON.stringify(file)}\n${reader}`], { encoding: "utf8", stdio: "pipe" });
+            out = execFileSync(command, ["-c", `FILE=${JSON.stringify(file)}\n${reader}`], {
+              encoding: "utf8",
+              stdio: "pipe",
+            });
           } catch (error) {
-            if (/ModuleNotFoundError|ENOENT/.test(String(error.stderr ?? "") + error.code)) continue;
+            if (/ModuleNotFoundError|ENOENT/.test(String(error.stderr ?? "") + error.code))
+              continue;
             throw error;
           }
           assert.equal(out.trim(), "['time_s', 'carried (bit/s)'] (3, 2) 6.0");

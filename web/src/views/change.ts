@@ -30,7 +30,15 @@ export function changeView(app: App, given = ""): View {
     put(
       pick,
       app.page.language === "commands" && h("option", { value: "" }, words.anything),
-      ...some.slice(0, MOST).map((t) => h("option", { value: t.object, selected: t.object === chosen }, `${t.name}: ${inWords(t) || words.perfect}`)),
+      ...some
+        .slice(0, MOST)
+        .map((t) =>
+          h(
+            "option",
+            { value: t.object, selected: t.object === chosen },
+            `${t.name}: ${inWords(t) || words.perfect}`,
+          ),
+        ),
     );
     if (!form || pick.value !== chosen) choose();
   };
@@ -48,7 +56,18 @@ export function changeView(app: App, given = ""): View {
           " ",
           h("code", null, c.what),
           c.by && h("small", null, ` ${c.by}`),
-          c.number === last && app.mayChange && app.can("undo") && h("button", { type: "button", class: "small", onclick: () => void undo(app, c.number, trouble) }, words.undo),
+          c.number === last &&
+            app.mayChange &&
+            app.can("undo") &&
+            h(
+              "button",
+              {
+                type: "button",
+                class: "small",
+                onclick: () => void undo(app, c.number, trouble),
+              },
+              words.undo,
+            ),
         ),
       ),
     );
@@ -69,8 +88,18 @@ export function changeView(app: App, given = ""): View {
   );
   fill();
   showHistory();
-  const stops = [app.on("things", fill), app.on("changes", showHistory), () => form?.close(), () => plan?.close()];
-  return { node, title: words.change, pace: () => 1000, close: () => stops.forEach((stop) => stop()) };
+  const stops = [
+    app.on("things", fill),
+    app.on("changes", showHistory),
+    () => form?.close(),
+    () => plan?.close(),
+  ];
+  return {
+    node,
+    title: words.change,
+    pace: () => 1000,
+    close: () => stops.forEach((stop) => stop()),
+  };
 }
 
 async function undo(app: App, number: number, trouble: HTMLElement): Promise<void> {

@@ -30,22 +30,51 @@ export function instances(app: App, given: string): View {
   let stop = () => {};
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  const pick = h("select", { id: "of", "aria-label": words.group, onchange: (e: Event) => { of = (e.target as HTMLSelectElement).value; history.replaceState(null, "", `#/instances/${encodeURIComponent(of)}`); top(); } });
+  const pick = h("select", {
+    id: "of",
+    "aria-label": words.group,
+    onchange: (e: Event) => {
+      of = (e.target as HTMLSelectElement).value;
+      history.replaceState(null, "", `#/instances/${encodeURIComponent(of)}`);
+      top();
+    },
+  });
   const fill = () => {
     const list = groups();
     if (!list.some(([object]) => object === of)) list.push([of, of]);
-    put(pick, ...list.map(([object, name]) => h("option", { value: object, selected: object === of }, name)));
+    put(
+      pick,
+      ...list.map(([object, name]) =>
+        h("option", { value: object, selected: object === of }, name),
+      ),
+    );
   };
-  const box = h("input", { type: "search", placeholder: words.searchHint, "aria-label": words.search, oninput: (e: Event) => { search = typed(e).trim(); soon(); } });
+  const box = h("input", {
+    type: "search",
+    placeholder: words.searchHint,
+    "aria-label": words.search,
+    oninput: (e: Event) => {
+      search = typed(e).trim();
+      soon();
+    },
+  });
   const summary = h("p", { class: "note", "aria-live": "polite" });
   const heat = new HeatMap();
   const heads = new Map<Sort, HTMLButtonElement>();
   const head = (name: Sort, label: string) => {
-    const button = h("button", { type: "button", class: "sort", onclick: () => {
-      if (sort === name) order = order === "desc" ? "asc" : "desc";
-      else [sort, order] = [name, name === "name" ? "asc" : "desc"];
-      top();
-    } }, label);
+    const button = h(
+      "button",
+      {
+        type: "button",
+        class: "sort",
+        onclick: () => {
+          if (sort === name) order = order === "desc" ? "asc" : "desc";
+          else [sort, order] = [name, name === "name" ? "asc" : "desc"];
+          top();
+        },
+      },
+      label,
+    );
     heads.set(name, button);
     return h("span", { class: name, role: "columnheader" }, button);
   };
@@ -62,10 +91,18 @@ export function instances(app: App, given: string): View {
   const grid = h(
     "div",
     { role: "table", "aria-label": words.instances },
-    h("div", { role: "rowgroup", class: "heads" }, h("div", { class: "row head", role: "row" }, ...headings)),
+    h(
+      "div",
+      { role: "rowgroup", class: "heads" },
+      h("div", { class: "row head", role: "row" }, ...headings),
+    ),
     spacer,
   );
-  const scroller = h("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": words.instances }, grid);
+  const scroller = h(
+    "div",
+    { class: "scroller", tabindex: "0", role: "region", "aria-label": words.instances },
+    grid,
+  );
   const table = h("div", { class: "instances" }, scroller);
   const node = h(
     "div",
@@ -83,7 +120,10 @@ export function instances(app: App, given: string): View {
     for (const [name, button] of heads) {
       const here = name === sort;
       flag(button, "here", here);
-      button.parentElement!.setAttribute("aria-sort", here ? (order === "asc" ? "ascending" : "descending") : "none");
+      button.parentElement!.setAttribute(
+        "aria-sort",
+        here ? (order === "asc" ? "ascending" : "descending") : "none",
+      );
       button.dataset["sign"] = here ? (order === "asc" ? "▲" : "▼") : "";
     }
     const from = offset;
@@ -92,13 +132,20 @@ export function instances(app: App, given: string): View {
       (part, names) => {
         rows = (part["rows"] as unknown[][]) ?? [];
         if (app.keys.size > 5000) app.keys.clear();
-        for (const row of rows) app.keys.set(String(row[names.indexOf("object")]), String(row[names.indexOf("key")]));
+        for (const row of rows)
+          app.keys.set(String(row[names.indexOf("object")]), String(row[names.indexOf("key")]));
         fields = names;
         matched = (part["matched"] as number) ?? rows.length;
         const total = (part["total"] as number) ?? matched;
-        say(summary, matched === total ? words.totalOf(count(total)) : words.matchedOf(count(matched), count(total)));
+        say(
+          summary,
+          matched === total
+            ? words.totalOf(count(total))
+            : words.matchedOf(count(matched), count(total)),
+        );
         spacer.style.height = `${Math.max(1, matched) * ROW}px`;
-        if (part["heat"]) heat.push(part["heat"] as { bins: number[]; unit: string }, app.stream.now());
+        if (part["heat"])
+          heat.push(part["heat"] as { bins: number[]; unit: string }, app.stream.now());
         show(from);
       },
       (message) => say(summary, message),
@@ -117,9 +164,19 @@ export function instances(app: App, given: string): View {
   const show = (from: number) => {
     list.style.transform = `translateY(${from * ROW}px)`;
     const at = (name: string) => fields.indexOf(name);
-    const places = { key: at("key"), object: at("object"), rate: at("out_bps"), inRate: at("in_bps"), queue: at("queue_packets"), wait: at("wait_ns"), drops: at("drops"), spark: at("spark") };
+    const places = {
+      key: at("key"),
+      object: at("object"),
+      rate: at("out_bps"),
+      inRate: at("in_bps"),
+      queue: at("queue_packets"),
+      wait: at("wait_ns"),
+      drops: at("drops"),
+      spark: at("spark"),
+    };
     let most = 1;
-    for (const row of rows) most = Math.max(most, Number(row[places.rate] ?? row[places.inRate] ?? 0));
+    for (const row of rows)
+      most = Math.max(most, Number(row[places.rate] ?? row[places.inRate] ?? 0));
     lines.forEach((line, i) => line.show(rows[i], places, most));
   };
   scroller.addEventListener("scroll", () => {
@@ -170,7 +227,12 @@ class Line {
       "div",
       { class: "row", role: "row", hidden: true },
       h("span", { class: "name", role: "cell" }, this.link),
-      h("span", { class: "rate", role: "cell" }, h("span", { class: "bar", "aria-hidden": "true" }, this.fill), this.rate.node),
+      h(
+        "span",
+        { class: "rate", role: "cell" },
+        h("span", { class: "bar", "aria-hidden": "true" }, this.fill),
+        this.rate.node,
+      ),
       h("span", { class: "trend", role: "cell" }, this.canvas),
       h("span", { class: "queue", role: "cell" }, this.queue.node),
       h("span", { class: "wait", role: "cell" }, this.wait.node),
@@ -206,7 +268,6 @@ class Line {
     spark(this.canvas, Array.isArray(values) ? (values as number[]) : [], 30);
   }
 }
-
 
 /** The rows that the server sends, and the height of a row in px. */
 const WINDOW = 40;

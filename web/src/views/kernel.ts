@@ -38,7 +38,10 @@ const CHANNELS = 3;
 
 /** What was read of a device, kept while other views are shown. */
 interface Past {
-  series: Map<number, { label: string; root: boolean; series: Series; newest: Queue; span: number; dropped: number }>;
+  series: Map<
+    number,
+    { label: string; root: boolean; series: Series; newest: Queue; span: number; dropped: number }
+  >;
   after: number;
 }
 const kept = new Map<string, Past>();
@@ -48,11 +51,25 @@ export function kernelView(app: App, given: string): View {
   const state = h("p", { class: "note", "aria-live": "polite" });
   const remarks = h("div");
   const body = h("tbody");
-  const head = [words.queueName, words.waitingTitle, words.meanTitle, words.greatestTitle, words.bytesTitle, words.sentRate, words.dropsPerSecond, words.droppedTotal];
+  const head = [
+    words.queueName,
+    words.waitingTitle,
+    words.meanTitle,
+    words.greatestTitle,
+    words.bytesTitle,
+    words.sentRate,
+    words.dropsPerSecond,
+    words.droppedTotal,
+  ];
   const table = h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": words.kernel, hidden: true },
-    h("table", { class: "numbers" }, h("thead", null, h("tr", null, ...head.map((name) => h("th", { scope: "col" }, name)))), body),
+    h(
+      "table",
+      { class: "numbers" },
+      h("thead", null, h("tr", null, ...head.map((name) => h("th", { scope: "col" }, name)))),
+      body,
+    ),
   );
   const plots = h("div", { class: "plots" });
   const bar = toolbar(app);
@@ -100,7 +117,10 @@ export function kernelView(app: App, given: string): View {
       if (device && !names.includes(device)) names.unshift(device);
       // A device that carries something is more likely meant than the loopback.
       if (!device) device = names.find((name) => name !== "lo") ?? names[0] ?? "";
-      put(pick, ...names.map((name) => h("option", { value: name, selected: name === device }, name)));
+      put(
+        pick,
+        ...names.map((name) => h("option", { value: name, selected: name === device }, name)),
+      );
       if (!device) say(state, words.noDevices);
       void poll();
     } catch (error) {
@@ -117,7 +137,9 @@ export function kernelView(app: App, given: string): View {
     else {
       try {
         const known = past();
-        const answer = await get<Answer>(`/v1/kernel/queues?device=${encodeURIComponent(asked)}&after=${known.after}`);
+        const answer = await get<Answer>(
+          `/v1/kernel/queues?device=${encodeURIComponent(asked)}&after=${known.after}`,
+        );
         if (closed || asked !== device) return;
         take(known, answer);
         if (answer.ended !== null) pause = AGAIN;
@@ -130,7 +152,14 @@ export function kernelView(app: App, given: string): View {
     timer = setTimeout(() => void poll(), pause);
   };
   const take = (known: Past, answer: Answer) => {
-    say(state, answer.ended !== null ? words.kernelRefused(answer.ended) : answer.method ? words.readBy(words.methods[answer.method] ?? answer.method, count(answer.rate)) : words.waitingForData);
+    say(
+      state,
+      answer.ended !== null
+        ? words.kernelRefused(answer.ended)
+        : answer.method
+          ? words.readBy(words.methods[answer.method] ?? answer.method, count(answer.rate))
+          : words.waitingForData,
+    );
     flag(state, "bad", answer.ended !== null);
     const lines = JSON.stringify(answer.remarks);
     if (lines !== told) {
@@ -149,9 +178,17 @@ export function kernelView(app: App, given: string): View {
         seen.add(queue.id);
         let one = known.series.get(queue.id);
         if (!one || one.label !== queue.label) {
-          one = { label: queue.label, root: queue.root, series: new Series(CHANNELS), newest: queue, span, dropped: 0 };
+          one = {
+            label: queue.label,
+            root: queue.root,
+            series: new Series(CHANNELS),
+            newest: queue,
+            span,
+            dropped: 0,
+          };
           known.series.set(queue.id, one);
-          if (known.series.size > MOST_QUEUES) known.series.delete(known.series.keys().next().value!);
+          if (known.series.size > MOST_QUEUES)
+            known.series.delete(known.series.keys().next().value!);
         }
         one.newest = queue;
         one.span = span;
@@ -159,10 +196,16 @@ export function kernelView(app: App, given: string): View {
         const end = one.series.last();
         if (t - span > end + Math.max(0.25, 1.5 * span)) one.series.gap(end + 0.001);
         const drops = span > 0 ? queue.drops / span : 0;
-        one.series.push(t, [queue.packets_mean, queue.bytes_mean, drops], [queue.packets_min, 0, drops], [queue.packets_max, queue.bytes_max, drops]);
+        one.series.push(
+          t,
+          [queue.packets_mean, queue.bytes_mean, drops],
+          [queue.packets_min, 0, drops],
+          [queue.packets_max, queue.bytes_max, drops],
+        );
         newest = Math.max(newest, t);
       }
-      for (const id of known.series.keys()) if (!seen.has(id) && rows.has(id) && point === last) leave(known, id);
+      for (const id of known.series.keys())
+        if (!seen.has(id) && rows.has(id) && point === last) leave(known, id);
     }
     for (const [id, one] of known.series) if (!rows.has(id)) show(id, one);
     for (const [id, row] of rows) row.update(known.series.get(id));
@@ -236,20 +279,45 @@ export function kernelView(app: App, given: string): View {
 /** A row of the table: the newest values of a queue. */
 class Row {
   readonly node: HTMLElement;
-  private readonly figures = [new Figure("packets"), new Figure("packets"), new Figure("packets"), new Figure("bytes"), new Figure("pps"), new Figure("pps"), new Figure("count")];
+  private readonly figures = [
+    new Figure("packets"),
+    new Figure("packets"),
+    new Figure("packets"),
+    new Figure("bytes"),
+    new Figure("pps"),
+    new Figure("pps"),
+    new Figure("count"),
+  ];
 
   constructor(label: string) {
-    this.node = h("tr", null, h("th", { scope: "row" }, label), ...this.figures.map((figure) => h("td", null, figure.node)));
+    this.node = h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, label),
+      ...this.figures.map((figure) => h("td", null, figure.node)),
+    );
   }
 
   update(one: { newest: Queue; span: number; dropped: number; series: Series } | undefined): void {
     if (!one) return;
     const { newest: q, span } = one;
     // The greatest of the last half minute.
-    const recent = one.series.view(one.series.last() - RECENT, one.series.last(), 600).high[WAITING];
-    const most = recent ? Math.max(0, ...[...recent].filter((n) => !Number.isNaN(n))) : q.packets_max;
+    const recent = one.series.view(one.series.last() - RECENT, one.series.last(), 600).high[
+      WAITING
+    ];
+    const most = recent
+      ? Math.max(0, ...[...recent].filter((n) => !Number.isNaN(n)))
+      : q.packets_max;
     const perSecond = (n: number) => (span > 0 ? n / span : 0);
-    const values = [q.packets_max, q.packets_mean, most, q.bytes_mean, perSecond(q.sent), perSecond(q.drops), one.dropped];
+    const values = [
+      q.packets_max,
+      q.packets_mean,
+      most,
+      q.bytes_mean,
+      perSecond(q.sent),
+      perSecond(q.drops),
+      one.dropped,
+    ];
     this.figures.forEach((figure, i) => figure.set(values[i]));
     flag(this.node.children[6]!, "bad", q.drops > 0);
   }

@@ -46,22 +46,55 @@ export function overview(app: App): View {
     const links = app.things.filter((t) => t.kind === "link");
     const few = links.length ? links : app.things.filter((t) => t.kind === "lane");
     const chosen = few.length <= CURVES ? few : [];
-    if (charts.length && chosen.map((t) => t.object).join() === mains.map((t) => t.object).join()) return;
+    if (charts.length && chosen.map((t) => t.object).join() === mains.map((t) => t.object).join())
+      return;
     mains = chosen;
     charts.forEach((c) => c.destroy());
     const each = (quantity: number, shape: Shape, sum: Curve[]): Curve[] =>
       mains.length
-        ? mains.map((t, i) => ({ name: nameOf(t), channel: SUMS + 3 * i + quantity, shape, colour: HUES[i]!, ...(DASHES[i] && shape === "line" ? { dash: DASHES[i] } : {}) }))
+        ? mains.map((t, i) => ({
+            name: nameOf(t),
+            channel: SUMS + 3 * i + quantity,
+            shape,
+            colour: HUES[i]!,
+            ...(DASHES[i] && shape === "line" ? { dash: DASHES[i] } : {}),
+          }))
         : sum;
     const chart = (title: string, description: string, unit: Unit, curves: Curve[]) =>
-      new Chart({ title, description, unit, curves, view: (from, to, px) => sums.view(from, to, px), markers: () => app.markers(), file: () => app.page.name }, app.timeline);
+      new Chart(
+        {
+          title,
+          description,
+          unit,
+          curves,
+          view: (from, to, px) => sums.view(from, to, px),
+          markers: () => app.markers(),
+          file: () => app.page.name,
+        },
+        app.timeline,
+      );
     charts = [
-      chart(words.throughput, words.throughputAll, "bps", each(0, "line", [
-        { name: words.offered, channel: 0, shape: "line", colour: 1, dash: [5, 4] },
-        { name: words.carriedLower, channel: 1, shape: "line", colour: 0 },
-      ])),
-      chart(words.waitingTitle, words.waitingAll, "packets", each(1, "line", [{ name: words.waitingShort, channel: 2, shape: "line", colour: 2 }])),
-      chart(words.drops, words.dropsAll, "pps", each(2, "stack", [{ name: words.dropped, channel: 3, shape: "stack", colour: 1 }])),
+      chart(
+        words.throughput,
+        words.throughputAll,
+        "bps",
+        each(0, "line", [
+          { name: words.offered, channel: 0, shape: "line", colour: 1, dash: [5, 4] },
+          { name: words.carriedLower, channel: 1, shape: "line", colour: 0 },
+        ]),
+      ),
+      chart(
+        words.waitingTitle,
+        words.waitingAll,
+        "packets",
+        each(1, "line", [{ name: words.waitingShort, channel: 2, shape: "line", colour: 2 }]),
+      ),
+      chart(
+        words.drops,
+        words.dropsAll,
+        "pps",
+        each(2, "stack", [{ name: words.dropped, channel: 3, shape: "stack", colour: 1 }]),
+      ),
     ];
     put(plots, ...charts.map((c) => c.node));
     dirty = true;
@@ -72,7 +105,14 @@ export function overview(app: App): View {
     { class: "view" },
     h("h1", { class: "sr" }, words.overview),
     health,
-    h("dl", { class: "tiles" }, tiles.carried.node, tiles.queue.node, tiles.drops.node, tiles.late.node),
+    h(
+      "dl",
+      { class: "tiles" },
+      tiles.carried.node,
+      tiles.queue.node,
+      tiles.drops.node,
+      tiles.late.node,
+    ),
     stage,
     bar.node,
     plots,
@@ -87,7 +127,9 @@ export function overview(app: App): View {
       const now = app.stream.now();
       const names = fields.slice(1);
       for (const row of (part["rows"] as unknown[][]) ?? []) {
-        const value = Object.fromEntries(names.map((name, i) => [name, row[i + 1]])) as unknown as Row;
+        const value = Object.fromEntries(
+          names.map((name, i) => [name, row[i + 1]]),
+        ) as unknown as Row;
         rows.set(String(row[0]), value);
       }
       const totals = part["totals"] as Record<string, number>;
@@ -96,10 +138,16 @@ export function overview(app: App): View {
       else if (now > last) period = now - last;
       const drops = (totals["drops"] ?? 0) / (PERIOD / 1000);
       const values = new Float64Array(SUMS + 3 * CURVES).fill(NaN);
-      values.set([totals["in_bps"] ?? 0, totals["out_bps"] ?? 0, totals["queue_packets"] ?? 0, drops]);
+      values.set([
+        totals["in_bps"] ?? 0,
+        totals["out_bps"] ?? 0,
+        totals["queue_packets"] ?? 0,
+        drops,
+      ]);
       mains.forEach((thing, i) => {
         const row = rows.get(thing.object);
-        if (row) values.set([row.out_bps, row.queue_packets, row.drops / (PERIOD / 1000)], SUMS + 3 * i);
+        if (row)
+          values.set([row.out_bps, row.queue_packets, row.drops / (PERIOD / 1000)], SUMS + 3 * i);
       });
       sums.push(now, values);
       tiles.carried.set(totals["out_bps"], words.offeredOf(text(totals["in_bps"] ?? 0, "bps")));
@@ -135,16 +183,37 @@ export function overview(app: App): View {
   const showHealth = () => {
     const state = app.health;
     const good = state?.status === "ok" && app.link.state === "open";
-    tiles.late.set(state?.late_p99_ns ?? NaN, state?.late_max_ns ? words.atMost(text(state.late_max_ns, "ns")) : "");
-    const status = !state || app.link.state !== "open" ? words.waitingForData : good ? words.healthy : (state.status === "stalled" ? words.stalledLong : words.degradedLong);
+    tiles.late.set(
+      state?.late_p99_ns ?? NaN,
+      state?.late_max_ns ? words.atMost(text(state.late_max_ns, "ns")) : "",
+    );
+    const status =
+      !state || app.link.state !== "open"
+        ? words.waitingForData
+        : good
+          ? words.healthy
+          : state.status === "stalled"
+            ? words.stalledLong
+            : words.degradedLong;
     put(
       health,
-      h("p", { class: `verdict ${!state ? "" : good ? "good" : "bad"}` }, h("i", { class: "dot", "aria-hidden": "true" }, h("span", null, good ? "✓" : "!")), status),
+      h(
+        "p",
+        { class: `verdict ${!state ? "" : good ? "good" : "bad"}` },
+        h("i", { class: "dot", "aria-hidden": "true" }, h("span", null, good ? "✓" : "!")),
+        status,
+      ),
       h(
         "dl",
         { class: "meta" },
-        meta(words.lateness, state?.late_p99_ns == null ? words.notMeasured : `${words.p99} ${text(state.late_p99_ns, "ns")}${state.cause ? `, ${state.cause}` : ""}`),
-        state?.realtime !== undefined && meta(words.priority, state.realtime ? words.realtime : words.ordinary),
+        meta(
+          words.lateness,
+          state?.late_p99_ns == null
+            ? words.notMeasured
+            : `${words.p99} ${text(state.late_p99_ns, "ns")}${state.cause ? `, ${state.cause}` : ""}`,
+        ),
+        state?.realtime !== undefined &&
+          meta(words.priority, state.realtime ? words.realtime : words.ordinary),
         state?.workers !== undefined && meta(words.workers, count(state.workers)),
         state?.faults !== undefined && meta(words.faults, count(state.faults)),
         meta(words.running, elapsed((app.stream.now() * 1000 - app.page.since_ms) * 1e6)),
@@ -192,7 +261,13 @@ export function showChanges(app: App, place: HTMLElement): void {
         "section",
         { class: "card changes" },
         h("h2", null, words.lastChanges),
-        h("ol", { class: "history" }, ...newest.map((c) => h("li", null, h("time", null, clock(c.t_ms / 1000)), " ", h("code", null, c.what)))),
+        h(
+          "ol",
+          { class: "history" },
+          ...newest.map((c) =>
+            h("li", null, h("time", null, clock(c.t_ms / 1000)), " ", h("code", null, c.what)),
+          ),
+        ),
       ),
   );
 }
@@ -253,7 +328,11 @@ class Network {
     return card;
   }
 
-  private edge(from: HTMLElement, to: HTMLElement, of: { rate: () => number; drops: () => number }): void {
+  private edge(
+    from: HTMLElement,
+    to: HTMLElement,
+    of: { rate: () => number; drops: () => number },
+  ): void {
     this.edges.push({ from, to, ...of });
   }
 
@@ -284,7 +363,9 @@ class Network {
       }
     }
     const most = Math.max(0, ...depth.values());
-    const columns = Array.from({ length: 2 * most + 1 }, (_, i) => h("div", { class: i % 2 ? "column" : "column ends" }));
+    const columns = Array.from({ length: 2 * most + 1 }, (_, i) =>
+      h("div", { class: i % 2 ? "column" : "column ends" }),
+    );
     const ends = new Map<string, HTMLElement>();
     for (const name of names) {
       const node = h("div", { class: "end card" }, name || words.unnamed);
@@ -297,7 +378,10 @@ class Network {
       const at = Math.min(2 * Math.min(depth.get(from)!, depth.get(to)!) + 1, columns.length - 1);
       columns[at]!.append(card.node);
       const of = this.of(link.object);
-      this.edge(ends.get(from)!, card.node, { rate: () => this.rows.get(link.object)?.in_bps ?? 0, drops: () => 0 });
+      this.edge(ends.get(from)!, card.node, {
+        rate: () => this.rows.get(link.object)?.in_bps ?? 0,
+        drops: () => 0,
+      });
       this.edge(card.node, ends.get(to)!, of);
     }
     return columns;
@@ -312,28 +396,51 @@ class Network {
     const busy = (t: Thing) => this.rows.get(t.object)?.out_bps ?? 0;
     const of = (kind: Thing["kind"]) => things.filter((t) => t.kind === kind);
     const lanes = of("lane").map((t) => this.card(new Card(this.app, t)));
-    column(words.lanes, lanes.map((c) => c.node));
+    column(
+      words.lanes,
+      lanes.map((c) => c.node),
+    );
 
-    const rules = this.app.rules.filter((r) => r.enabled).slice(0, MOST).map((rule) => ({ rule, card: this.card(new RuleCard(rule)) }));
+    const rules = this.app.rules
+      .filter((r) => r.enabled)
+      .slice(0, MOST)
+      .map((rule) => ({ rule, card: this.card(new RuleCard(rule)) }));
     const hidden = this.app.rules.filter((r) => r.enabled).length - rules.length;
-    column(words.rules, [...rules.map((r) => r.card.node), ...(hidden > 0 ? [more(hidden, "#/rules")] : [])]);
+    column(words.rules, [
+      ...rules.map((r) => r.card.node),
+      ...(hidden > 0 ? [more(hidden, "#/rules")] : []),
+    ]);
 
     const shown = (kind: Thing["kind"]) => {
       const all = of(kind);
-      const best = all.length > MOST ? [...all].sort((a, b) => busy(b) - busy(a)).slice(0, MOST) : all;
+      const best =
+        all.length > MOST ? [...all].sort((a, b) => busy(b) - busy(a)).slice(0, MOST) : all;
       return best.map((t) => this.card(new Card(this.app, t)));
     };
     const pipes = shown("pipe");
     const queues = shown("queue");
     const scheds = shown("sched");
-    const rest = this.app.total - things.length + things.length - lanes.length - pipes.length - queues.length - scheds.length;
+    const rest =
+      this.app.total -
+      things.length +
+      things.length -
+      lanes.length -
+      pipes.length -
+      queues.length -
+      scheds.length;
     column(
       queues.length ? words.pipesAndQueues : words.pipes,
-      [...pipes, ...queues].map((c) => c.node).concat(rest > 0 ? [more(rest, "#/instances/pipes")] : []),
+      [...pipes, ...queues]
+        .map((c) => c.node)
+        .concat(rest > 0 ? [more(rest, "#/instances/pipes")] : []),
     );
-    column(words.schedulers, scheds.map((c) => c.node));
+    column(
+      words.schedulers,
+      scheds.map((c) => c.node),
+    );
 
-    const find = (object: string) => [...pipes, ...queues, ...scheds].find((c) => c.thing?.object === object);
+    const find = (object: string) =>
+      [...pipes, ...queues, ...scheds].find((c) => c.thing?.object === object);
     for (const { rule, card } of rules) {
       const rate = () => this.rates.get(rule.id)?.bps ?? 0;
       const receives = /\brecv\s+(\S+)/.exec(rule.command)?.[1];
@@ -341,7 +448,10 @@ class Network {
       for (const lane of lanes) {
         const { from, to } = lane.thing!;
         if ((receives && receives !== from) || (leaves && leaves !== to)) continue;
-        this.edge(lane.node, card.node, { rate: () => Math.min(rate(), this.rows.get(lane.thing!.object)?.in_bps ?? 0), drops: () => 0 });
+        this.edge(lane.node, card.node, {
+          rate: () => Math.min(rate(), this.rows.get(lane.thing!.object)?.in_bps ?? 0),
+          drops: () => 0,
+        });
       }
       const target = /\b(pipe|queue)\s+(\d+)/.exec(rule.command);
       const to = target && find(`${target[1]}:${target[2]}`);
@@ -374,13 +484,21 @@ class Card {
   private readonly whole: number | undefined;
   private fresh = false;
 
-  constructor(app: App, readonly thing: Thing | undefined) {
+  constructor(
+    app: App,
+    readonly thing: Thing | undefined,
+  ) {
     const t = thing!;
     // The rate of a masked pipe is that of each instance, so the sum of all is no share of it.
     this.whole = t.masked ? undefined : (t.rate_bps ?? undefined);
     this.late = t.kind === "lane";
     this.dropPlace = h("span", { class: "drops" }, this.drops.node, ` ${words.dropped}`);
-    const spec = t.kind === "lane" ? "" : t.kind === "pipe" || t.kind === "link" ? (inWords(t) || words.perfect) : (t.spec ?? "").replace(/^\w+ \d+ config /, "");
+    const spec =
+      t.kind === "lane"
+        ? ""
+        : t.kind === "pipe" || t.kind === "link"
+          ? inWords(t) || words.perfect
+          : (t.spec ?? "").replace(/^\w+ \d+ config /, "");
     this.node = h(
       "article",
       { class: `card thing ${t.kind}` },
@@ -400,7 +518,13 @@ class Card {
         h("span", null, this.wait.node, ` ${this.late ? words.late : words.delayed}`),
         this.dropPlace,
       ),
-      t.masked && app.can("top") && h("a", { class: "instances", href: `#/instances/${encodeURIComponent(t.object)}` }, words.itsInstances),
+      t.masked &&
+        app.can("top") &&
+        h(
+          "a",
+          { class: "instances", href: `#/instances/${encodeURIComponent(t.object)}` },
+          words.itsInstances,
+        ),
     );
   }
 
@@ -436,13 +560,16 @@ class RuleCard {
   private readonly packets = new Figure("pps");
 
   constructor(private readonly rule: Rule) {
-
     this.node = h(
       "article",
       { class: "card thing rule" },
       h("header", null, h("a", { href: "#/rules" }, words.rule(rule.number)), this.rate.node),
       h("p", { class: "spec" }, h("code", null, rule.command.replace(/^add \d+ /, ""))),
-      h("p", { class: "small numbers" }, h("span", null, `${words.packetsTitle} `, this.packets.node)),
+      h(
+        "p",
+        { class: "small numbers" },
+        h("span", null, `${words.packetsTitle} `, this.packets.node),
+      ),
     );
   }
 

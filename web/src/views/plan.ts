@@ -9,7 +9,14 @@ import { elapsed, exact } from "../format";
 import { words } from "../text";
 
 export function planner(app: App): { node: HTMLElement; close: () => void } {
-  const area = h("textarea", { id: "plan", rows: "6", spellcheck: "false", autocapitalize: "off", placeholder: commands(app) ? words.planCommands : words.planExample, readonly: !app.mayChange });
+  const area = h("textarea", {
+    id: "plan",
+    rows: "6",
+    spellcheck: "false",
+    autocapitalize: "off",
+    placeholder: commands(app) ? words.planCommands : words.planExample,
+    readonly: !app.mayChange,
+  });
   const report = h("div", { class: "report", "aria-live": "polite" });
   const now = h("p", { class: "note countdown", role: "timer", hidden: true });
   const picture = h("div", { class: "planned", hidden: true });
@@ -36,7 +43,16 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
     mark?.setAttribute("x", percent(at, running));
     const next = nextOf(running);
     const step = running.steps[next];
-    say(now, step ? words.planNext(next + 1, running.steps.length, elapsed(Math.max(0, step.at_ms - at) * 1e6)) : words.planLast);
+    say(
+      now,
+      step
+        ? words.planNext(
+            next + 1,
+            running.steps.length,
+            elapsed(Math.max(0, step.at_ms - at) * 1e6),
+          )
+        : words.planLast,
+    );
   };
   const check = async () => {
     const turn = ++asked;
@@ -52,7 +68,11 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
       const plan = await post<Plan>("/v1/plan", { text: area.value, check_only: true });
       if (turn !== asked || running) return;
       show(plan);
-      put(report, ...plan.diagnostics.map(inLine), h("p", { class: "good" }, words.planSteps(plan.steps.length)));
+      put(
+        report,
+        ...plan.diagnostics.map(inLine),
+        h("p", { class: "good" }, words.planSteps(plan.steps.length)),
+      );
       begin.disabled = !app.mayChange;
     } catch (error) {
       if (turn === asked) wrong(error);
@@ -60,10 +80,17 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
   };
   const wrong = (error: unknown) => {
     begin.disabled = true;
-    const body = error instanceof Refused ? (error.body as { line?: number; diagnostics?: Diagnostic[] } | null) : null;
+    const body =
+      error instanceof Refused
+        ? (error.body as { line?: number; diagnostics?: Diagnostic[] } | null)
+        : null;
     const message = error instanceof Refused ? error.message : words.notSent;
     if (body?.diagnostics?.length) put(report, ...body.diagnostics.map(inLine));
-    else put(report, h("p", { class: "bad" }, body?.line ? `${words.line(body.line)}: ` : "", message));
+    else
+      put(
+        report,
+        h("p", { class: "bad" }, body?.line ? `${words.line(body.line)}: ` : "", message),
+      );
   };
   /** Shows the plan of the server. A finished one only if it was seen running. */
   const take = (plan: Plan) => {
@@ -81,7 +108,16 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
     } else if (was === "running") {
       show(plan);
       const failed = plan.steps.find((step) => step.error !== null);
-      put(report, failed ? h("p", { class: "bad" }, words.planFailed(failed.line, failed.error!)) : h("p", { class: plan.state === "done" ? "good" : "note" }, plan.state === "none" ? "" : words.planState[plan.state]));
+      put(
+        report,
+        failed
+          ? h("p", { class: "bad" }, words.planFailed(failed.line, failed.error!))
+          : h(
+              "p",
+              { class: plan.state === "done" ? "good" : "note" },
+              plan.state === "none" ? "" : words.planState[plan.state],
+            ),
+      );
       begin.disabled = !app.mayChange || !area.value.trim();
       move();
     }
@@ -111,7 +147,9 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
     }, wrong);
   });
   end.addEventListener("click", () => {
-    void remove("/v1/plan").then(load).then(() => begin.focus());
+    void remove("/v1/plan")
+      .then(load)
+      .then(() => begin.focus());
   });
   const builder = adder(app, (line) => {
     const lines = area.value.split("\n").filter((one) => one.trim());
@@ -155,11 +193,29 @@ function commands(app: App): boolean {
 
 /** Fields for one more step. */
 function adder(app: App, add: (line: string) => void): HTMLFieldSetElement {
-  const at = h("input", { id: "plan-at", type: "text", placeholder: "10s", size: "6", spellcheck: "false", autocomplete: "off" });
+  const at = h("input", {
+    id: "plan-at",
+    type: "text",
+    placeholder: "10s",
+    size: "6",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
   const link = h("select", { id: "plan-link" });
-  const what = h("input", { id: "plan-what", type: "text", placeholder: commands(app) ? "pipe 1 config bw 500kbit/s" : "bw 500kbit/s loss 5%", spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
+  const what = h("input", {
+    id: "plan-what",
+    type: "text",
+    placeholder: commands(app) ? "pipe 1 config bw 500kbit/s" : "bw 500kbit/s loss 5%",
+    spellcheck: "false",
+    autocomplete: "off",
+    autocapitalize: "off",
+  });
   const links = app.things.filter((thing) => thing.kind === "link");
-  put(link, h("option", { value: "" }, words.allLinks), ...links.map((thing) => h("option", { value: thing.name }, thing.name)));
+  put(
+    link,
+    h("option", { value: "" }, words.allLinks),
+    ...links.map((thing) => h("option", { value: thing.name }, thing.name)),
+  );
   const act = () => {
     const parts = [at.value.trim() || "0s", link.value, what.value.trim() || "reset"];
     add(parts.filter(Boolean).join(" "));
@@ -174,7 +230,8 @@ function adder(app: App, add: (line: string) => void): HTMLFieldSetElement {
   };
   at.addEventListener("keydown", keys);
   what.addEventListener("keydown", keys);
-  const part = (label: string, input: HTMLElement) => h("div", null, h("label", { for: input.id }, label), input);
+  const part = (label: string, input: HTMLElement) =>
+    h("div", null, h("label", { for: input.id }, label), input);
   return h(
     "fieldset",
     { class: "adder", disabled: !app.mayChange },
@@ -199,10 +256,20 @@ function nextOf(plan: Plan): number {
 
 function item(plan: Plan, step: PlanStep, i: number): HTMLElement {
   const next = plan.state === "running" && i === nextOf(plan);
-  const told = step.error !== null ? step.error : step.done_ms !== null ? words.stepDone : next ? words.stepNext : "";
+  const told =
+    step.error !== null
+      ? step.error
+      : step.done_ms !== null
+        ? words.stepDone
+        : next
+          ? words.stepNext
+          : "";
   return h(
     "li",
-    { class: step.error !== null ? "bad" : step.done_ms !== null ? "done" : next ? "next" : null, "aria-current": next ? "step" : null },
+    {
+      class: step.error !== null ? "bad" : step.done_ms !== null ? "done" : next ? "next" : null,
+      "aria-current": next ? "step" : null,
+    },
     h("b", null, after(step.at_ms)),
     h("code", null, step.link ? `${step.link} ${step.action}` : step.action),
     h("span", { class: "what" }, told),
@@ -232,25 +299,52 @@ function draw(app: App, plan: Plan, place: HTMLElement): SVGElement {
   const all = commands(app) ? words.commands : words.allLinks;
   const rows = [...new Set(plan.steps.map((step) => step.link ?? ""))];
   const height = rows.length * ROW + AXIS;
-  const picture = s("svg", { height: String(height), role: "img", "aria-label": words.planPicture(plan.steps.length, elapsed(length(plan) * 1e6)) });
+  const picture = s("svg", {
+    height: String(height),
+    role: "img",
+    "aria-label": words.planPicture(plan.steps.length, elapsed(length(plan) * 1e6)),
+  });
   for (const ms of ticks(length(plan))) {
     picture.append(
-      s("line", { x1: percent(ms, plan), x2: percent(ms, plan), y1: 0, y2: height - AXIS + 5, class: "tick" }),
-      s("text", { x: percent(ms, plan), y: height - 5, class: "label", "text-anchor": ms === 0 ? "start" : "middle" }, after(ms)),
+      s("line", {
+        x1: percent(ms, plan),
+        x2: percent(ms, plan),
+        y1: 0,
+        y2: height - AXIS + 5,
+        class: "tick",
+      }),
+      s(
+        "text",
+        {
+          x: percent(ms, plan),
+          y: height - 5,
+          class: "label",
+          "text-anchor": ms === 0 ? "start" : "middle",
+        },
+        after(ms),
+      ),
     );
   }
   rows.forEach((link, row) => {
     const steps = plan.steps.filter((step) => (step.link ?? "") === link);
     steps.forEach((step, i) => {
       // A reset of all links ends what one of them has.
-      const reset = plan.steps.find((other) => other.link === null && other.action === "reset" && other.at_ms > step.at_ms);
+      const reset = plan.steps.find(
+        (other) => other.link === null && other.action === "reset" && other.at_ms > step.at_ms,
+      );
       const until = Math.min(steps[i + 1]?.at_ms ?? length(plan), reset?.at_ms ?? Infinity);
       const width = `${((100 * Math.max(0, until - step.at_ms)) / length(plan)).toFixed(3)}%`;
       const state = step.error !== null ? "bad" : step.done_ms !== null ? "done" : "";
       picture.append(
         s(
           "svg",
-          { x: percent(step.at_ms, plan), y: row * ROW, width, height: ROW - 4, class: `span ${state}` },
+          {
+            x: percent(step.at_ms, plan),
+            y: row * ROW,
+            width,
+            height: ROW - 4,
+            class: `span ${state}`,
+          },
           s("rect", { width: "100%", height: "100%", rx: 4 }),
           s("text", { x: 8, y: 19 }, step.action),
           s("title", null, `${after(step.at_ms)} ${step.action}`),
@@ -258,9 +352,24 @@ function draw(app: App, plan: Plan, place: HTMLElement): SVGElement {
       );
     });
   });
-  const mark = s("rect", { x: 0, y: 0, width: 2, height: height - AXIS + 5, class: "now", visibility: plan.state === "running" ? "visible" : "hidden" });
+  const mark = s("rect", {
+    x: 0,
+    y: 0,
+    width: 2,
+    height: height - AXIS + 5,
+    class: "now",
+    visibility: plan.state === "running" ? "visible" : "hidden",
+  });
   picture.append(mark);
-  put(place, h("div", { class: "names", "aria-hidden": "true" }, ...rows.map((link) => h("span", { title: link || all }, link || all))), picture);
+  put(
+    place,
+    h(
+      "div",
+      { class: "names", "aria-hidden": "true" },
+      ...rows.map((link) => h("span", { title: link || all }, link || all)),
+    ),
+    picture,
+  );
   return mark;
 }
 
@@ -270,7 +379,10 @@ function ticks(length: number): number[] {
   return Array.from({ length: Math.floor(length / step) + 1 }, (_, i) => i * step);
 }
 
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 18000e3, 36000e3];
+const STEPS = [
+  1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3,
+  900e3, 1800e3, 3600e3, 7200e3, 18000e3, 36000e3,
+];
 /** The height of a row and of the axis, px. */
 const ROW = 32;
 const AXIS = 24;

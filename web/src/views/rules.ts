@@ -39,7 +39,12 @@ export function rulesView(app: App): View {
       line.packets.textContent = count(rule.counters.packets);
       line.row.append(
         h("th", { scope: "row" }, String(rule.number)),
-        h("td", { class: "text" }, h("code", null, rule.command.replace(/^add \d+ /, "")), !rule.enabled && h("small", null, ` ${words.disabled}`)),
+        h(
+          "td",
+          { class: "text" },
+          h("code", null, rule.command.replace(/^add \d+ /, "")),
+          !rule.enabled && h("small", null, ` ${words.disabled}`),
+        ),
         h("td", null, line.rate.node),
         h("td", null, line.packetRate.node),
         h("td", { class: "trend" }, line.canvas),
@@ -53,7 +58,15 @@ export function rulesView(app: App): View {
   };
   const none = h("p", { class: "note" }, words.noRules);
   const trace = app.can("trace") ? tracer(app) : undefined;
-  const head = [words.number, words.rule1, words.rate, words.packetRate, words.trend, words.packetsTitle, words.lastMatch];
+  const head = [
+    words.number,
+    words.rule1,
+    words.rate,
+    words.packetRate,
+    words.trend,
+    words.packetsTitle,
+    words.lastMatch,
+  ];
   const node = h(
     "div",
     { class: "view" },
@@ -62,7 +75,22 @@ export function rulesView(app: App): View {
     h(
       "div",
       { class: "scroll", tabindex: "0", role: "region", "aria-label": words.rules },
-      h("table", { class: "numbers rules" }, h("thead", null, h("tr", null, ...head.map((name, i) => h("th", { scope: "col", class: i === 1 ? "text" : null }, name)))), body),
+      h(
+        "table",
+        { class: "numbers rules" },
+        h(
+          "thead",
+          null,
+          h(
+            "tr",
+            null,
+            ...head.map((name, i) =>
+              h("th", { scope: "col", class: i === 1 ? "text" : null }, name),
+            ),
+          ),
+        ),
+        body,
+      ),
     ),
     trace?.node,
   );
@@ -83,11 +111,20 @@ export function rulesView(app: App): View {
         spark(line.canvas, line.values, 60);
         const last = row[at["last_match_s"]!];
         const ago = last == null ? NaN : app.stream.now() - last;
-        line.last.textContent = Number.isNaN(ago) ? words.never : ago < 2 ? words.justNow : words.ago(`${count(ago)} s`);
+        line.last.textContent = Number.isNaN(ago)
+          ? words.never
+          : ago < 2
+            ? words.justNow
+            : words.ago(`${count(ago)} s`);
       }
     }),
   ];
-  return { node, title: words.rules, pace: () => 1000, close: () => stops.forEach((stop) => stop()) };
+  return {
+    node,
+    title: words.rules,
+    pace: () => 1000,
+    close: () => stops.forEach((stop) => stop()),
+  };
 }
 
 /** The rules that are shown. */

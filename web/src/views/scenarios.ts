@@ -6,7 +6,17 @@ import type { App, View } from "../app";
 import { flag, h, put, say, typed } from "../dom";
 import { diagnostic } from "../form";
 import { count } from "../format";
-import { checkScenario, compareStudies, endStudy, listStudies, startStudy, why, type Check, type Studies, type Study } from "../studies";
+import {
+  checkScenario,
+  compareStudies,
+  endStudy,
+  listStudies,
+  startStudy,
+  why,
+  type Check,
+  type Studies,
+  type Study,
+} from "../studies";
 import { words } from "../text";
 
 /** What was typed, kept while other views are shown. */
@@ -17,7 +27,14 @@ export function scenariosView(app: App): View {
   const shelf = new Shelf(app, () => void refresh());
   const note = h("p", { class: "note", hidden: true });
   const parts = h("div", null, editor.node, shelf.node);
-  const node = h("div", { class: "view scenarios" }, h("h1", null, words.scenarios), h("p", { class: "note" }, words.scenariosHelp), note, parts);
+  const node = h(
+    "div",
+    { class: "view scenarios" },
+    h("h1", null, words.scenarios),
+    h("p", { class: "note" }, words.scenariosHelp),
+    note,
+    parts,
+  );
   let timer: ReturnType<typeof setTimeout> | undefined;
   let closed = false;
   let turn = 0;
@@ -67,17 +84,52 @@ class Editor {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private asked = 0;
 
-  constructor(private readonly app: App, private readonly started: () => void) {
-    const field = (id: string, label: string, hint: string, value: string, keep: (text: string) => void) => {
-      const input = h("input", { id, type: "text", inputmode: "numeric", placeholder: hint, autocomplete: "off", spellcheck: "false", value, oninput: (e: Event) => keep(typed(e)) });
+  constructor(
+    private readonly app: App,
+    private readonly started: () => void,
+  ) {
+    const field = (
+      id: string,
+      label: string,
+      hint: string,
+      value: string,
+      keep: (text: string) => void,
+    ) => {
+      const input = h("input", {
+        id,
+        type: "text",
+        inputmode: "numeric",
+        placeholder: hint,
+        autocomplete: "off",
+        spellcheck: "false",
+        value,
+        oninput: (e: Event) => keep(typed(e)),
+      });
       return { input, node: h("div", { class: "field" }, h("label", { for: id }, label), input) };
     };
-    const runs = field("scenario-runs", words.runsField, words.asInText, draft.runs, (text) => (draft.runs = text));
-    const seed = field("scenario-seed", words.seedField, words.asInText, draft.seed, (text) => (draft.seed = text));
+    const runs = field(
+      "scenario-runs",
+      words.runsField,
+      words.asInText,
+      draft.runs,
+      (text) => (draft.runs = text),
+    );
+    const seed = field(
+      "scenario-seed",
+      words.seedField,
+      words.asInText,
+      draft.seed,
+      (text) => (draft.seed = text),
+    );
     this.runs = runs.input;
     this.seed = seed.input;
     this.area = h("textarea", {
-      id: "scenario-text", rows: 18, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off",
+      id: "scenario-text",
+      rows: 18,
+      spellcheck: "false",
+      autocapitalize: "off",
+      autocomplete: "off",
+      wrap: "off",
       oninput: () => {
         draft.text = this.area.value;
         this.checkSoon();
@@ -101,7 +153,12 @@ class Editor {
         "fieldset",
         { class: "fields", disabled: !app.mayChange },
         h("legend", null, words.settings),
-        h("div", { class: "field" }, h("label", { for: "scenario-example" }, words.example), this.pick),
+        h(
+          "div",
+          { class: "field" },
+          h("label", { for: "scenario-example" }, words.example),
+          this.pick,
+        ),
         runs.node,
         seed.node,
         this.limits,
@@ -113,7 +170,16 @@ class Editor {
         this.area,
         this.report,
         this.trouble,
-        h("div", { class: "buttons" }, this.run, h("span", { class: "remark" }, app.mayChange ? words.simulateKeys : words.readOnlyStudies)),
+        h(
+          "div",
+          { class: "buttons" },
+          this.run,
+          h(
+            "span",
+            { class: "remark" },
+            app.mayChange ? words.simulateKeys : words.readOnlyStudies,
+          ),
+        ),
       ),
     );
     flag(this.area, "long", true);
@@ -135,8 +201,21 @@ class Editor {
     if (this.examples.length || !studies.examples.length) return;
     this.examples = studies.examples;
     const { limits } = studies;
-    put(this.pick, h("option", { value: "" }, words.chooseExample), ...this.examples.map((e) => h("option", { value: e.name }, e.name)));
-    if (limits) say(this.limits, words.studyLimits(count(limits.runs), count(limits.processor_s), count(limits.memory_bytes / 2 ** 20), count(limits.kept)));
+    put(
+      this.pick,
+      h("option", { value: "" }, words.chooseExample),
+      ...this.examples.map((e) => h("option", { value: e.name }, e.name)),
+    );
+    if (limits)
+      say(
+        this.limits,
+        words.studyLimits(
+          count(limits.runs),
+          count(limits.processor_s),
+          count(limits.memory_bytes / 2 ** 20),
+          count(limits.kept),
+        ),
+      );
     if (draft.text) return;
     this.pick.value = this.examples[0]!.name;
     draft.text = this.area.value = this.examples[0]!.text;
@@ -176,15 +255,31 @@ class Editor {
       this.report,
       ...checked.diagnostics.map((d) => this.at(d)),
       checked.refusal && h("p", { class: "bad" }, checked.refusal),
-      !wrong && checked.refusal === null && h("p", { class: "good" }, words.scenarioCorrect(checked.runs)),
-      !wrong && checked.summary && h("details", { class: "fold" }, h("summary", null, words.summary), h("pre", { tabindex: "0" }, checked.summary)),
+      !wrong &&
+        checked.refusal === null &&
+        h("p", { class: "good" }, words.scenarioCorrect(checked.runs)),
+      !wrong &&
+        checked.summary &&
+        h(
+          "details",
+          { class: "fold" },
+          h("summary", null, words.summary),
+          h("pre", { tabindex: "0" }, checked.summary),
+        ),
     );
   }
 
   /** A diagnostic with a button that selects its line. */
   private at(d: Diagnostic): HTMLElement {
     const node = diagnostic(d);
-    if (d.line > 0) node.prepend(h("button", { type: "button", class: "small", onclick: () => this.select(d.line) }, words.line(d.line)));
+    if (d.line > 0)
+      node.prepend(
+        h(
+          "button",
+          { type: "button", class: "small", onclick: () => this.select(d.line) },
+          words.line(d.line),
+        ),
+      );
     return node;
   }
 
@@ -200,7 +295,10 @@ class Editor {
   private async start(): Promise<void> {
     if (this.run.disabled) return;
     const study: { text: string; runs?: number; seed?: number } = { text: this.area.value };
-    for (const [input, key] of [[this.runs, "runs"], [this.seed, "seed"]] as const) {
+    for (const [input, key] of [
+      [this.runs, "runs"],
+      [this.seed, "seed"],
+    ] as const) {
       const text = input.value.trim();
       const right = text === "" || /^\d{1,15}$/.test(text);
       flag(input, "wrong", !right);
@@ -226,13 +324,20 @@ class Shelf {
   readonly node: HTMLElement;
   private readonly list = h("div", { class: "studies" });
   private readonly empty = h("p", { class: "note" }, words.noStudyYet);
-  private readonly button = h("button", { type: "button", class: "primary", disabled: true }, words.compare);
+  private readonly button = h(
+    "button",
+    { type: "button", class: "primary", disabled: true },
+    words.compare,
+  );
   private readonly result = h("div", { "aria-live": "polite" });
   private readonly cards = new Map<number, StudyCard>();
   /** Which are to be compared, in the order in which they were chosen. */
   private chosen: number[] = [];
 
-  constructor(private readonly app: App, private readonly changed: () => void) {
+  constructor(
+    private readonly app: App,
+    private readonly changed: () => void,
+  ) {
     this.button.addEventListener("click", () => void this.compare());
     this.node = h(
       "section",
@@ -240,7 +345,12 @@ class Shelf {
       h("h2", null, words.studies),
       this.empty,
       this.list,
-      h("div", { class: "buttons" }, this.button, h("span", { class: "remark" }, words.compareHelp)),
+      h(
+        "div",
+        { class: "buttons" },
+        this.button,
+        h("span", { class: "remark" }, words.compareHelp),
+      ),
       this.result,
     );
   }
@@ -255,7 +365,12 @@ class Shelf {
     for (const study of studies) {
       let card = this.cards.get(study.number);
       if (!card) {
-        card = new StudyCard(this.app, study.number, (on) => this.choose(study.number, on), this.changed);
+        card = new StudyCard(
+          this.app,
+          study.number,
+          (on) => this.choose(study.number, on),
+          this.changed,
+        );
         this.cards.set(study.number, card);
         // The newest is on top.
         this.list.prepend(card.node);
@@ -286,23 +401,70 @@ class Shelf {
     if (left === undefined || right === undefined) return;
     try {
       const comparison = await compareStudies(left, right);
-      const head = ["", words.leftSide, words.rightSide, words.difference, words.relative, words.significance];
+      const head = [
+        "",
+        words.leftSide,
+        words.rightSide,
+        words.difference,
+        words.relative,
+        words.significance,
+      ];
       const rows = comparison.blocks.flatMap(({ name, rows: own }) => [
         h("tr", { class: "block" }, h("th", { scope: "rowgroup", colspan: head.length }, name)),
-        ...own.map((cells) => h("tr", null, h("th", { scope: "row" }, cells[0]), ...cells.slice(1).map((cell) => h("td", null, cell)))),
+        ...own.map((cells) =>
+          h(
+            "tr",
+            null,
+            h("th", { scope: "row" }, cells[0]),
+            ...cells.slice(1).map((cell) => h("td", null, cell)),
+          ),
+        ),
       ]);
       put(
         this.result,
         h("h2", null, words.comparisonOf(left, right)),
-        h("p", { class: "note" }, `${words.leftSide}: ${comparison.sides[0]}`, h("br"), `${words.rightSide}: ${comparison.sides[1]}`),
+        h(
+          "p",
+          { class: "note" },
+          `${words.leftSide}: ${comparison.sides[0]}`,
+          h("br"),
+          `${words.rightSide}: ${comparison.sides[1]}`,
+        ),
         h(
           "div",
-          { class: "scroll", tabindex: "0", role: "region", "aria-label": words.comparisonOf(left, right) },
-          h("table", { class: "numbers" }, h("thead", null, h("tr", null, ...head.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))))), h("tbody", null, ...rows)),
+          {
+            class: "scroll",
+            tabindex: "0",
+            role: "region",
+            "aria-label": words.comparisonOf(left, right),
+          },
+          h(
+            "table",
+            { class: "numbers" },
+            h(
+              "thead",
+              null,
+              h(
+                "tr",
+                null,
+                ...head.map((name) => (name ? h("th", { scope: "col" }, name) : h("td"))),
+              ),
+            ),
+            h("tbody", null, ...rows),
+          ),
         ),
-        comparison.only_left.length > 0 && h("p", { class: "note" }, words.onlyOn(words.leftSide, comparison.only_left.join(", "))),
-        comparison.only_right.length > 0 && h("p", { class: "note" }, words.onlyOn(words.rightSide, comparison.only_right.join(", "))),
-        ...comparison.remark.trim().split("\n").map((line) => h("p", { class: "remark" }, line)),
+        comparison.only_left.length > 0 &&
+          h("p", { class: "note" }, words.onlyOn(words.leftSide, comparison.only_left.join(", "))),
+        comparison.only_right.length > 0 &&
+          h(
+            "p",
+            { class: "note" },
+            words.onlyOn(words.rightSide, comparison.only_right.join(", ")),
+          ),
+        ...comparison.remark
+          .trim()
+          .split("\n")
+          .map((line) => h("p", { class: "remark" }, line)),
       );
     } catch (error) {
       put(this.result, h("p", { class: "bad", role: "alert" }, why(error, words.notSent)));
@@ -319,7 +481,12 @@ class StudyCard {
   private readonly detail = h("span", { class: "remark" });
   private readonly error = h("p", { class: "bad" });
   private readonly tables = h("pre", { tabindex: "0" });
-  private readonly fold = h("details", { class: "fold", hidden: true }, h("summary", null, words.tables), this.tables);
+  private readonly fold = h(
+    "details",
+    { class: "fold", hidden: true },
+    h("summary", null, words.tables),
+    this.tables,
+  );
   private readonly report: HTMLAnchorElement;
   private readonly results: HTMLAnchorElement;
   private readonly end: HTMLButtonElement;
@@ -328,15 +495,35 @@ class StudyCard {
 
   constructor(app: App, number: number, choose: (on: boolean) => void, changed: () => void) {
     this.far = h("progress", { max: "1", value: "0", "aria-label": words.progressOf(number) });
-    this.report = h("a", { href: `/v1/studies/${number}/report`, target: "_blank", rel: "noopener" }, words.reportLink);
-    this.results = h("a", { href: `/v1/studies/${number}/results`, download: `study-${number}.json` }, words.resultsLink);
-    this.end = h("button", { type: "button", class: "small", disabled: !app.mayChange, onclick: () => void endStudy(number).then(changed, changed) });
+    this.report = h(
+      "a",
+      { href: `/v1/studies/${number}/report`, target: "_blank", rel: "noopener" },
+      words.reportLink,
+    );
+    this.results = h(
+      "a",
+      { href: `/v1/studies/${number}/results`, download: `study-${number}.json` },
+      words.resultsLink,
+    );
+    this.end = h("button", {
+      type: "button",
+      class: "small",
+      disabled: !app.mayChange,
+      onclick: () => void endStudy(number).then(changed, changed),
+    });
     this.box = h("input", { type: "checkbox", onchange: () => choose(this.box.checked) });
     this.boxed = h("label", { class: "check" }, this.box, words.compareThis);
     this.node = h(
       "article",
       { class: "study" },
-      h("p", { class: "line" }, h("span", { class: "number" }, `#${number}`), this.name, this.state, this.detail),
+      h(
+        "p",
+        { class: "line" },
+        h("span", { class: "number" }, `#${number}`),
+        this.name,
+        this.state,
+        this.detail,
+      ),
       this.far,
       this.error,
       h("p", { class: "line" }, this.report, this.results, this.boxed, this.end),
@@ -353,7 +540,20 @@ class StudyCard {
     this.far.hidden = state !== "running";
     this.far.value = study.part;
     const time = words.secondsTaken(study.seconds.toFixed(study.seconds < 10 ? 1 : 0));
-    say(this.detail, state === "running" ? words.studyProgress(Math.floor(100 * study.part), count(study.finished), count(study.runs), count(study.events), time) : done ? words.studyDone(count(study.runs), count(study.events), time) : time);
+    say(
+      this.detail,
+      state === "running"
+        ? words.studyProgress(
+            Math.floor(100 * study.part),
+            count(study.finished),
+            count(study.runs),
+            count(study.events),
+            time,
+          )
+        : done
+          ? words.studyDone(count(study.runs), count(study.events), time)
+          : time,
+    );
     this.error.hidden = study.error === null;
     // A refusal of the checker has several lines.
     say(this.error, study.error ?? "");

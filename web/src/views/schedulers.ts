@@ -22,7 +22,13 @@ interface Answer {
     name: string;
     served: number[][];
     jain: number;
-    classes: { bwfi_bytes: number; bound_bytes: number | null; lag_bytes: number; lead_bytes: number; delay_bytes: number }[];
+    classes: {
+      bwfi_bytes: number;
+      bound_bytes: number | null;
+      lag_bytes: number;
+      lead_bytes: number;
+      delay_bytes: number;
+    }[];
   }[];
 }
 
@@ -35,7 +41,11 @@ interface Flow {
 const chosen = {
   algorithms: ["fifo", "drr", "wf2q+"],
   other: "",
-  flows: [{ weight: 1, lengths: "l1500" }, { weight: 2, lengths: "l1500" }, { weight: 4, lengths: "l300" }] as Flow[],
+  flows: [
+    { weight: 1, lengths: "l1500" },
+    { weight: 2, lengths: "l1500" },
+    { weight: 4, lengths: "l300" },
+  ] as Flow[],
   load: "backlogged",
   packets: 120,
   seed: 1,
@@ -48,21 +58,97 @@ export function schedulersView(app: App): View {
   const boxes = h("div", { class: "boxes" });
   const flows = h("div", { class: "flows" });
   const plots = h("div", { class: "plots" });
-  const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": words.bounds, hidden: true });
+  const table = h("div", {
+    class: "scroll",
+    tabindex: "0",
+    role: "region",
+    "aria-label": words.bounds,
+    hidden: true,
+  });
   let limits: Choice["limits"] = { algorithms: 6, flows: 16, packets: 5000 };
   let shown: CurvePlot[] = [];
   let answer: Answer | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let asked = 0;
-  const add = h("button", { type: "button", class: "small", onclick: () => { chosen.flows.push({ weight: 1, lengths: "l1500" }); list(); soon(); } }, words.addFlow);
-  const other = h("input", { id: "other-alg", type: "text", placeholder: "qfq+:m=1", value: chosen.other, spellcheck: "false", autocomplete: "off", oninput: (e: Event) => { chosen.other = typed(e).trim(); soon(); } });
-  const load = h("select", { id: "load", onchange: (e: Event) => { chosen.load = typed(e); soon(); } }, ...Object.entries(words.loads).map(([value, name]) => h("option", { value, selected: value === chosen.load }, name)));
-  const packets = slider("packets", words.packetsTitle, 20, 2000, () => chosen.packets, (n) => (chosen.packets = n), () => soon());
-  const seed = slider("seed", words.seedField, 1, 50, () => chosen.seed, (n) => (chosen.seed = n), () => soon());
-  const modes = [false, true].map((ahead) => h("button", { type: "button", class: "small", onclick: () => { chosen.ahead = ahead; draw(); } }, ahead ? words.aheadOfFluid : words.serviceCurve));
+  const add = h(
+    "button",
+    {
+      type: "button",
+      class: "small",
+      onclick: () => {
+        chosen.flows.push({ weight: 1, lengths: "l1500" });
+        list();
+        soon();
+      },
+    },
+    words.addFlow,
+  );
+  const other = h("input", {
+    id: "other-alg",
+    type: "text",
+    placeholder: "qfq+:m=1",
+    value: chosen.other,
+    spellcheck: "false",
+    autocomplete: "off",
+    oninput: (e: Event) => {
+      chosen.other = typed(e).trim();
+      soon();
+    },
+  });
+  const load = h(
+    "select",
+    {
+      id: "load",
+      onchange: (e: Event) => {
+        chosen.load = typed(e);
+        soon();
+      },
+    },
+    ...Object.entries(words.loads).map(([value, name]) =>
+      h("option", { value, selected: value === chosen.load }, name),
+    ),
+  );
+  const packets = slider(
+    "packets",
+    words.packetsTitle,
+    20,
+    2000,
+    () => chosen.packets,
+    (n) => (chosen.packets = n),
+    () => soon(),
+  );
+  const seed = slider(
+    "seed",
+    words.seedField,
+    1,
+    50,
+    () => chosen.seed,
+    (n) => (chosen.seed = n),
+    () => soon(),
+  );
+  const modes = [false, true].map((ahead) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        onclick: () => {
+          chosen.ahead = ahead;
+          draw();
+        },
+      },
+      ahead ? words.aheadOfFluid : words.serviceCurve,
+    ),
+  );
   const form = h(
     "form",
-    { class: "change card two explorer", onsubmit: (e: Event) => { e.preventDefault(); soon(0); } },
+    {
+      class: "change card two explorer",
+      onsubmit: (e: Event) => {
+        e.preventDefault();
+        soon(0);
+      },
+    },
     h(
       "fieldset",
       { class: "fields", disabled: !app.mayChange },
@@ -89,7 +175,12 @@ export function schedulersView(app: App): View {
     h("p", { class: "note" }, words.sideBySideHelp),
     form,
     trouble,
-    h("div", { class: "toolbar", role: "toolbar", "aria-label": words.whatIsDrawn }, h("span", { class: "group" }, ...modes), summary),
+    h(
+      "div",
+      { class: "toolbar", role: "toolbar", "aria-label": words.whatIsDrawn },
+      h("span", { class: "group" }, ...modes),
+      summary,
+    ),
     plots,
     table,
   );
@@ -102,19 +193,60 @@ export function schedulersView(app: App): View {
         const name = words.flowNumber(i + 1);
         const number = h("output", { class: "num" }, String(flow.weight));
         const weight = h("input", {
-          type: "range", min: 1, max: 16, value: flow.weight, "aria-label": `${name}: ${words.weight}`,
-          oninput: (e: Event) => { flow.weight = Number(typed(e)); say(number, String(flow.weight)); soon(); },
+          type: "range",
+          min: 1,
+          max: 16,
+          value: flow.weight,
+          "aria-label": `${name}: ${words.weight}`,
+          oninput: (e: Event) => {
+            flow.weight = Number(typed(e));
+            say(number, String(flow.weight));
+            soon();
+          },
         });
         const lengths = h(
           "select",
-          { "aria-label": `${name}: ${words.packetLengths}`, class: "small", onchange: (e: Event) => { flow.lengths = typed(e); soon(); } },
-          ...LENGTHS.map((value) => h("option", { value, selected: value === flow.lengths }, words.lengthNames[value] ?? `${value.slice(1)} B`)),
+          {
+            "aria-label": `${name}: ${words.packetLengths}`,
+            class: "small",
+            onchange: (e: Event) => {
+              flow.lengths = typed(e);
+              soon();
+            },
+          },
+          ...LENGTHS.map((value) =>
+            h(
+              "option",
+              { value, selected: value === flow.lengths },
+              words.lengthNames[value] ?? `${value.slice(1)} B`,
+            ),
+          ),
         );
-        const remove = h("button", {
-          type: "button", class: "small", title: words.removeFlow, "aria-label": `${words.removeFlow} ${i + 1}`, disabled: chosen.flows.length <= 1,
-          onclick: () => { chosen.flows.splice(i, 1); list(); soon(); },
-        }, "×");
-        return h("div", { class: "flow" }, h("span", { class: "name" }, name), h("label", null, h("span", { class: "remark" }, words.weight), weight), number, lengths, remove);
+        const remove = h(
+          "button",
+          {
+            type: "button",
+            class: "small",
+            title: words.removeFlow,
+            "aria-label": `${words.removeFlow} ${i + 1}`,
+            disabled: chosen.flows.length <= 1,
+            onclick: () => {
+              chosen.flows.splice(i, 1);
+              list();
+              soon();
+            },
+          },
+          "×",
+        );
+        return h(
+          "div",
+          { class: "flow" },
+          h("span", { class: "name" }, name),
+          h("label", null, h("span", { class: "remark" }, words.weight), weight),
+          number,
+          lengths,
+          remove,
+        );
       }),
     );
   };
@@ -130,7 +262,13 @@ export function schedulersView(app: App): View {
       return;
     }
     try {
-      const request = { algorithms, flows: chosen.flows.map((f) => `1:w${f.weight}:${f.lengths}`).join(","), load: chosen.load, packets: chosen.packets, seed: chosen.seed };
+      const request = {
+        algorithms,
+        flows: chosen.flows.map((f) => `1:w${f.weight}:${f.lengths}`).join(","),
+        load: chosen.load,
+        packets: chosen.packets,
+        seed: chosen.seed,
+      };
       const computed = await post<Answer>("/v1/curves", request);
       if (turn !== asked) return;
       answer = computed;
@@ -141,15 +279,26 @@ export function schedulersView(app: App): View {
     }
   };
   const draw = () => {
-    modes.forEach((button, i) => button.setAttribute("aria-pressed", String(chosen.ahead === (i === 1))));
+    modes.forEach((button, i) =>
+      button.setAttribute("aria-pressed", String(chosen.ahead === (i === 1))),
+    );
     if (!answer) return;
     const { times, fluid, algorithms } = answer;
     const lines = (flow: number): Line[] => {
       const own: Line[] = algorithms.map((one, i) => ({
-        name: one.name, colour: HUES[i % HUES.length], ...(DASHES[i % DASHES.length] ? { dash: DASHES[i % DASHES.length] } : {}),
-        values: chosen.ahead ? one.served[flow]!.map((bytes, k) => bytes - fluid[flow]![k]!) : one.served[flow]!,
+        name: one.name,
+        colour: HUES[i % HUES.length],
+        ...(DASHES[i % DASHES.length] ? { dash: DASHES[i % DASHES.length] } : {}),
+        values: chosen.ahead
+          ? one.served[flow]!.map((bytes, k) => bytes - fluid[flow]![k]!)
+          : one.served[flow]!,
       }));
-      const ideal: Line = { name: words.fluid, colour: undefined, dash: "2 4", values: chosen.ahead ? times.map(() => 0) : fluid[flow]! };
+      const ideal: Line = {
+        name: words.fluid,
+        colour: undefined,
+        dash: "2 4",
+        values: chosen.ahead ? times.map(() => 0) : fluid[flow]!,
+      };
       return [...own, ideal];
     };
     const all = fluid.map((_, flow) => lines(flow));
@@ -170,14 +319,32 @@ export function schedulersView(app: App): View {
     shown.forEach((plot, flow) => {
       const { weight, lengths } = answer!.flows[flow]!;
       plot.show({
-        title: words.flowTitle(flow + 1, weight, total, words.lengthNames[lengths] ?? `${lengths.slice(1)} B`),
+        title: words.flowTitle(
+          flow + 1,
+          weight,
+          total,
+          words.lengthNames[lengths] ?? `${lengths.slice(1)} B`,
+        ),
         description: chosen.ahead ? words.aheadLong : words.serviceLong,
-        xName: words.sentByLink, xUnit: "bytes", yUnit: "bytes", x: times, lines: all[flow]!, range: [low, high],
+        xName: words.sentByLink,
+        xUnit: "bytes",
+        yUnit: "bytes",
+        x: times,
+        lines: all[flow]!,
+        range: [low, high],
       });
     });
     say(summary, words.curvesOf(count(times[times.length - 1] ?? 0)));
     // A class is a flow here.
-    const head = [words.scheduler, words.flow, words.mostBehind, words.mostAhead, words.bwfi, words.bound, words.longestDelay];
+    const head = [
+      words.scheduler,
+      words.flow,
+      words.mostBehind,
+      words.mostAhead,
+      words.bwfi,
+      words.bound,
+      words.longestDelay,
+    ];
     const rows = algorithms.flatMap((one) =>
       one.classes.map((c, i) =>
         h(
@@ -185,11 +352,21 @@ export function schedulersView(app: App): View {
           null,
           h("th", { scope: "row" }, one.name),
           h("td", null, words.flowNumber(i + 1)),
-          ...[c.lag_bytes, c.lead_bytes, c.bwfi_bytes, c.bound_bytes, c.delay_bytes].map((bytes) => h("td", null, bytes === null ? words.noBound : text(bytes, "bytes"))),
+          ...[c.lag_bytes, c.lead_bytes, c.bwfi_bytes, c.bound_bytes, c.delay_bytes].map((bytes) =>
+            h("td", null, bytes === null ? words.noBound : text(bytes, "bytes")),
+          ),
         ),
       ),
     );
-    put(table, h("table", { class: "numbers" }, h("thead", null, h("tr", null, ...head.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, ...rows)));
+    put(
+      table,
+      h(
+        "table",
+        { class: "numbers" },
+        h("thead", null, h("tr", null, ...head.map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", null, ...rows),
+      ),
+    );
     table.hidden = false;
   };
   const begin = async () => {
@@ -200,7 +377,8 @@ export function schedulersView(app: App): View {
         boxes,
         ...choice.algorithms.map(({ name, summary: about }) => {
           const box = h("input", {
-            type: "checkbox", checked: chosen.algorithms.includes(name),
+            type: "checkbox",
+            checked: chosen.algorithms.includes(name),
             onchange: (e: Event) => {
               chosen.algorithms = chosen.algorithms.filter((n) => n !== name);
               if ((e.target as HTMLInputElement).checked) chosen.algorithms.push(name);
@@ -233,9 +411,30 @@ export function schedulersView(app: App): View {
 }
 
 /** A range and the number beside it, which can be typed. */
-function slider(id: string, label: string, least: number, most: number, value: () => number, set: (n: number) => void, changed: () => void): HTMLElement {
-  const box = h("input", { id, type: "text", inputmode: "numeric", class: "number", value: value(), autocomplete: "off" });
-  const range = h("input", { type: "range", min: least, max: most, value: value(), "aria-label": label });
+function slider(
+  id: string,
+  label: string,
+  least: number,
+  most: number,
+  value: () => number,
+  set: (n: number) => void,
+  changed: () => void,
+): HTMLElement {
+  const box = h("input", {
+    id,
+    type: "text",
+    inputmode: "numeric",
+    class: "number",
+    value: value(),
+    autocomplete: "off",
+  });
+  const range = h("input", {
+    type: "range",
+    min: least,
+    max: most,
+    value: value(),
+    "aria-label": label,
+  });
   range.addEventListener("input", () => {
     set(Number(range.value));
     box.value = range.value;

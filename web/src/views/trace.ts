@@ -34,20 +34,63 @@ const OPTIONS = [
 
 export function tracer(app: App): { node: HTMLElement; close: () => void } {
   const field = (id: string, label: string, hint: string, value = "") => {
-    const input = h("input", { id: `packet-${id}`, type: "text", placeholder: hint, value, spellcheck: "false", autocomplete: "off", oninput: () => toWords() });
-    return { input, node: h("div", { class: "field" }, h("label", { for: input.id }, label), input) };
+    const input = h("input", {
+      id: `packet-${id}`,
+      type: "text",
+      placeholder: hint,
+      value,
+      spellcheck: "false",
+      autocomplete: "off",
+      oninput: () => toWords(),
+    });
+    return {
+      input,
+      node: h("div", { class: "field" }, h("label", { for: input.id }, label), input),
+    };
   };
   const choice = (id: string, label: string, options: [string, string][], act: () => void) => {
-    const select = h("select", { id: `packet-${id}`, onchange: act }, ...options.map(([value, name]) => h("option", { value }, name)));
-    return { select, node: h("div", { class: "field" }, h("label", { for: select.id }, label), select) };
+    const select = h(
+      "select",
+      { id: `packet-${id}`, onchange: act },
+      ...options.map(([value, name]) => h("option", { value }, name)),
+    );
+    return {
+      select,
+      node: h("div", { class: "field" }, h("label", { for: select.id }, label), select),
+    };
   };
   const lane = choice("lane", words.direction, [], () => {});
-  const protocol = choice("protocol", words.protocol, [["tcp", "TCP"], ["udp", "UDP"], ["icmp", "ICMP"], ["icmp6", "ICMPv6"]], () => toWords());
+  const protocol = choice(
+    "protocol",
+    words.protocol,
+    [
+      ["tcp", "TCP"],
+      ["udp", "UDP"],
+      ["icmp", "ICMP"],
+      ["icmp6", "ICMPv6"],
+    ],
+    () => toWords(),
+  );
   const source = field("source", words.source, "10.0.0.1:40000", "10.0.0.1:40000");
   const target = field("target", words.destination, "192.0.2.1:80", "192.0.2.1:80");
   const options = OPTIONS.map(([word, label, hint]) => ({ word, ...field(word, label, hint) }));
-  const prob = choice("prob", words.probRules, [["match", words.probMatch], ["pass", words.probPass]], () => {});
-  const input = h("input", { id: "packet", type: "text", spellcheck: "false", autocomplete: "off", autocapitalize: "off", oninput: () => fromWords() });
+  const prob = choice(
+    "prob",
+    words.probRules,
+    [
+      ["match", words.probMatch],
+      ["pass", words.probPass],
+    ],
+    () => {},
+  );
+  const input = h("input", {
+    id: "packet",
+    type: "text",
+    spellcheck: "false",
+    autocomplete: "off",
+    autocapitalize: "off",
+    oninput: () => fromWords(),
+  });
   const verdict = h("p", { class: "route", "aria-live": "polite" });
   const way = h("div", { class: "way" });
   const trouble = h("div", { class: "report", "aria-live": "polite", hidden: true });
@@ -63,7 +106,8 @@ export function tracer(app: App): { node: HTMLElement; close: () => void } {
   /** The words have changed: the fields follow them. */
   function fromWords(): void {
     const [first = "", from = "", to = "", ...rest] = input.value.trim().split(/\s+/);
-    if ([...protocol.select.options].some((option) => option.value === first)) protocol.select.value = first;
+    if ([...protocol.select.options].some((option) => option.value === first))
+      protocol.select.value = first;
     source.input.value = from;
     target.input.value = to;
     for (const { word, input: own } of options) {
@@ -75,7 +119,16 @@ export function tracer(app: App): { node: HTMLElement; close: () => void } {
   const fill = () => {
     const chosen = lane.select.value;
     const lanes = app.things.filter((thing) => thing.kind === "lane");
-    put(lane.select, ...lanes.map((thing) => h("option", { value: thing.name, selected: thing.name === chosen }, `${thing.from ?? thing.name} → ${thing.to ?? ""}`)));
+    put(
+      lane.select,
+      ...lanes.map((thing) =>
+        h(
+          "option",
+          { value: thing.name, selected: thing.name === chosen },
+          `${thing.from ?? thing.name} → ${thing.to ?? ""}`,
+        ),
+      ),
+    );
     lane.node.hidden = lanes.length < 2;
     prob.node.hidden = !app.rules.some((rule) => / prob \S/.test(rule.command));
   };
@@ -93,19 +146,34 @@ export function tracer(app: App): { node: HTMLElement; close: () => void } {
       say(verdict, trace.what);
       flag(verdict, "bad", trace.end !== "sent");
       flag(verdict, "good", trace.end === "sent");
-      put(way, ...trace.legs.map(leg), trace.unlisted > 0 && h("p", { class: "note" }, words.unlistedRules(trace.unlisted)));
+      put(
+        way,
+        ...trace.legs.map(leg),
+        trace.unlisted > 0 && h("p", { class: "note" }, words.unlistedRules(trace.unlisted)),
+      );
     } catch (error) {
       if (turn !== asked) return;
       say(verdict, "");
       put(way);
       trouble.hidden = false;
-      const place = error instanceof Refused ? (error.body as { start?: number; end?: number } | null) : null;
+      const place =
+        error instanceof Refused ? (error.body as { start?: number; end?: number } | null) : null;
       const message = error instanceof Refused ? error.message : words.notSent;
       put(
         trouble,
         place?.start === undefined
           ? h("p", { class: "bad" }, message)
-          : diagnostic({ severity: "error", code: "packet", message, line: 1, text: input.value.trim(), start: place.start, end: place.end ?? place.start, label: "", help: [] }),
+          : diagnostic({
+              severity: "error",
+              code: "packet",
+              message,
+              line: 1,
+              text: input.value.trim(),
+              start: place.start,
+              end: place.end ?? place.start,
+              label: "",
+              help: [],
+            }),
       );
     }
   };
@@ -113,13 +181,33 @@ export function tracer(app: App): { node: HTMLElement; close: () => void } {
   const form = h(
     "form",
     { class: "change card two trace" },
-    h("fieldset", { class: "fields" }, h("legend", null, words.packetHeaders), lane.node, protocol.node, source.node, target.node, h("details", null, h("summary", null, words.moreHeaders), h("div", { class: "fields" }, ...options.map((option) => option.node))), prob.node),
+    h(
+      "fieldset",
+      { class: "fields" },
+      h("legend", null, words.packetHeaders),
+      lane.node,
+      protocol.node,
+      source.node,
+      target.node,
+      h(
+        "details",
+        null,
+        h("summary", null, words.moreHeaders),
+        h("div", { class: "fields" }, ...options.map((option) => option.node)),
+      ),
+      prob.node,
+    ),
     h(
       "div",
       { class: "language" },
       h("label", { for: "packet" }, words.inWords),
       input,
-      h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary" }, words.traceIt), h("span", { class: "remark" }, words.traceHelp)),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "submit", class: "primary" }, words.traceIt),
+        h("span", { class: "remark" }, words.traceHelp),
+      ),
       trouble,
       verdict,
       way,
@@ -141,7 +229,18 @@ function leg(one: Leg): HTMLElement {
   let missed: HTMLElement[] = [];
   const flush = () => {
     if (missed.length > FEW) {
-      parts.push(h("li", null, h("details", null, h("summary", null, words.rulesThatDoNot(missed.length)), h("ol", { class: "steps" }, ...missed))));
+      parts.push(
+        h(
+          "li",
+          null,
+          h(
+            "details",
+            null,
+            h("summary", null, words.rulesThatDoNot(missed.length)),
+            h("ol", { class: "steps" }, ...missed),
+          ),
+        ),
+      );
     } else parts.push(...missed);
     missed = [];
   };
@@ -152,7 +251,12 @@ function leg(one: Leg): HTMLElement {
       h("span", { class: "hit", "aria-hidden": "true" }, rule.matched ? "✓" : "·"),
       h("b", null, String(rule.number)),
       h("code", null, rule.command.replace(/^add \d+ (?:set \d+ )?/, "")),
-      h("span", { class: "what" }, h("span", { class: "sr" }, rule.matched ? words.matches : words.matchesNot), rule.what),
+      h(
+        "span",
+        { class: "what" },
+        h("span", { class: "sr" }, rule.matched ? words.matches : words.matchesNot),
+        rule.what,
+      ),
     );
     if (rule.matched) {
       flush();
@@ -172,14 +276,23 @@ function leg(one: Leg): HTMLElement {
 /** A pipe, queue or scheduler, with the instance that the packet belongs to. */
 function entered(object: Leg["enters"][number]): HTMLElement {
   if (!object.spec) return h("li", { class: "bad" }, words.doesNotExist(object.name));
-  const group = /^(?:pipe|queue|sched):/.test(object.object) ? `#/instances/${encodeURIComponent(object.object)}` : undefined;
+  const group = /^(?:pipe|queue|sched):/.test(object.object)
+    ? `#/instances/${encodeURIComponent(object.object)}`
+    : undefined;
   return h(
     "li",
     null,
     h("a", { href: `#/o/${encodeURIComponent(object.object)}` }, object.name),
     " ",
     h("code", null, object.spec.replace(/^(?:pipe|queue|sched) \d+ config\s*/, "")),
-    object.instance !== null && h("span", { class: "instance" }, words.itsInstance, " ", group ? h("a", { href: group }, object.instance) : object.instance),
+    object.instance !== null &&
+      h(
+        "span",
+        { class: "instance" },
+        words.itsInstance,
+        " ",
+        group ? h("a", { href: group }, object.instance) : object.instance,
+      ),
   );
 }
 
