@@ -27,7 +27,9 @@ class Case:
     again: bool = True  # whether one more packet is requested when the queue has become empty
     counters: tuple = ("drops", "marks", "mean_wait_us")  # the compared counters of a random case
     by_flow: bool = False  # whether to compare the counters of each flow, too
-    series: dict = field(default_factory=dict)  # Weir's settings for a series that differs from 6.12
+    series: dict = field(
+        default_factory=dict
+    )  # Weir's settings for a series that differs from 6.12
 
     @property
     def discipline(self):
@@ -37,7 +39,10 @@ class Case:
         """The case with Weir's settings for a series."""
         if series not in self.series or "scheduler" not in self.queue:
             return self
-        return replace(self, queue=dict(self.queue, scheduler=f"{self.queue['scheduler']} {self.series[series]}"))
+        return replace(
+            self,
+            queue=dict(self.queue, scheduler=f"{self.queue['scheduler']} {self.series[series]}"),
+        )
 
     def packets(self):
         """Pairs of time and group, in the order of arrival."""
@@ -63,7 +68,9 @@ class Case:
         return "\n".join(head + [event[3] for event in sorted(events)]) + "\n"
 
     def commands(self):
-        return "set -e\n" + "\n".join(line.strip() for line in self.setup.strip().splitlines()) + "\n"
+        return (
+            "set -e\n" + "\n".join(line.strip() for line in self.setup.strip().splitlines()) + "\n"
+        )
 
     def file(self, kernels, expectations, runs, differs=None):
         """The text of the case file; `runs` is how often the kernel played a random case."""
@@ -84,7 +91,11 @@ class Case:
         for name, groups in (("arrive", self.arrive), ("dequeue", self.dequeue)):
             for group in groups:
                 lines += ["", f"[[{name}]]", *moments(group)]
-                rest = {key: value for key, value in group.items() if key not in ("at", "every", "count")}
+                rest = {
+                    key: value
+                    for key, value in group.items()
+                    if key not in ("at", "every", "count")
+                }
                 if rest.get("ecn") == "not-ect":
                     del rest["ecn"]
                 if "scheduler" in self.queue and not self.flows and "bytes" in group:
@@ -106,7 +117,10 @@ def quoted(text):
 
 
 def fields(table):
-    return [f"{key} = {quoted(value) if isinstance(value, str) else str(value).lower()}" for key, value in table.items()]
+    return [
+        f"{key} = {quoted(value) if isinstance(value, str) else str(value).lower()}"
+        for key, value in table.items()
+    ]
 
 
 def time_text(ns):
@@ -135,8 +149,7 @@ def moments(group):
 
 
 def ranges(entries):
-    """Packet numbers in order, as `3 5-9`; `-` is a request without a packet, `-*4` four of them.
-    """
+    """Packet numbers in order, as `3 5-9`; `-` is a request without a packet, `-*4` four of them."""
     words, at = [], 0
     while at < len(entries):
         end = at

@@ -45,8 +45,7 @@ def poisson(seed, phases, sizes=(1500,), ecn=("not-ect",), at=1 * US, **more):
 
 
 def uneven(seed, until, gap, spread=0.5):
-    """Requests at random intervals from gap·(1 - spread) to gap·(1 + spread), whole microseconds.
-    """
+    """Requests at random intervals from gap·(1 - spread) to gap·(1 + spread), whole microseconds."""
     draw, now, times = random.Random(seed), 0, []
     while True:
         now += round(gap * (1 - spread + 2 * spread * draw.random()) / US) * US
@@ -58,4 +57,6 @@ def uneven(seed, until, gap, spread=0.5):
 def times(group):
     """All times of a group, in the order in which a case file gives them."""
     starts = group["at"] if isinstance(group["at"], list) else [group["at"]]
-    return [start + n * group.get("every", 0) for start in starts for n in range(group.get("count", 1))]
+    return [
+        start + n * group.get("every", 0) for start in starts for n in range(group.get("count", 1))
+    ]

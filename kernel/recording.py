@@ -101,14 +101,18 @@ def values(case, run, flow=None):
 
 def sampled(case, runs):
     """The expectations of a random case: means with standard errors."""
+
     def table(flow):
         every = [values(case, run, flow) for run in runs]
         lines = []
         for name in case.counters:
             column = [run[name] for run in every]
             error = statistics.stdev(column) / len(column) ** 0.5 if len(column) > 1 else 0.0
-            lines.append(f"{name} = {{ mean = {statistics.fmean(column):.3f}, error = {error:.3f} }}")
+            lines.append(
+                f"{name} = {{ mean = {statistics.fmean(column):.3f}, error = {error:.3f} }}"
+            )
         return lines
+
     lines = ["[expect.total]", *table(None)]
     if case.by_flow:
         for flow in sorted({group.get("flow", 0) for group in case.arrive}):

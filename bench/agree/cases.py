@@ -59,15 +59,39 @@ def flows(count: int) -> list[Case]:
     ]
 
 
-CASES = flows(2) + flows(8) + [
-    # The kernel counts the bytes of frames.
-    Case("kernel", "2 flows, FIFO, Ethernet frames", [link("overhead layer2")]),
-    Case("loss", "2 flows, FIFO, 0.5 % of packets lost", [link("plr 0.5%")]),
-    Case("ring", "2 flows, FQ-CoDel, ring of 32 packets", [FQ_CODEL, link("ring 32")], GOODPUT | TOTAL | DROPS),
-    Case("dql", "the same with DQL", [FQ_CODEL, link("ring 32 dql")], GOODPUT | TOTAL | DROPS),
-    Case("steps", "2 flows, CoDel, rates of 20, 10, 5, 20 Mbit/s",
-         [link("schedule steps.csv aqm codel").replace("bw 20Mbit/s ", "")]),
-    Case("codel-ecn", "2 flows, CoDel with ECN", [ECN, link("aqm codel ecn")], GOODPUT | QUEUE | MARKS),
-    Case("fq_codel-ecn", "2 flows, FQ-CoDel with ECN", [ECN, f"{FQ_CODEL} ecn"], GOODPUT | QUEUE | MARKS),
-    Case("pie-ecn", "2 flows, PIE with ECN", [ECN, link("aqm pie ecn")], GOODPUT | QUEUE | MARKS),
-]
+CASES = (
+    flows(2)
+    + flows(8)
+    + [
+        # The kernel counts the bytes of frames.
+        Case("kernel", "2 flows, FIFO, Ethernet frames", [link("overhead layer2")]),
+        Case("loss", "2 flows, FIFO, 0.5 % of packets lost", [link("plr 0.5%")]),
+        Case(
+            "ring",
+            "2 flows, FQ-CoDel, ring of 32 packets",
+            [FQ_CODEL, link("ring 32")],
+            GOODPUT | TOTAL | DROPS,
+        ),
+        Case("dql", "the same with DQL", [FQ_CODEL, link("ring 32 dql")], GOODPUT | TOTAL | DROPS),
+        Case(
+            "steps",
+            "2 flows, CoDel, rates of 20, 10, 5, 20 Mbit/s",
+            [link("schedule steps.csv aqm codel").replace("bw 20Mbit/s ", "")],
+        ),
+        Case(
+            "codel-ecn",
+            "2 flows, CoDel with ECN",
+            [ECN, link("aqm codel ecn")],
+            GOODPUT | QUEUE | MARKS,
+        ),
+        Case(
+            "fq_codel-ecn",
+            "2 flows, FQ-CoDel with ECN",
+            [ECN, f"{FQ_CODEL} ecn"],
+            GOODPUT | QUEUE | MARKS,
+        ),
+        Case(
+            "pie-ecn", "2 flows, PIE with ECN", [ECN, link("aqm pie ecn")], GOODPUT | QUEUE | MARKS
+        ),
+    ]
+)

@@ -53,19 +53,30 @@ class Guest:
         (tree / "init").chmod(0o755)
         with open(work / "initrd", "wb") as archive:
             names = output("find", ".", cwd=tree)
-            subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=tree, input=names.encode(), stdout=archive,
-                           check=True)
+            subprocess.run(
+                ["cpio", "-o", "-H", "newc", "--quiet"],
+                cwd=tree,
+                input=names.encode(),
+                stdout=archive,
+                check=True,
+            )
 
     def copy_modules(self, tree: Path) -> None:
         root = self.kernel / f"root-{self.release}"
         for module in MODULES:
             words = ["modprobe", "-d", root, "-S", self.release, "--show-depends", module]
-            shown = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
+            shown = subprocess.run(
+                words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+            ).stdout
             for file in re.findall(r"^insmod (\S+)", shown, re.M):
                 into = tree / "lib/modules" / self.release / file.split(f"/{self.release}/", 1)[1]
                 into.parent.mkdir(parents=True, exist_ok=True)
                 if file.endswith(".xz"):
-                    into.with_suffix("").write_bytes(subprocess.run(["xz", "-dc", file], stdout=subprocess.PIPE, check=True).stdout)
+                    into.with_suffix("").write_bytes(
+                        subprocess.run(
+                            ["xz", "-dc", file], stdout=subprocess.PIPE, check=True
+                        ).stdout
+                    )
                 else:
                     shutil.copy(file, into)
         subprocess.run(["depmod", "-b", tree, self.release], stderr=subprocess.DEVNULL, check=True)
@@ -84,16 +95,41 @@ class Guest:
             jobs.append(f"weir live {quoted} --spin off --quiet --out {number}")
             jobs.append(f"cp {number}/summary.json /share/out/{number}.json")
         (share / "jobs").write_text("\n".join(jobs) + "\n")
-        words = ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=0,sleep=off", "-cpu", "max", "-m", "1024",
-                 "-smp", "1", "-nographic", "-no-reboot", "-net", "none", "-kernel", self.kernel / "vmlinuz",
-                 "-initrd", self.work / "initrd", "-append", APPEND,
-                 "-virtfs", f"local,path={share},mount_tag=share,security_model=none"]
+        words = [
+            "qemu-system-x86_64",
+            "-accel",
+            "tcg",
+            "-icount",
+            "shift=0,sleep=off",
+            "-cpu",
+            "max",
+            "-m",
+            "1024",
+            "-smp",
+            "1",
+            "-nographic",
+            "-no-reboot",
+            "-net",
+            "none",
+            "-kernel",
+            self.kernel / "vmlinuz",
+            "-initrd",
+            self.work / "initrd",
+            "-append",
+            APPEND,
+            "-virtfs",
+            f"local,path={share},mount_tag=share,security_model=none",
+        ]
         with open(self.work / "console", "w") as console:
-            subprocess.run(words, stdin=subprocess.DEVNULL, stdout=console, stderr=console, check=True)
+            subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=console, stderr=console, check=True
+            )
         results = [share / f"out/{number}.json" for number in range(len(commands))]
         missing = [result.stem for result in results if not result.exists()]
         if missing:
-            raise SystemExit(f"the guest gave no results of {', '.join(missing)}:\n{(share / 'out/log').read_text()}")
+            raise SystemExit(
+                f"the guest gave no results of {', '.join(missing)}:\n{(share / 'out/log').read_text()}"
+            )
         return [run for result in results for run in json.loads(result.read_text())["runs"]]
 
 

@@ -46,10 +46,14 @@ def set_up() -> None:
     a, b = NAMES
     tear_down()
     for words in [
-        f"ip netns add {a}", f"ip netns add {b}",
+        f"ip netns add {a}",
+        f"ip netns add {b}",
         f"ip link add queue netns {a} type veth peer name end netns {b}",
-        f"ip -n {a} addr add 10.99.0.1/24 dev queue", f"ip -n {b} addr add 10.99.0.2/24 dev end",
-        f"ip -n {a} link set lo up", f"ip -n {a} link set queue up", f"ip -n {b} link set end up",
+        f"ip -n {a} addr add 10.99.0.1/24 dev queue",
+        f"ip -n {b} addr add 10.99.0.2/24 dev end",
+        f"ip -n {a} link set lo up",
+        f"ip -n {a} link set queue up",
+        f"ip -n {b} link set end up",
         f"ip -n {a} route add default via 10.99.0.2",
         f"ip netns exec {a} tc qdisc add dev queue root handle 1: {QUEUE[0]}",
         f"ip netns exec {a} tc qdisc add dev queue parent 1:1 handle 2: {QUEUE[1]}",
@@ -66,7 +70,9 @@ def one(weir: Path) -> dict:
     """One run: the metrics that the comparison judges."""
     a, b = NAMES
     own = [sys.executable, os.path.abspath(__file__)]
-    with subprocess.Popen(["ip", "netns", "exec", b, *own, "receive"], stdout=subprocess.PIPE) as receiver:
+    with subprocess.Popen(
+        ["ip", "netns", "exec", b, *own, "receive"], stdout=subprocess.PIPE
+    ) as receiver:
         time.sleep(0.3)
         link = ["--up", "delay 10ms", "--down", "delay 10ms"]
         send = ["ip", "netns", "exec", a, str(weir), "run", *link, "--quiet", "--", *own, "send"]
@@ -87,7 +93,13 @@ def one(weir: Path) -> dict:
     return {
         "seed": 1,
         "flows": [{"name": "bulk", "goodput_bps": bytes_received * 8 / (DURATION - WARMUP)}],
-        "links": [{"name": "link", "queue_p50_ns": statistics.median(delays), "drop_share": drops / (drops + passed)}],
+        "links": [
+            {
+                "name": "link",
+                "queue_p50_ns": statistics.median(delays),
+                "drop_share": drops / (drops + passed),
+            }
+        ],
     }
 
 
@@ -128,6 +140,7 @@ def receive() -> None:
 
 def send() -> None:
     """Sends with CUBIC until the end."""
+
     def write() -> None:
         connection = socket.socket()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")

@@ -15,6 +15,10 @@ def run_weir(weir: Path, command: str, arguments: list[str]) -> dict:
     """The summary of one run."""
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(temporary) / "one"
-        subprocess.run([weir.resolve(), command, *arguments, "--quiet", "--out", out], cwd=HERE, check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [weir.resolve(), command, *arguments, "--quiet", "--out", out],
+            cwd=HERE,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         return json.loads((out / "summary.json").read_text())

@@ -85,7 +85,9 @@ class Arm:
     def address(self) -> None:
         """Assigns addresses to both ends; `l0` and `r0` already exist."""
         for space, dev, n in ((self.left, "l0", 1), (self.right, "r0", 2)):
-            sh(f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up")
+            sh(
+                f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up"
+            )
 
     def build(self) -> None:
         self.left, self.right = self.space("l"), self.space("r")
@@ -110,7 +112,9 @@ class Arm:
 
     def start(self, argv: list[str]) -> subprocess.Popen:
         log = open(self.tmp / "log", "ab")
-        return subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+        return subprocess.Popen(
+            argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+        )
 
     def end_of_log(self) -> str:
         """The last characters that the started programs printed."""
@@ -204,17 +208,24 @@ class WeirBridge(Bridge):
             path = self.tmp / "rules"
             path.write_text(rules)
             self.arguments = ["bridge", "l1", "r1", "--rules", str(path), "--workers", str(workers)]
-            self.command = f"weir bridge l1 r1 --rules FILE --workers {workers}, FILE: {rules.strip()!r}"
+            self.command = (
+                f"weir bridge l1 r1 --rules FILE --workers {workers}, FILE: {rules.strip()!r}"
+            )
 
     def build(self) -> None:
         self.middle()
-        self.background.append(self.start(["ip", "netns", "exec", self.mid, str(WEIR), *self.arguments]))
+        self.background.append(
+            self.start(["ip", "netns", "exec", self.mid, str(WEIR), *self.arguments])
+        )
         self.address()
         deadline = time.monotonic() + 10
-        while subprocess.run(["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"], capture_output=True, check=False).returncode:
+        while subprocess.run(
+            ["ip", "netns", "exec", self.right, "ping", "-c1", "-W1", "10.201.0.1"],
+            capture_output=True,
+            check=False,
+        ).returncode:
             if time.monotonic() > deadline or self.background[-1].poll() is not None:
                 raise Unavailable(f"{self.name} did not start: {self.end_of_log()}")
-
 
     def cpu_seconds(self) -> float:
         """Processor time of the bridge's threads so far."""
@@ -230,12 +241,25 @@ class WeirServe(WeirBridge):
     def __init__(self) -> None:
         super().__init__()
         self.socket = self.tmp / "socket"
-        self.arguments = ["serve", "--bridge", "l1,r1", "--socket", str(self.socket), "--state", str(self.tmp / "state")]
+        self.arguments = [
+            "serve",
+            "--bridge",
+            "l1,r1",
+            "--socket",
+            str(self.socket),
+            "--state",
+            str(self.tmp / "state"),
+        ]
         self.command = "weir serve --bridge l1,r1"
 
     def post(self, connection: http.client.HTTPConnection, script: str) -> int:
         """Sends commands over a connection of `connect` and returns the status of the answer."""
-        connection.request("POST", "/v1/commands", json.dumps({"script": script}), {"Content-Type": "application/json"})
+        connection.request(
+            "POST",
+            "/v1/commands",
+            json.dumps({"script": script}),
+            {"Content-Type": "application/json"},
+        )
         answer = connection.getresponse()
         answer.read()
         return answer.status
@@ -268,8 +292,25 @@ class WeirPair(Arm):
     def run(self, left: str, right: str, own: bool = False) -> dict:
         """As `Arm.run`; with `own`, the result of Weir itself is enough."""
         self.control().parent.mkdir(mode=0o700, exist_ok=True)
-        fill = {"left": "$(getent ahostsv4 left | head -1 | cut -d' ' -f1)", "load": str(LOAD), "out": str(self.tmp)}
-        argv = ["env", f"WEIR_LINKS_DIR={self.control().parent}", str(WEIR), "pair", "--name", "bench", "--link", self.spec, "--seed", str(self.seed), "--json", str(self.tmp / "weir.json")]
+        fill = {
+            "left": "$(getent ahostsv4 left | head -1 | cut -d' ' -f1)",
+            "load": str(LOAD),
+            "out": str(self.tmp),
+        }
+        argv = [
+            "env",
+            f"WEIR_LINKS_DIR={self.control().parent}",
+            str(WEIR),
+            "pair",
+            "--name",
+            "bench",
+            "--link",
+            self.spec,
+            "--seed",
+            str(self.seed),
+            "--json",
+            str(self.tmp / "weir.json"),
+        ]
         argv += ["--left", left.format(**fill), "--right", "sleep 0.3; " + right.format(**fill)]
         process = self.start(argv)
         try:
@@ -346,7 +387,9 @@ class Rattan(Shell):
     def build(self) -> None:
         self.program = os.environ.get("RATTAN") or shutil.which("rattan") or ""
         if not self.program:
-            raise Unavailable("rattan is not installed: build github.com/stack-rs/rattan, and set RATTAN")
+            raise Unavailable(
+                "rattan is not installed: build github.com/stack-rs/rattan, and set RATTAN"
+            )
         super().build()
 
     def inside(self) -> list[str]:

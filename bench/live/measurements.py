@@ -86,7 +86,15 @@ def delay(quick: bool) -> Iterator[Row]:
         base = {kind: answers["rtt_ns"] for kind, answers in round_trips(veth, count).items()}
     for kind, rtt in base.items():
         figure = f"{rtt['p50'] / 1000:.0f} / {rtt['p99'] / 1000:.0f}"
-        yield Row("delay", "plain veth", f"{ANSWERS[kind]}: RTT p50 / p99", figure, "us", "", ECHO + " | " + PING)
+        yield Row(
+            "delay",
+            "plain veth",
+            f"{ANSWERS[kind]}: RTT p50 / p99",
+            figure,
+            "us",
+            "",
+            ECHO + " | " + PING,
+        )
 
     def against(due_us: float) -> Callable[[Arm], Iterator[Row]]:
         def work(arm: Arm) -> Iterator[Row]:
@@ -94,15 +102,40 @@ def delay(quick: bool) -> Iterator[Row]:
                 rtt = answers["rtt_ns"]
                 # The reference is the median of veth, which a single late answer does not change.
                 over = [rtt[k] / 1000 - due_us - base[kind]["p50"] / 1000 for k in ("p50", "p99")]
-                what = f"RTT above {due_us / 1000:.0f} ms + veth, p50 / p99" if due_us else "zero delay adds to veth's RTT, p50 / p99"
-                yield Row("delay", arm.name, f"{ANSWERS[kind]}: {what}", f"{over[0]:+.0f} / {over[1]:+.0f}", "us", "0", arm.command)
+                what = (
+                    f"RTT above {due_us / 1000:.0f} ms + veth, p50 / p99"
+                    if due_us
+                    else "zero delay adds to veth's RTT, p50 / p99"
+                )
+                yield Row(
+                    "delay",
+                    arm.name,
+                    f"{ANSWERS[kind]}: {what}",
+                    f"{over[0]:+.0f} / {over[1]:+.0f}",
+                    "us",
+                    "0",
+                    arm.command,
+                )
                 if answers["lost"]:
-                    yield Row("delay", arm.name, f"{ANSWERS[kind]}: pings lost", answers["lost"], "", "0", arm.command)
+                    yield Row(
+                        "delay",
+                        arm.name,
+                        f"{ANSWERS[kind]}: pings lost",
+                        answers["lost"],
+                        "",
+                        "0",
+                        arm.command,
+                    )
 
         return work
 
     both = "--uplink-delay 20ms --downlink-delay 20ms"
-    for arm in (WeirPair("delay 20ms"), WeirBridge("delay 20ms"), Mahimahi("mm-delay 20"), Rattan(both)):
+    for arm in (
+        WeirPair("delay 20ms"),
+        WeirBridge("delay 20ms"),
+        Mahimahi("mm-delay 20"),
+        Rattan(both),
+    ):
         yield from measured(arm, against(40_000))
     for arm in (Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan()):
         yield from measured(arm, against(0))
@@ -124,23 +157,64 @@ def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> d
 def rates(quick: bool) -> Iterator[Row]:
     """Throughput of a saturated link compared with its rate, and how regular its departures are."""
     seconds = 2 if quick else 5
-    for label, rate in (("10 Mbit/s", 10_000_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000)):
+    for label, rate in (
+        ("10 Mbit/s", 10_000_000),
+        ("100 Mbit/s", 100_000_000),
+        ("1 Gbit/s", 1_000_000_000),
+    ):
         # The load fills the queue soon and keeps it full while the sender is delayed for a moment.
         offered = f"--rate {rate * 3 // 2}" if rate < 1_000_000_000 else f"--rate {rate * 6 // 5}"
 
-        def work(arm: Arm, rate: int = rate, label: str = label, offered: str = offered) -> Iterator[Row]:
+        def work(
+            arm: Arm, rate: int = rate, label: str = label, offered: str = offered
+        ) -> Iterator[Row]:
             got = stream(arm, offered, 1500, seconds, f"--burst-rate {rate}")["recv"]
             layer2 = isinstance(arm, Tbf | Ifb)
             exact = rate * 1500 / (1500 + ETHERNET) if layer2 else rate
             error = (got["bits_per_second"] / exact - 1) * 100
             accounting = "layer 2" if layer2 else "layer 3"
-            yield Row("rate", arm.name, f"{label}: throughput ({accounting} rate), error", f"{got['bits_per_second'] / 1e6:.3f} Mbit/s, {error:+.3f} %", "", f"{exact / 1e6:.3f}", arm.command)
+            yield Row(
+                "rate",
+                arm.name,
+                f"{label}: throughput ({accounting} rate), error",
+                f"{got['bits_per_second'] / 1e6:.3f} Mbit/s, {error:+.3f} %",
+                "",
+                f"{exact / 1e6:.3f}",
+                arm.command,
+            )
             if rate == 10_000_000:
-                gaps, ideal = got["gap_ns"], (1500 + (ETHERNET if layer2 else 0)) * 8 * 1000 / 10_000
-                yield Row("rate", arm.name, "10 Mbit/s: gaps p1 / p50 / p99", f"{gaps['p1'] / 1000:.0f} / {gaps['p50'] / 1000:.0f} / {gaps['p99'] / 1000:.0f}", "us", f"{ideal:.0f}", arm.command)
-            yield Row("rate", arm.name, f"{label}: bucket that would have passed it", got["burst_bytes"], "bytes", "1500 + lateness × rate", arm.command)
+                gaps, ideal = (
+                    got["gap_ns"],
+                    (1500 + (ETHERNET if layer2 else 0)) * 8 * 1000 / 10_000,
+                )
+                yield Row(
+                    "rate",
+                    arm.name,
+                    "10 Mbit/s: gaps p1 / p50 / p99",
+                    f"{gaps['p1'] / 1000:.0f} / {gaps['p50'] / 1000:.0f} / {gaps['p99'] / 1000:.0f}",
+                    "us",
+                    f"{ideal:.0f}",
+                    arm.command,
+                )
+            yield Row(
+                "rate",
+                arm.name,
+                f"{label}: bucket that would have passed it",
+                got["burst_bytes"],
+                "bytes",
+                "1500 + lateness × rate",
+                arm.command,
+            )
             if got["socket_drops"]:
-                yield Row("rate", arm.name, f"{label}: lost in the receiver's socket", got["socket_drops"], "packets", "0", arm.command)
+                yield Row(
+                    "rate",
+                    arm.name,
+                    f"{label}: lost in the receiver's socket",
+                    got["socket_drops"],
+                    "packets",
+                    "0",
+                    arm.command,
+                )
 
         spec = f"bw {rate}bit/s"
         for arm in (WeirPair(spec), WeirBridge(spec), Tbf(rate), Ifb(rate)):
@@ -151,7 +225,7 @@ def rates(quick: bool) -> Iterator[Row]:
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
         same = f"--uplink-bandwidth {rate // 1_000_000}Mbps --uplink-queue droptail"
-        yield from measured(Rattan(f"{same} --uplink-queue-args {{\"packet_limit\":100}}"), work)
+        yield from measured(Rattan(f'{same} --uplink-queue-args {{"packet_limit":100}}'), work)
 
 
 def mahimahi_trace(rate: int) -> Path:
@@ -178,7 +252,15 @@ def ceiling(quick: bool) -> Iterator[Row]:
         loss = 100 * (1 - recv["received"] / max(1, sent["packets"]))
         rate = recv["packets_per_second"] / 1000
         offered = sent["packets"] / (sent["span_ns"] / 1e9) / 1000
-        yield Row("ceiling", arm.name, "64-byte packets received, of those sent, lost", f"{rate:.0f} k/s of {offered:.0f} k/s, {loss:.1f} %", "", "", arm.command)
+        yield Row(
+            "ceiling",
+            arm.name,
+            "64-byte packets received, of those sent, lost",
+            f"{rate:.0f} k/s of {offered:.0f} k/s, {loss:.1f} %",
+            "",
+            "",
+            arm.command,
+        )
 
     def trains(arm: Arm) -> Iterator[Row]:
         # System calls limit a sender of single packets. Offload trains remove this limit; the link
@@ -187,20 +269,55 @@ def ceiling(quick: bool) -> Iterator[Row]:
         sent, recv = got["send"]["packets"], got["recv"]
         loss = 100 * (1 - (recv["received"] + recv["socket_drops"]) / max(1, sent))
         figure = "64-byte packets in trains of 16, 600,000/s offered: sent, lost on the way"
-        yield Row("ceiling", arm.name, figure, f"{sent / got['send']['span_ns'] * 1e6:.0f} k/s, {loss:.2f} %", "", "600 k/s, 0 %", arm.command)
+        yield Row(
+            "ceiling",
+            arm.name,
+            figure,
+            f"{sent / got['send']['span_ns'] * 1e6:.0f} k/s, {loss:.2f} %",
+            "",
+            "600 k/s, 0 %",
+            arm.command,
+        )
 
     def tcp(arm: Arm) -> Iterator[Row]:
         server = "iperf3 -s -1"
         client = f"iperf3 -c {{left}} -t {seconds} -J > {{out}}/iperf.json"
         sums = arm.run(server, client)["iperf"]["end"]
-        how = ", each packet shaped" if "gso split" in arm.command else ", trains whole" if "gso whole" in arm.command else ""
-        yield Row("ceiling", arm.name, f"TCP, no limit{how}", f"{sums['sum_received']['bits_per_second'] / 1e9:.2f}", "Gbit/s", "", f"{arm.command}; {server} | iperf3 -c")
+        how = (
+            ", each packet shaped"
+            if "gso split" in arm.command
+            else ", trains whole"
+            if "gso whole" in arm.command
+            else ""
+        )
+        yield Row(
+            "ceiling",
+            arm.name,
+            f"TCP, no limit{how}",
+            f"{sums['sum_received']['bits_per_second'] / 1e9:.2f}",
+            "Gbit/s",
+            "",
+            f"{arm.command}; {server} | iperf3 -c",
+        )
 
     fast = mahimahi_trace(10_000_000_000)
     for work, arms in (
         (small, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan())),
         (trains, (Arm(), Bridge(), WeirPair(""), WeirBridge(""), Mahimahi("mm-delay 0"), Rattan())),
-        (tcp, (Arm(), Bridge(), WeirPair("gso split"), WeirPair("gso whole"), WeirBridge("gso split"), WeirBridge("gso whole"), Mahimahi("mm-delay 0"), Mahimahi(f"mm-link {fast} {fast}"), Rattan())),
+        (
+            tcp,
+            (
+                Arm(),
+                Bridge(),
+                WeirPair("gso split"),
+                WeirPair("gso whole"),
+                WeirBridge("gso split"),
+                WeirBridge("gso whole"),
+                Mahimahi("mm-delay 0"),
+                Mahimahi(f"mm-link {fast} {fast}"),
+                Rattan(),
+            ),
+        ),
     ):
         for arm in arms:
             yield from measured(arm, work)
@@ -225,14 +342,30 @@ def chance(quick: bool) -> Iterator[Row]:
 
     def row(figure: str, spec: str, hits: int) -> Row:
         verdict = f"{hits}, {(hits - count * p) / sigma:+.1f} σ"
-        return Row("chance", "weir pair", figure, verdict, "packets", f"{count * p:.0f} ± {3 * sigma:.0f} (3 σ)", f"weir pair --link '{spec}' --seed 7")
+        return Row(
+            "chance",
+            "weir pair",
+            figure,
+            verdict,
+            "packets",
+            f"{count * p:.0f} ± {3 * sigma:.0f} (3 σ)",
+            f"weir pair --link '{spec}' --seed 7",
+        )
 
     def work(_: Arm) -> Iterator[Row]:
         command, first = numbered("loss 1%")
         yield row(f"loss 1 % of {count}", "loss 1%", first["lost"])
         _, second = numbered("loss 1%")
         same = first.get("lost_sequences") == second.get("lost_sequences")
-        yield Row("chance", "weir pair", "same seed, same packets lost", "yes" if same else "no", "", "yes", command)
+        yield Row(
+            "chance",
+            "weir pair",
+            "same seed, same packets lost",
+            "yes" if same else "no",
+            "",
+            "yes",
+            command,
+        )
         _, twice = numbered("dup 1%")
         yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
         _, damaged = numbered("corrupt 1%")
@@ -248,13 +381,17 @@ def chance(quick: bool) -> Iterator[Row]:
 
 def engine(quick: bool) -> Iterator[Row]:
     """The engine's own benches, from the files that `cargo bench -p weir-core` writes."""
-    command = ["cargo", "bench", "-q", "-p", "weir-core", "--benches"] + (["--", "--quick"] if quick else [])
+    command = ["cargo", "bench", "-q", "-p", "weir-core", "--benches"] + (
+        ["--", "--quick"] if quick else []
+    )
     found = sorted((TARGET / "criterion").glob("**/new/estimates.json"))
     if not found:
         subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
         found = sorted((TARGET / "criterion").glob("**/new/estimates.json"))
     if not found:
-        yield Row("engine", "weir-core", "not measured", "no bench results", "", "", " ".join(command))
+        yield Row(
+            "engine", "weir-core", "not measured", "no bench results", "", "", " ".join(command)
+        )
     for path in found:
         name = "/".join(path.relative_to(TARGET / "criterion").parts[:-2])
         nanos = json.loads(path.read_text())["median"]["point_estimate"]
@@ -280,7 +417,15 @@ def rules(quick: bool) -> Iterator[Row]:
         span = sent["span_ns"] / 1e9
         loss = max(0.0, 100 * (1 - received / sent["packets"]))
         value = f"{received / span / 1000:.0f} k/s, {loss:.1f} %; {busy / span * 100:.0f} %, {busy / max(1, received) * 1e6:.2f} us"
-        yield Row("rules", arm.name, f"{label}: received, lost; processor, per packet", value, "", "", arm.command)
+        yield Row(
+            "rules",
+            arm.name,
+            f"{label}: received, lost; processor, per packet",
+            value,
+            "",
+            "",
+            arm.command,
+        )
 
     masked = "pipe 1 config bw 100Mbit/s delay 1ms mask dst-ip 0xffffffff\nadd 100 pipe 1 ip from any to any in\n"
     arms = (
@@ -291,7 +436,12 @@ def rules(quick: bool) -> Iterator[Row]:
     )
     for pace, offered in (("--pps 200000", "200 k/s offered"), ("", "flood")):
         for label, arm in arms:
-            yield from measured(arm(), lambda arm, label=label, pace=pace, offered=offered: flood(arm, f"{offered}, {label}", pace))
+            yield from measured(
+                arm(),
+                lambda arm, label=label, pace=pace, offered=offered: flood(
+                    arm, f"{offered}, {label}", pace
+                ),
+            )
 
 
 def changes(quick: bool) -> Iterator[Row]:
@@ -303,14 +453,19 @@ def changes(quick: bool) -> Iterator[Row]:
     def under(clients: int) -> Callable[[Arm], Iterator[Row]]:
         def work(arm: WeirServe) -> Iterator[Row]:
             first = arm.connect()
-            arm.post(first, "pipe 1 config bw 1Gbit/s delay 5ms queue 1000\nadd 100 pipe 1 ip from any to any in")
+            arm.post(
+                first,
+                "pipe 1 config bw 1Gbit/s delay 5ms queue 1000\nadd 100 pipe 1 ip from any to any in",
+            )
             end, done, refused = time.monotonic() + seconds + 2, [0] * clients, [0] * clients
 
             def change(client: int) -> None:
                 connection = arm.connect()
                 while time.monotonic() < end:
                     rate = 1000 + (done[client] + client) % 10
-                    status = arm.post(connection, f"pipe 1 config bw {rate}Mbit/s delay 5ms queue 1000")
+                    status = arm.post(
+                        connection, f"pipe 1 config bw {rate}Mbit/s delay 5ms queue 1000"
+                    )
                     (done if status == 200 else refused)[client] += 1
 
             threads = [threading.Thread(target=change, args=(client,)) for client in range(clients)]
@@ -323,7 +478,15 @@ def changes(quick: bool) -> Iterator[Row]:
             span = time.monotonic() - began
             lost = got["send"]["packets"] - got["recv"]["received"] - got["recv"]["socket_drops"]
             value = f"{sum(done) / span:.0f}/s, {sum(refused)} refused; {lost} of {got['send']['packets']} packets"
-            yield Row("changes", arm.name, f"{clients} clients change a pipe's rate: acknowledged; traffic lost", value, "", "", arm.command)
+            yield Row(
+                "changes",
+                arm.name,
+                f"{clients} clients change a pipe's rate: acknowledged; traffic lost",
+                value,
+                "",
+                "",
+                arm.command,
+            )
 
         return work
 
@@ -361,36 +524,88 @@ def links(quick: bool) -> Iterator[Row]:
     transfer that fills the queue; what the transfer loses by them, and how late its packets leave.
     """
     seconds = 3 if quick else 10
-    arms = (("no changes", 0, 0.0), ("4 clients, 250 changes/s each", 4, 0.004), ("4 clients, as fast as answered", 4, 0.0))
+    arms = (
+        ("no changes", 0, 0.0),
+        ("4 clients, 250 changes/s each", 4, 0.004),
+        ("4 clients, as fast as answered", 4, 0.0),
+    )
 
     def under(label: str, count: int, pace: float) -> Callable[[Arm], Iterator[Row]]:
         def work(arm: WeirPair) -> Iterator[Row]:
             found: dict = {}
             runner = threading.Thread(
-                target=lambda: found.update(arm.run("iperf3 -s -1 >/dev/null", f"iperf3 -c left -t {seconds + 4} >/dev/null", own=True)["weir"])
+                target=lambda: found.update(
+                    arm.run(
+                        "iperf3 -s -1 >/dev/null",
+                        f"iperf3 -c left -t {seconds + 4} >/dev/null",
+                        own=True,
+                    )["weir"]
+                )
             )
             runner.start()
             time.sleep(1.5)
             began = time.monotonic()
             clients = [
-                subprocess.Popen([sys.executable, "-c", CLIENT, str(arm.control()), str(number), str(seconds), str(pace)], stdout=subprocess.PIPE)
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-c",
+                        CLIENT,
+                        str(arm.control()),
+                        str(number),
+                        str(seconds),
+                        str(pace),
+                    ],
+                    stdout=subprocess.PIPE,
+                )
                 for number in range(count)
             ]
-            took = sorted(time for client in clients for time in json.loads(client.communicate()[0]))
+            took = sorted(
+                time for client in clients for time in json.loads(client.communicate()[0])
+            )
             span = time.monotonic() - began
             runner.join()
             link = next(link for link in found["links"] if link["name"] == "to-left")
             accounted = link["packets_out"] + sum(link["drops"].values()) + link["backlog_packets"]
-            balance = "balances" if accounted == link["packets_in"] + link["duplicated"] else "DOES NOT BALANCE"
+            balance = (
+                "balances"
+                if accounted == link["packets_in"] + link["duplicated"]
+                else "DOES NOT BALANCE"
+            )
             if took:
-                each = f"{took[len(took) // 2] * 1e3:.2f} / {took[len(took) * 99 // 100] * 1e3:.2f} ms"
-                yield Row("links", arm.name, f"{label}: made", f"{len(took) / span:.0f}/s, each p50 / p99 {each}", "", "", arm.command)
+                each = (
+                    f"{took[len(took) // 2] * 1e3:.2f} / {took[len(took) * 99 // 100] * 1e3:.2f} ms"
+                )
+                yield Row(
+                    "links",
+                    arm.name,
+                    f"{label}: made",
+                    f"{len(took) / span:.0f}/s, each p50 / p99 {each}",
+                    "",
+                    "",
+                    arm.command,
+                )
             drops = f"{sum(link['drops'].values())} of {link['packets_in']}, accounting {balance}"
             yield Row("links", arm.name, f"{label}: packets dropped", drops, "", "0", arm.command)
-            late = " / ".join(f"{link['lateness_ns'][key] / 1e3:.0f}" for key in ("p50", "p99", "max"))
-            yield Row("links", arm.name, f"{label}: lateness p50 / p99 / max", late, "us", "", arm.command)
-            why = [f"{cause['cause']} {cause['time_ns'] / 1e6:.0f} ms" for cause in found.get("late_causes", [])]
-            yield Row("links", arm.name, f"{label}: why packets were late", ", ".join(why) or "none was", "", "", arm.command)
+            late = " / ".join(
+                f"{link['lateness_ns'][key] / 1e3:.0f}" for key in ("p50", "p99", "max")
+            )
+            yield Row(
+                "links", arm.name, f"{label}: lateness p50 / p99 / max", late, "us", "", arm.command
+            )
+            why = [
+                f"{cause['cause']} {cause['time_ns'] / 1e6:.0f} ms"
+                for cause in found.get("late_causes", [])
+            ]
+            yield Row(
+                "links",
+                arm.name,
+                f"{label}: why packets were late",
+                ", ".join(why) or "none was",
+                "",
+                "",
+                arm.command,
+            )
 
         return work
 

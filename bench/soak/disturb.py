@@ -93,15 +93,17 @@ class Changer(Worker):
 
     def first(self) -> None:
         """The configuration at the start."""
-        self.post([
-            self.customers(),
-            "add 100 pipe 1 ip from any to 10.2.0.0/15 in recv sl",
-            "add 150 pipe 50 ip from any to 10.2.1.0/24 in recv sl",
-            "sched 2 config bw 50Mbit/s type fq_codel",
-            "queue 3 config sched 2 weight 4",
-            "add 200 queue 3 ip from any to any in recv sr",
-            "table t create",
-        ])
+        self.post(
+            [
+                self.customers(),
+                "add 100 pipe 1 ip from any to 10.2.0.0/15 in recv sl",
+                "add 150 pipe 50 ip from any to 10.2.1.0/24 in recv sl",
+                "sched 2 config bw 50Mbit/s type fq_codel",
+                "queue 3 config sched 2 weight 4",
+                "add 200 queue 3 ip from any to any in recv sr",
+                "table t create",
+            ]
+        )
 
     def customers(self) -> str:
         rate, delay = self.bits * self.random.randint(1, 5), self.random.randint(0, 20)
@@ -226,7 +228,7 @@ class Clients(Worker):
             stream.sendall(get.replace(resource.encode(), f"events?period={period}".encode(), 1))
         elif kind == 2:
             head = b"POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\n"
-            stream.sendall(head + b"Content-Length: 100000\r\n\r\n{\"script\": \"pipe ")
+            stream.sendall(head + b'Content-Length: 100000\r\n\r\n{"script": "pipe ')
         elif kind == 3:
             stream.sendall(self.random.randbytes(self.random.randint(1, 2000)))
         elif kind == 4:

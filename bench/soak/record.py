@@ -11,9 +11,23 @@ from pathlib import Path
 from statistics import median
 
 COLUMNS = (
-    "seconds", "steady", "generation", "revision", "changes", "clients", "packets_in",
-    "packets_out", "duplicated", "drops", "backlog", "balanced", "descriptors", "threads",
-    "rss_kib", "lateness_p99_us", "events",
+    "seconds",
+    "steady",
+    "generation",
+    "revision",
+    "changes",
+    "clients",
+    "packets_in",
+    "packets_out",
+    "duplicated",
+    "drops",
+    "backlog",
+    "balanced",
+    "descriptors",
+    "threads",
+    "rss_kib",
+    "lateness_p99_us",
+    "events",
 )
 
 # A steady daemon may use this much more memory at the end than at the beginning. The heap takes
@@ -55,7 +69,9 @@ def judge(rows: list[dict]) -> tuple[list[str], list[str]]:
     said, bad = [], []
     broken = [row for row in rows if not row["balanced"]]
     if broken:
-        bad.append(f"counters do not balance in {len(broken)} rows, first at {broken[0]['seconds']:.0f} s")
+        bad.append(
+            f"counters do not balance in {len(broken)} rows, first at {broken[0]['seconds']:.0f} s"
+        )
     steady = [row for row in rows if row["steady"]]
     last = rows[-1] if rows else None
     if last:

@@ -68,8 +68,14 @@ def of_sem(folder: Path, count: int):
     name = ["-c", "user.name=x", "-c", "user.email=x@localhost"]
     subprocess.run(["git", *name, "commit", "-qm", "x"], cwd=ns3, check=True)
     campaign = sem.CampaignManager.new(
-        str(ns3), "nothing", str(folder / "campaign"), runner_type="ParallelRunner",
-        optimized=False, check_repo=False, skip_configuration=True, max_parallel_processes=2,
+        str(ns3),
+        "nothing",
+        str(folder / "campaign"),
+        runner_type="ParallelRunner",
+        optimized=False,
+        check_repo=False,
+        skip_configuration=True,
+        max_parallel_processes=2,
     )
     points = {"rate": [f"{n}Mbps" for n in range(1, 101)]}
     return lambda: campaign.run_missing_simulations(points, runs=count // 100)

@@ -64,7 +64,9 @@ def scenario(seconds: float) -> wl.Scenario:
     """Four TCP flows and a call through a bottleneck."""
     return (
         wl.Scenario("dumbbell", duration=seconds)
-        .host("a").router("r").host("b")
+        .host("a")
+        .router("r")
+        .host("b")
         .link("a", "r", "bw 100Mbit/s delay 1ms")
         .link("r", "b", "bw 10Mbit/s delay 10ms", name="bottleneck", scheduler="fq_codel")
         .traffic("tcp", "a", "b", name="bulk", count=4)
@@ -147,9 +149,7 @@ print(status.done, (cpu() - before) / {count} * 1e6,
     )
     found, each, memory = map(float, done.stdout.split())
     assert found == (count if words == "there" else 0)
-    print(
-        f"| {count:,} runs, {words} | {each:.1f} us a run | {memory / 1e3:.0f} MB |", flush=True
-    )
+    print(f"| {count:,} runs, {words} | {each:.1f} us a run | {memory / 1e3:.0f} MB |", flush=True)
 
 
 def made(place: Path, count: int) -> None:
@@ -208,9 +208,7 @@ class Simulated(Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
         runs = [(task[0], seed) for task in args[2] for seed in task[3]]
-        reports = [
-            (point, seed, "", self.run_s, "made", "", False, False) for point, seed in runs
-        ]
+        reports = [(point, seed, "", self.run_s, "made", "", False, False) for point, seed in runs]
         with self.lock:
             self.batches += 1
             self.waiting.append((future, len(runs) * self.run_s, reports))

@@ -78,7 +78,10 @@ class Process:
     def start(self) -> None:
         self.running = subprocess.Popen(
             [sys.executable, *self.words],
-            env=ENVIRON, stdout=self.log.open("ab"), stderr=subprocess.STDOUT, cwd=self.log.parent,
+            env=ENVIRON,
+            stdout=self.log.open("ab"),
+            stderr=subprocess.STDOUT,
+            cwd=self.log.parent,
         )
 
     def is_running(self) -> bool:

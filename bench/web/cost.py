@@ -61,8 +61,15 @@ class Tab:
                 f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
             ).encode()
         )
-        self.say({"op": "subscribe", "id": 1, "what": "object", "object": "link:to-left",
-                  "period_ms": period_ms})
+        self.say(
+            {
+                "op": "subscribe",
+                "id": 1,
+                "what": "object",
+                "object": "link:to-left",
+                "period_ms": period_ms,
+            }
+        )
         threading.Thread(target=self.read, daemon=True).start()
 
     def say(self, message):
@@ -101,7 +108,9 @@ def cpu(pid):
 def quantile(before, after, name, q):
     """A quantile of the lateness of the packets between two readings, in us."""
     old = {low: count for low, _, count in before[name]["lateness_ns"]["bins"]}
-    bins = [(high, count - old.get(low, 0)) for low, high, count in after[name]["lateness_ns"]["bins"]]
+    bins = [
+        (high, count - old.get(low, 0)) for low, high, count in after[name]["lateness_ns"]["bins"]
+    ]
     total, seen = sum(count for _, count in bins), 0
     for high, count in bins:
         seen += count
@@ -138,9 +147,21 @@ def main():
     weir = sys.argv[1]
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 20
     process = subprocess.Popen(
-        [weir, "pair", "-q", "--web", "127.0.0.1:0", "--link", "bw 20Mbit/s delay 5ms", "--left",
-         "sleep 3600", "--right", "ping -q -i 0.001 left"],
-        stderr=subprocess.PIPE, text=True,
+        [
+            weir,
+            "pair",
+            "-q",
+            "--web",
+            "127.0.0.1:0",
+            "--link",
+            "bw 20Mbit/s delay 5ms",
+            "--left",
+            "sleep 3600",
+            "--right",
+            "ping -q -i 0.001 left",
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         port, token = re.search(r":(\d+)/#token=(\w+)", process.stderr.readline()).groups()

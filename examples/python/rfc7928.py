@@ -99,9 +99,14 @@ def main() -> None:
 def show(c: wl.Campaign) -> None:
     import polars
 
-    line = c.scan("links").filter(polars.col("name") == "bottleneck").group_by("aqm").agg(
-        (polars.col("throughput_bps").mean() / 1e6).round(2).alias("Mbit/s"),
-        (polars.col("queue_mean_ns").mean() / 1e6).round(1).alias("queue ms"),
+    line = (
+        c.scan("links")
+        .filter(polars.col("name") == "bottleneck")
+        .group_by("aqm")
+        .agg(
+            (polars.col("throughput_bps").mean() / 1e6).round(2).alias("Mbit/s"),
+            (polars.col("queue_mean_ns").mean() / 1e6).round(1).alias("queue ms"),
+        )
     )
     with polars.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
         print(line.sort("queue ms", "aqm").collect())

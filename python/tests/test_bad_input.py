@@ -49,8 +49,10 @@ def test_wrong_types_are_type_errors(arguments: dict[str, Any]) -> None:
     with pytest.raises(TypeError) as caught:
         wl.simulate(**{"scenario": GOOD, **arguments})
     # The message names the argument.
-    assert next(iter(arguments)) in str(caught.value) or "duration" in str(caught.value) or (
-        "node" in str(caught.value)
+    assert (
+        next(iter(arguments)) in str(caught.value)
+        or "duration" in str(caught.value)
+        or ("node" in str(caught.value))
     )
 
 

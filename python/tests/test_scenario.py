@@ -61,7 +61,7 @@ def test_the_documentation_of_traffic_names_every_kind() -> None:
 def test_the_written_text_is_read_as_the_same_scenario(tmp_path: Path) -> None:
     scenario = (
         network()
-        .host("ü \"quoted\" \\ \x7f")
+        .host('ü "quoted" \\ \x7f')
         .route("a", "b", ["r"])
         .measure(interval="10ms", trace=True, inversions=False)
         .sweep("traffic.noise.rate", ["1Mbit/s", "2Mbit/s"])

@@ -73,7 +73,9 @@ def test_it_has_all_sources_and_nothing_that_was_built(sdist: Path) -> None:
         pytest.skip("this is no clone")
     listed = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-z", "crates", "python/weirlab"],
-        cwd=ROOT, stdout=subprocess.PIPE, check=True,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     known = {name for name in listed.stdout.decode().split("\0") if (ROOT / name).is_file()}
     packed = {str(path.relative_to(sdist)) for path in sdist.rglob("*") if path.is_file()}
@@ -98,7 +100,9 @@ def test_cargo_finds_the_package_and_the_command(sdist: Path) -> None:
         pytest.skip("cargo is not installed")
     done = subprocess.run(
         ["cargo", "metadata", "--locked", "--offline", "--no-deps", "--format-version=1"],
-        cwd=sdist, stdout=subprocess.PIPE, check=True,
+        cwd=sdist,
+        stdout=subprocess.PIPE,
+        check=True,
     )
     packages = {package["name"]: package for package in json.loads(done.stdout)["packages"]}
     assert {"weir-cli", "weir-python"} <= packages.keys()

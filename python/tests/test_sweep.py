@@ -142,9 +142,7 @@ def show(progress):
 campaign(Path({str(store)!r}), seeds=400).run(jobs=2, progress=show)
 """
     command = [sys.executable, "-P", "-c", code]
-    program = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert program.stdout is not None
     for line in program.stdout:
         if int(line) > 20:
@@ -424,9 +422,12 @@ def test_a_store_of_other_files_is_refused(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_dask_workers_make_the_same_store(store: Path, expected: dict[str, bytes]) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
-    ) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         result = campaign(store).run(client.get_executor())
     assert result.made == 12
     assert content(store) == expected
@@ -513,9 +514,14 @@ def test_more_seeds_make_a_figure_precise(store: Path) -> None:
     assert len([*(store / "runs").iterdir()]) == before
     poor = c.refine(figure, relative=1e-6, budget=10)
     assert sum(each.runs for each in poor) <= before + 10
-    values = [row["goodput_bps"] for row in wl.simulate(
-        scenario(), seeds=found[0].runs, set={"link.l.spec.bw": "1Mbit/s", "link.l.spec.queue": 5}
-    ).flows]
+    values = [
+        row["goodput_bps"]
+        for row in wl.simulate(
+            scenario(),
+            seeds=found[0].runs,
+            set={"link.l.spec.bw": "1Mbit/s", "link.l.spec.queue": 5},
+        ).flows
+    ]
     assert found[0].mean == pytest.approx(sum(values) / len(values))
 
 

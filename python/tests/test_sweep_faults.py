@@ -187,9 +187,7 @@ def shifted(tmp_path_factory: pytest.TempPathFactory) -> Any:
     library = folder / "shift.so"
     words = [compiler, "-shared", "-fPIC", "-o", str(library), str(folder / "shift.c")]
     subprocess.run(words, check=True)
-    return lambda seconds: {
-        **os.environ, "LD_PRELOAD": str(library), "SHIFT_S": str(seconds)
-    }
+    return lambda seconds: {**os.environ, "LD_PRELOAD": str(library), "SHIFT_S": str(seconds)}
 
 
 def test_clocks_that_differ_change_nothing(

@@ -498,9 +498,7 @@ def _broken(kind: str, algorithm: Any, case: list[Operation]) -> _Found | None:
 def _failure(algorithm: Any, case: Sequence[Operation], found: _Found) -> CheckError:
     broken, message, cause = found
     name = getattr(algorithm, "__name__", type(algorithm).__name__)
-    lines = "".join(
-        f'    ("{word}", {", ".join(map(str, numbers))}),\n' for word, *numbers in case
-    )
+    lines = "".join(f'    ("{word}", {", ".join(map(str, numbers))}),\n' for word, *numbers in case)
     snippet = f"import weirlab as wl\n\nwl.replay({name}, [\n{lines}])"
     error = CheckError(broken, message, snippet, tuple(case))
     error.__cause__ = cause
@@ -516,9 +514,9 @@ def _operations(kind: str, source: random.Random, length: int) -> list[Operation
 
 
 def _of_scheduler(source: random.Random) -> Operation:
-    word = source.choices(
-        ["add", "send", "take", "wait", "change", "remove"], [2, 12, 9, 2, 1, 1]
-    )[0]
+    word = source.choices(["add", "send", "take", "wait", "change", "remove"], [2, 12, 9, 2, 1, 1])[
+        0
+    ]
     weight = source.choice([source.randint(1, 3), source.randint(1, 65_536)])
     priority = source.randrange(70)
     flow = source.randrange(20)
@@ -552,9 +550,7 @@ def _of_control(source: random.Random) -> Operation:
     return word, pause, source.randint(1, 64_000), source.choice([1, 20_000_000, 5 * 10**9])
 
 
-def _shrink(
-    breaks: Callable[[list[Operation]], bool], case: list[Operation]
-) -> list[Operation]:
+def _shrink(breaks: Callable[[list[Operation]], bool], case: list[Operation]) -> list[Operation]:
     """The case without the operations that are not needed to break the promise, and with the
     smallest numbers that still break it."""
     size = len(case)
@@ -585,4 +581,3 @@ def _shrink(
 
 # For each of the three places of numbers, the operations that need a number above 0 there.
 _ABOVE_0 = (("add",), ("send", "arrive", "ack", "change"), ("ack",))
-

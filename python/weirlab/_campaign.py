@@ -371,9 +371,7 @@ class Campaign:
                 return found
             pairs += max(_LEAST_PAIRS, pairs // 2)
 
-    def _run_missing(
-        self, tasks: list[_native.Task], most: int, executor: ExecutorLike
-    ) -> int:
+    def _run_missing(self, tasks: list[_native.Task], most: int, executor: ExecutorLike) -> int:
         """Carries out at most `most` missing runs of some tasks. Returns how many."""
         missing: list[_native.Task] = []
         left = most
@@ -575,8 +573,14 @@ class Campaign:
         for each in ranked[:reports]:
             self.point_report(folder / f"point-{each.point}.html", each.point)
         page = campaign_page(
-            repr(self)[1:-1], self.points, self.axes, figure, ranked, reports,
-            (x, panels, lines), sensitivity,
+            repr(self)[1:-1],
+            self.points,
+            self.axes,
+            figure,
+            ranked,
+            reports,
+            (x, panels, lines),
+            sensitivity,
         )
         path = folder / "index.html"
         path.write_text(page, encoding="utf-8")
@@ -665,8 +669,7 @@ def _result(runner: Runner) -> SweepResult:
 
 
 def _with_seeds(task: _native.Task, count: int) -> _native.Task:
-    """A task with `count` seeds: first its own seeds, then the numbers above the largest of them.
-    """
+    """A task with `count` seeds: first its own seeds, then the numbers above the largest of them."""
     point, body, inputs, seeds, by = task
     more = range(max(seeds) + 1, max(seeds) + 1 + max(0, count - len(seeds)))
     return (point, body, inputs, [*seeds, *more][:count], by)

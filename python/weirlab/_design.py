@@ -73,9 +73,7 @@ def latin_hypercube(
     return _scaled(ranges, qmc.LatinHypercube(len(ranges), rng=seed).random(whole(count, "count")))
 
 
-def sobol(
-    ranges: Mapping[str, RangeLike], count: int, *, seed: int = 1
-) -> list[dict[str, Value]]:
+def sobol(ranges: Mapping[str, RangeLike], count: int, *, seed: int = 1) -> list[dict[str, Value]]:
     """A scrambled Sobol sequence, which covers the ranges evenly.
 
     Args:

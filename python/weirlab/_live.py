@@ -205,8 +205,8 @@ def run(
         said: Any = done.stderr or ""
         message = (said if isinstance(said, str) else bytes(said).decode()).strip()
         message = message or f"weir ended with status {done.returncode}"
-        raise ValueError(message) if done.returncode == 2 else CommandError(
-            message, done.returncode
+        raise (
+            ValueError(message) if done.returncode == 2 else CommandError(message, done.returncode)
         )
 
 

@@ -585,9 +585,7 @@ def _reporter(
     if progress is None or progress is False:
         return None
     if progress is not True and not callable(progress):
-        raise TypeError(
-            f"progress: expected a function or a bool, not {type(progress).__name__}"
-        )
+        raise TypeError(f"progress: expected a function or a bool, not {type(progress).__name__}")
     call = _show if progress is True else progress
 
     def report(simulated: float, whole: float, events: int, done: int, runs: int) -> None:

@@ -139,9 +139,7 @@ class Runner:
     _next: int = 0
     _queue: deque[_Run] = field(default_factory=deque[_Run])
     _flying: dict[Future[Any], _Batch] = field(default_factory=dict[Future[Any], _Batch])
-    _news: queue.SimpleQueue[Future[Any]] = field(
-        default_factory=queue.SimpleQueue["Future[Any]"]
-    )
+    _news: queue.SimpleQueue[Future[Any]] = field(default_factory=queue.SimpleQueue["Future[Any]"])
     _batches: int = 0
     _began: float = 0.0
     _reported: float = 0.0

@@ -367,9 +367,7 @@ ScenarioLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 structure of a scenario file, or a :class:`Scenario`."""
 
 
-def check_scenario(
-    scenario: ScenarioLike, *, set: Mapping[str, Value] | None = None
-) -> Checked:
+def check_scenario(scenario: ScenarioLike, *, set: Mapping[str, Value] | None = None) -> Checked:
     """Checks a scenario without running it.
 
     Args:

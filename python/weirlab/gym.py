@@ -258,8 +258,13 @@ class AqmEnv(_Env):
         return (
             Scenario("aqm", duration=20, warmup=1)
             .host("a", "b")
-            .link("a", "b", forward="bw 10Mbit/s delay 20ms queue 200 aqm gym.agent",
-                  back="bw 10Mbit/s delay 20ms", name="bottleneck")
+            .link(
+                "a",
+                "b",
+                forward="bw 10Mbit/s delay 20ms queue 200 aqm gym.agent",
+                back="bw 10Mbit/s delay 20ms",
+                name="bottleneck",
+            )
             .traffic("tcp", "a", "b", name="flow", count=4)
         )
 

@@ -472,9 +472,7 @@ def _binned(run: _Series, join: int, rate: bool = False) -> _Bins:
     return bins
 
 
-def _groups(
-    results: Many, labels: Sequence[str] | None
-) -> list[tuple[str, Results, int | None]]:
+def _groups(results: Many, labels: Sequence[str] | None) -> list[tuple[str, Results, int | None]]:
     """The labels, results and points of a comparison."""
     if isinstance(results, Mapping):
         if labels is not None:
