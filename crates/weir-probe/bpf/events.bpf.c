@@ -138,7 +138,7 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 
 /* The region to which a program writes. */
 struct writer {
-	struct region *own;    /* the region of the processor, which counts the programs that write */
+	struct region *own;    /* the processor's first region, with the number of programs that write */
 	struct region *region; /* the region to write to; none if an interrupt was interrupted */
 	u32 place;             /* the number of that region */
 };

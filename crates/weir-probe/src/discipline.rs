@@ -5,10 +5,10 @@ use crate::group::Group;
 use crate::target::Target;
 use weir_measure::packets::Discipline;
 
-/// The name and the discipline of the one device that the target fits.
+/// The name and the discipline of the only device that matches the target.
 ///
 /// # Errors
-/// The target fits no device or several, or the kernel does not answer.
+/// No device or more than one matches the target, or the kernel does not answer.
 pub fn discipline(target: &Target) -> Result<(String, Discipline), ProbeError> {
     let groups = Group::of(std::slice::from_ref(target))?;
     let devices: Vec<(u32, String)> = groups

@@ -9,7 +9,7 @@ pub(crate) const NAP: u64 = 20_000_000;
 /// Below this interval between readings, in ns, a wait spins: a sleeping thread would wake too
 /// late.
 const SPIN_BELOW: u64 = 100_000;
-/// The number of intervals by which a reader may be late and still make up for all readings.
+/// A reader makes up for all readings if it is late by less than this number of intervals.
 const CATCH_UP: u64 = 8;
 
 /// The scheduled moments of the readings, and how punctual the readings were.

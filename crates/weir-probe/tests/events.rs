@@ -56,8 +56,8 @@ fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
 #[test]
 fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     let Some(place) = Place::new() else { return };
-    // In the first case the sender's buffer fills before the queue does, in the second the queue
-    // fills first.
+    // With the first discipline, the sender's buffer fills before the queue does. With the second,
+    // the queue fills first.
     place.discipline("add dev x0 root handle 1: tbf rate 300mbit burst 20k limit 200k");
     let work = || {
         let sent = place.send(|sent| sent < 210_000);

@@ -230,8 +230,8 @@ proptest! {
         }
     }
 
-    /// Start-time fair queueing: the weighted service of two backlogged flows differs by at most
-    /// one packet of each.
+    /// Start-time fair queueing: for two backlogged flows, the bytes served divided by the weight
+    /// differ by at most one packet of each flow, divided by that flow's weight.
     #[test]
     fn stfq_shares_by_weight_within_a_packet_of_each_flow(
         flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10),

@@ -127,8 +127,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..300)
 }
 
-/// Three levels, with limits at the first and the second level. The flows' own limits are below
-/// them.
+/// A tree with a limit at a node of the first level below the root and at one of the second. The
+/// flows below these nodes may have limits of their own.
 fn deep() -> TreeSpec {
     let mut spec = TreeSpec::new(Ranking::Stfq);
     let left = spec.add(
@@ -181,7 +181,7 @@ fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseEr
             next_arrival += 1;
             at += gap;
         } else if late > 0 {
-            // A late driver does not change the amount that the tokens allow.
+            // The driver handles the event late, and no packet arrives before that time.
             rig.now += Nanos(late);
             at = at.max(rig.now.0);
         }

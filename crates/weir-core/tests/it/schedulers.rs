@@ -139,7 +139,7 @@ proptest! {
                             * weights;
                         (apart, -apart)
                     };
-                    // One byte is for the rounding of virtual times.
+                    // One byte, `weights` in these units, is for the rounding of virtual times.
                     prop_assert!(
                         (least_behind - weights..=most + weights).contains(&behind),
                         "{:?}: flow {} of {:?} is {} behind at {} bytes",

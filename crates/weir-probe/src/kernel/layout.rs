@@ -105,7 +105,7 @@ pub(super) struct Slot {
     pub(super) bytes: u64,
     pub(super) packets: u64,
     pub(super) kind: [u8; 16],
-    /// Times of the first and the last reading of the run, and their number.
+    /// Times of the first and the last reading of the run, and the number of its readings.
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) count: u32,

@@ -15,8 +15,8 @@ pub(super) const RECORD: usize = 8;
 pub(super) const REGION: usize = 16;
 const LOST: usize = 1;
 const TAIL: usize = 8;
-/// Number of device slots in `struct recorder`, and the maximum distance of a device from its first
-/// slot.
+/// Number of device slots in `struct recorder`, and the number of consecutive slots that may hold a
+/// device, beginning with its first slot.
 pub(super) const MAX_WATCHED: usize = 1024;
 const NEIGHBOURS: usize = 8;
 /// Offsets of the words of `struct recorder`, and their number.

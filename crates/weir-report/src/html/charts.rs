@@ -435,11 +435,12 @@ pub(super) fn micro(text: &str) -> String {
 
 /// Minimum period of the throughput plot.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis begins at most this factor below the 0.005 quantile; smaller values are shown
-/// at its beginning.
+/// A logarithmic axis of latencies begins at most this factor below the 0.005 quantile, and one of
+/// rates at most twice this factor below the greatest measured rate. Smaller values are shown at
+/// the beginning of the axis.
 const MAX_LOG_SPAN: f64 = 100.0;
-/// A configured rate of at least this multiple of the greatest measured rate needs a logarithmic
-/// axis.
+/// The axis of rates is logarithmic if the configured rate is more than this multiple of the
+/// greatest measured rate.
 const MUCH: f64 = 20.0;
 /// Number of bars of a distribution.
 const BARS: usize = 64;

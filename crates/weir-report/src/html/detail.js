@@ -1,5 +1,6 @@
 "use strict";
-// A range over time, finer than the picture, decoded from text. Any part of it can be drawn.
+// A quantity over time, in finer steps than in the picture, decoded from text. Any part
+// of the time can be drawn.
 class WeirDetail {
   constructor({ offset, period, end, items }) {
     const bytes = Uint8Array.from(atob(items), (c) => c.charCodeAt(0));

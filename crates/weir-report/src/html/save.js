@@ -13,7 +13,7 @@
     link(name, url);
     setTimeout(() => URL.revokeObjectURL(url), 1000);
   };
-  // Marks a cell that a spreadsheet would read as a formula as text.
+  // Marks a cell as text if a spreadsheet would read it as a formula.
   const cell = (v) => {
     let t = String(v ?? "").trim().replace(/\s+/g, " ");
     if (/^[=+@\t]|^-(?![\d.])/.test(t)) t = "'" + t;

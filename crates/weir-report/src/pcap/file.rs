@@ -1,10 +1,10 @@
 //! A capture in a file.
 //!
 //! The file gets its name when it is complete; until then it has a temporary name in the same
-//! directory. Complete packets are collected in memory and written some hundred kilobytes at a
-//! time. After an error, such as a full disk, the file is truncated to its last complete packet,
-//! the error is kept for the report, and further packets are only counted. Writing may wait for the
-//! disk, so it belongs on a thread that moves no packets.
+//! directory. Complete packets are collected in memory and written about 256 KiB at a time. After
+//! an error, such as a full disk, the file is truncated to its last complete packet, the error is
+//! kept for the report, and further packets are only counted. Writing may wait for the disk, so it
+//! belongs on a thread that moves no packets.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

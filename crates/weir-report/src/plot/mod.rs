@@ -511,7 +511,7 @@ fn escape(text: &str) -> String {
 /// The style sheet for pictures. The palette follows Okabe and Ito, with lighter colours on dark
 /// backgrounds.
 pub const STYLE: &str = include_str!("plot.css");
-/// Lines that are nearer than this lie on one another, px.
+/// A line covers another one if their points are nearer than this, px.
 const NEAR: f64 = 1.5;
 
 /// The margins of the data area, px.

@@ -6,7 +6,7 @@
 //! | `report.html` | tables and plots, one file |
 //! | `flows.parquet`, `links.parquet` | a row for each flow or link of each run |
 //! | `series.parquet` | a row for each interval of each flow and link |
-//! | `delays.parquet` | distributions: a row for each bucket |
+//! | `delays.parquet` | distributions: a row for each bin |
 //! | `scenario.toml` | the scenario in its original form |
 //!
 //! Traces are in the same directory if the scenario requests them. The caller creates the
