@@ -184,7 +184,7 @@ fn play(scheduler: Option<Kind>, policy: Option<aqm::Kind>) -> Vec<(u32, Nanos, 
 }
 
 /// The number of packets that were delivered.
-fn left(seen: &[(u32, Nanos, bool)]) -> usize {
+fn delivered_count(seen: &[(u32, Nanos, bool)]) -> usize {
     seen.iter().filter(|(.., delivered)| *delivered).count()
 }
 
@@ -192,7 +192,7 @@ fn left(seen: &[(u32, Nanos, bool)]) -> usize {
 fn an_added_scheduler_gives_the_results_of_the_built_in_one() {
     let (kind, _) = kinds();
     let fifo = play(Some(Kind::Fifo), None);
-    assert!((300..500).contains(&left(&fifo)));
+    assert!((300..500).contains(&delivered_count(&fifo)));
     assert_eq!(play(Some(kind), None), fifo);
 }
 
@@ -201,5 +201,5 @@ fn an_added_aqm_decides_about_packets() {
     let (_, policy) = kinds();
     let (tail, early) = (play(None, None), play(None, Some(policy)));
     assert_eq!((tail.len(), early.len()), (500, 500));
-    assert_eq!(left(&tail) - left(&early), 20);
+    assert_eq!(delivered_count(&tail) - delivered_count(&early), 20);
 }

@@ -33,11 +33,11 @@ struct Class {
 }
 
 /// The weight and the `lmax` of a class.
-type Alike = (u32, u32);
+type ClassKind = (u32, u32);
 
 #[derive(Default)]
 struct Aggregate {
-    kind: Alike,
+    kind: ClassKind,
     classes: u32,
     /// Classes with packets, in the order of their turns.
     ring: VecDeque<u32>,
@@ -153,7 +153,7 @@ impl Model {
 
     /// Puts class `flow` into an aggregate of its kind that has room, or into a new aggregate with
     /// the start `start`.
-    fn attach(&mut self, flow: u32, kind: Alike, start: Option<u128>) {
+    fn attach(&mut self, flow: u32, kind: ClassKind, start: Option<u128>) {
         let room = |a: &Aggregate| a.kind == kind && a.classes < self.most;
         let found = self.aggregates.iter().find(|(_, a)| room(a)).map(|(&number, _)| number);
         let number = found.unwrap_or_else(|| {
@@ -234,7 +234,7 @@ impl Model {
     }
 
     /// Moves class `flow` to an aggregate of the kind `kind`.
-    fn set(&mut self, flow: u32, kind: Alike) {
+    fn set(&mut self, flow: u32, kind: ClassKind) {
         let Class { aggregate: number, ref queue, .. } = self.classes[&flow];
         let busy = !queue.is_empty();
         self.settle(number);
