@@ -35,7 +35,8 @@ pub struct Jitter {
 pub struct Reorder {
     /// Probability that a candidate skips the delay line.
     pub probability: Probability,
-    /// Every `gap`-th packet is a candidate; with 1, every packet is a candidate.
+    /// The `gap`-th packet from the start, or after a packet that skips, is the first candidate.
+    /// Later packets are candidates until one skips. With 0 or 1, every packet is a candidate.
     pub gap: u32,
     /// Correlation of consecutive draws.
     pub correlation: Probability,

@@ -138,7 +138,7 @@ impl CorrelatedUniform {
 pub struct NormalTables {
     /// Quantiles of the normal distribution, in parts of 2^16.
     quantiles: Box<[i32]>,
-    /// The distribution function from −4 to 4 in steps of 1/512, times 2^32.
+    /// The distribution function from −4 to 4 in steps of 1/512, times 2^32 − 1.
     cumulative: Box<[u32]>,
 }
 

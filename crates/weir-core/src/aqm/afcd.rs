@@ -294,8 +294,8 @@ mod tests {
 
     const WAITING: QueueState = QueueState { packets: 100, bytes: 100_000, full: false };
 
-    /// Flow 1 sends three packets per ms and flow 2 one packet per ms; all packets wait for
-    /// `delay`. Returns the drops of each flow from 100 ms on.
+    /// For `until` ms, flow 1 sends three packets per ms and flow 2 one packet per ms; all packets
+    /// wait for `delay` ns. Returns the AQM, and the drops of each flow.
     fn two_flows(delay: u64, until: u64) -> (Afcd, [u32; 2]) {
         let (mut afcd, mut drops) = (afcd(&[]), [0, 0]);
         for ms in 0..until {

@@ -111,14 +111,14 @@ impl Blue {
         }
     }
 
-    /// Applies the falls for an idle time that lasted until `now` and began less than `freeze`
-    /// after the last change.
+    /// Applies the falls for an idle time that lasted until `now` and began at most `freeze` after
+    /// the last change.
     fn idle(&mut self, now: Nanos) {
         let last = self.last.get_or_insert(now);
         let elapsed = now.since(*last).0;
         if elapsed > self.freeze {
-            // There is one fall for each `freeze` that has passed; the last fall is less than
-            // `freeze` ago.
+            // One fall is due as soon as more than `freeze` has passed since the change before
+            // it, so that the last fall is at most `freeze` ago.
             let falls = (elapsed - 1) / self.freeze;
             self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
             last.0 += falls * self.freeze;

@@ -69,7 +69,7 @@ impl Pace {
     fn end(&mut self, method: Method, took: u64) {
         let (value, bits) = match method {
             Method::Rfc => (took, 2),
-            // Linux ignores a measurement in which all departures happened at one moment.
+            // In Linux, no measurement ends in the tick in which it began; it continues.
             Method::Linux if took == 0 => return,
             Method::Linux => ((self.bytes << SCALE) / (took >> TICK), 3),
         };

@@ -48,8 +48,8 @@ pub(crate) struct Law {
 /// The state of PIE for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// The probability, above 1 only in Linux, and its sum over the packets that passed since the
-    /// last drop.
+    /// The probability, which exceeds 1 only in Linux, and its sum over the packets that passed
+    /// since the last drop.
     pub(crate) p: u64,
     sum: u64,
     /// The current delay, and the delay at the last update, in ns.
@@ -457,7 +457,7 @@ const AT_ONCE: u32 = 2048;
 const TENTH: u64 = ONE / 10;
 /// The probability 20 %.
 const FIFTH: u64 = ONE / 5;
-/// 2 %.
+/// A change of the probability by 0.02.
 const FIFTIETH: i128 = (ONE / 50) as i128;
 /// The sum of probabilities from which the draw decides: 0.85. Below it, no packet is selected.
 const MIN_SUM: u64 = ONE / 20 * 17;

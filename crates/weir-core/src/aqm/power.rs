@@ -155,7 +155,7 @@ impl PacketRate {
 }
 
 /// The number of periods that ended after `since` and not after `now`, and the time at which the
-/// last of them ended.
+/// last of them ended; `since` if none ended.
 pub(super) fn periods(now: Nanos, since: Nanos, period: u64) -> (u64, Nanos) {
     let elapsed = now.since(since).0;
     if elapsed < period {

@@ -57,8 +57,8 @@
 //! | average of bytes | exact | up to a byte more, from coarse rounding | exact |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
-//! `adapt linux` changes `max_p` by a timer of 500 ms, in whole ticks. Linux's timer wheel makes
-//! the period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
+//! `adapt linux` changes `max_p` by a timer of 500 ms, in whole ticks. Linux's timer wheel
+//! lengthens the period: to 512 ms at 250 ticks per second, to 504 ms at 1000.
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
 //! packet's transmission has ended. Linux counts lengths only in bytes. The dummynet variant

@@ -147,8 +147,8 @@ impl Rem {
         }
     }
 
-    /// Computes the price for each interval that has ended. The queue has held `packets` and
-    /// `bytes` since the last arrival or departure.
+    /// Computes the price for each interval that has ended. The queue has held `packets` packets of
+    /// `bytes` bytes in total since the last arrival or departure.
     #[inline]
     fn catch_up(&mut self, now: Nanos, packets: u32, bytes: u64) {
         let ended = self.ended.get_or_insert(now);

@@ -81,8 +81,7 @@ pub struct Sfb {
     rules: Rules,
     /// The time at which the hash last changed; `None` before the first packet.
     rehashed: Option<Nanos>,
-    /// The number of packets from flows that do not respond that may still pass before new tokens
-    /// are needed.
+    /// Flows that do not respond may together send this many packets before they need new tokens.
     tokens: u64,
     /// The time from which new tokens count; `None` is a time long ago.
     filled: Option<Nanos>,

@@ -16,8 +16,8 @@
 //! `by` selects a packet's virtual queue:
 //! - `precedence`: the drop precedence of assured forwarding; AF11, AF21, AF31 and AF41 are queue
 //!   0, AF12… queue 1, AF13… queue 2. Other packets are in queue 0.
-//! - `dscp`: the whole code point, in as many ranges as there are queues; the highest is queue 0.
-//!   With 8 queues, these are the classes CS7 to CS0.
+//! - `dscp`: the whole code point, in as many ranges as there are queues; the highest range is
+//!   queue 0. With 8 queues, these are the classes CS7 to CS0.
 //!
 //! # Reference
 //! Linux's `sch_gred` by Hadi Salim, based on Clark and Fang, "Explicit allocation of best-effort

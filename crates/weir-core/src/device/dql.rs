@@ -251,7 +251,8 @@ mod tests {
             "3000 bytes are incomplete, and none exceeded the limit before"
         );
         assert_eq!(fill(&mut dql, MTU), 1);
-        // All 4500 bytes of the last completion are complete, including 1500 above the limit.
+        // All 4500 bytes that had been added before the last completion are now complete, including
+        // 1500 above the limit.
         dql.completed(Nanos(2), 3 * MTU);
         assert_eq!(dql.limit(), 3000 + 1500 + 1500);
     }

@@ -368,7 +368,7 @@ impl Emulator {
         let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
         queue.flows.clear();
-        // Only the old chain uses the nodes below the first scheduler that both chains share.
+        // Only the old chain uses the nodes below the lowest scheduler that both chains share.
         let same = old
             .iter()
             .rev()

@@ -83,8 +83,8 @@ impl Emulator {
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
         let (link, flow) = match self.locate(now, key, action, len) {
             Ok(Some(place)) => place,
-            // The link does not exist, or no further link or flow may be created. Each packet is
-            // submitted, so that each refusal is counted.
+            // The link does not exist, or no further link or flow may be created. The first packet
+            // is counted here; each later packet is submitted, so that its refusal is counted.
             not_found => {
                 refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
                 for arrival in train.skip(1) {

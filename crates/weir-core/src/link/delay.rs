@@ -122,8 +122,7 @@ impl DelayLine {
         if self.list.back() == Some(packet) {
             self.last_due = due;
         } else if let Some(overtaking) = &mut self.overtaking {
-            // The packet overtook a packet that was delayed by a jitter that the link no longer
-            // has.
+            // The packet overtook an earlier packet with jitter. The link no longer has jitter.
             let packets = core::mem::take(&mut overtaking.heap).into_iter();
             overtaking.heap = packets
                 .map(|Reverse((time, number, other))| {

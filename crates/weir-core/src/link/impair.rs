@@ -26,8 +26,8 @@ pub(crate) struct Impairments {
     reorder_stream: Stream,
     /// The correlated numbers that decide about reordering.
     reorder_source: CorrelatedUniform,
-    /// Number of packets since the last packet that skipped the delay line, counted only up to the
-    /// gap.
+    /// Number of packets since the last packet that skipped the delay line, counted only until the
+    /// next packet is a candidate.
     since_reordered: u32,
 }
 

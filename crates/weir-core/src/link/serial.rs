@@ -153,7 +153,7 @@ impl Serializer {
     }
 
     /// Changes the capacity at `now`. If a packet is on the wire (`busy`), its rest continues at
-    /// the new capacity. Returns when that packet has left; `None` if there is none.
+    /// the new capacity. Returns when that packet has left; `None` if the wire is idle.
     pub(crate) fn set_capacity(
         &mut self,
         now: Nanos,
@@ -185,7 +185,8 @@ impl Serializer {
         })
     }
 
-    /// The part of the current packet that is not yet on the wire, in nanoseconds times rate.
+    /// The part of the current packet that is not yet on the wire, in nanoseconds times rate. On a
+    /// trace, this is the whole packet.
     fn work_left(&self, now: Nanos) -> u64 {
         let Current { start, work, .. } = self.current;
         match &self.capacity {
@@ -241,7 +242,7 @@ fn after(capacity: &Capacity, burst: Bytes) -> Nanos {
     }
 }
 
-/// Bytes that a trace offers in a time span.
+/// Bytes that a trace offers from its start until `until`.
 #[cfg(test)]
 fn trace_bytes(trace: &crate::link::Trace, until: Nanos) -> u64 {
     let rounds = until.0 / trace.period().0;
@@ -310,7 +311,7 @@ mod tests {
     }
 
     proptest! {
-        /// A busy link sends exactly rate × time for any packet lengths, to within a nanosecond.
+        /// A busy link sends rate × time, to within a nanosecond, for any packet lengths.
         #[test]
         fn no_drift(
             rate in 1u64..400_000_000_000,
@@ -378,7 +379,7 @@ mod tests {
             }
         }
 
-        /// No interval carries more than the trace offers.
+        /// At no time has the link sent more than the trace has offered since its start.
         #[test]
         fn a_trace_is_never_exceeded(
             gaps in proptest::collection::vec(0u64..20, 2..30),
