@@ -184,7 +184,7 @@ proptest! {
             }
             let behind = i128::from(weight) * all - weights * got;
             let bound = weights * i128::from(own) + i128::from(weight) * largest;
-            // One byte is for the rounding of virtual times.
+            // One byte, `weights` in these units, is for the rounding of virtual times.
             prop_assert!(
                 behind <= bound + weights,
                 "{} bytes behind",
