@@ -127,8 +127,8 @@ impl Average {
 }
 
 impl Cells {
-    /// The table that Linux's `tc` computes: cell `i` holds `-ln((1-w)^m)`, rounded down and at most
-    /// 31, where `m` is the number of packets in the time of `i` cells.
+    /// The table that Linux's `tc` computes: cell `i` holds `-ln((1-w)^m)`, rounded down and at
+    /// most 31, where `m` is the number of packets in the time of `i` cells.
     fn new(weight: f64, pace: PacketRate) -> Self {
         let per_us = -libm::log1p(-weight) * pace.per_second() / 1e6;
         let bits =
