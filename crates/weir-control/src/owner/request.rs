@@ -44,8 +44,8 @@ pub(super) struct Done {
 struct Sources<'a> {
     sent: &'a BTreeMap<String, String>,
     stored: &'a dyn Files,
-    /// The paths of stored files that are not relative to the state directory, with the stored
-    /// names.
+    /// Paths that name a stored file and are not relative to the state directory, each with the
+    /// name of the stored file.
     elsewhere: RefCell<BTreeMap<String, String>>,
 }
 

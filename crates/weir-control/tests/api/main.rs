@@ -54,7 +54,7 @@ fn commands_are_executed_saved_and_visible() {
     );
     assert_eq!(
         pipes[0].state.counters.packets_in, 17,
-        "the plane's counters stand beside the configuration"
+        "the view of a pipe contains the plane's counters"
     );
     let rules = client.rules().unwrap();
     assert_eq!(rules.iter().map(|rule| rule.number).collect::<Vec<_>>(), [100, 65_535]);

@@ -25,7 +25,7 @@ pub struct Duty {
     /// empty if there is none.
     pub otherwise: Vec<OsString>,
     /// How often the commands run, one second apart, after the main process was killed. One attempt
-    /// may not suffice, because a request of the killed process may take effect only after it.
+    /// may not suffice, because a request of the killed process may take effect after the attempt.
     pub attempts: u32,
     /// The longest time that a command may take.
     pub within: Duration,

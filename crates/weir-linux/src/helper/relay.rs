@@ -169,7 +169,7 @@ mod tests {
             turn.unwrap();
             std::thread::sleep(Duration::from_millis(1));
         }
-        panic!("the relay did not get there");
+        panic!("the relay did not reach the expected state");
     }
 
     #[test]

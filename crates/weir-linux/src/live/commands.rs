@@ -338,7 +338,7 @@ impl Remote {
 }
 
 /// The longest wait for an answer of the loop. The loop answers after one turn, which takes less
-/// than a millisecond, or some 100 ms for a change of a large configuration.
+/// than a millisecond, or about 100 ms for a change of a large configuration.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The step in which the wait for an answer is counted.
 const STEP: Duration = Duration::from_millis(100);

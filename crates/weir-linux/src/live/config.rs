@@ -159,7 +159,8 @@ pub enum Gso {
 /// How the loop waits shortly before a packet is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// Spins for as long as the machine's timers have recently been late, but for 20 to 300 us.
+    /// Spins for as long as the machine's timers have recently been late, at least for 20 us and at
+    /// most for 300 us.
     #[default]
     Adaptive,
     /// Spins for this time.

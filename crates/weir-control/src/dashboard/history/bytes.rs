@@ -50,8 +50,8 @@ pub(super) fn put_point(out: &mut Vec<u8>, point: &Point, now_ns: u64) {
         [times.p50, times.p99, times.max, times.count].into_iter().for_each(|one| put(out, one));
     }
     if let Some(reasons) = &point.reasons {
-        // By name, because the order of the reasons differs between versions. Numbers under string
-        // keys always serialise.
+        // The reasons are stored by name, because their order differs between versions. Numbers
+        // under string keys always serialise.
         put_text(out, &serde_json::to_string(reasons).unwrap_or_default());
     }
     if let Some(rate) = point.rate_bps {
@@ -186,7 +186,7 @@ const LATE: u8 = 16;
 const REASONS: u8 = 32;
 const PACKETS: u8 = 64;
 const QUEUE: u8 = 128;
-/// The greatest count of a point. The counts of all points of an object fit into 64 bits together.
+/// The greatest count of a point. The sum over all points of an object fits into 64 bits.
 const MOST_COUNT: u64 = 1 << 51;
 /// The greatest count of a reason.
 const MOST_OF_REASON: u64 = 1 << 45;

@@ -234,7 +234,7 @@ fn a_full_disk_is_reported_once_and_missed_points_are_written_later() {
     (0..3).for_each(|_| save(&mut history, &objects, false));
     let text = said();
     assert!(text.len() == 1 && text[0].contains("cannot be kept"), "{text:?}");
-    assert_eq!(size(&scratch), length, "the half of a record is taken back");
+    assert_eq!(size(&scratch), length, "the written half of the record is removed");
     disk.0.store(false, Ordering::Relaxed);
     save(&mut history, &objects, true);
     assert!(said()[0].contains("again"));

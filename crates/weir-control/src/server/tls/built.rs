@@ -201,7 +201,7 @@ fn read(path: &Path) -> Result<(Vec<u8>, u32), TlsError> {
     Ok((content, if meta.is_file() { meta.mode() } else { 0 }))
 }
 
-/// The longest file: a chain of some hundred certificates.
+/// The longest file: a chain of more than a hundred certificates.
 const MOST_BYTES: u64 = 256 << 10;
 /// How long before its end a certificate is to be replaced.
 const SOON: Duration = Duration::from_secs(14 * 86_400);

@@ -100,7 +100,7 @@ pub(super) struct News {
 }
 
 impl Hub {
-    /// The objects of a source, with their pasts from before a restart.
+    /// The objects of a source, with their past from before a restart.
     pub(super) fn new(source: Arc<dyn Source>, past: BTreeMap<Object, Kept>) -> Arc<Self> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let base_ms = wall.as_millis() as i64 - (now_ns() / 1_000_000) as i64;

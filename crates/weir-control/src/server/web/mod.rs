@@ -70,11 +70,11 @@ struct State {
     /// When the session started, in ms since 1970.
     since_ms: i64,
     uploads: Uploads,
-    /// Tabs with a stream.
+    /// Limits the number of tabs with a stream.
     tabs: Arc<Semaphore>,
-    /// Changes that are being made.
+    /// Limits the number of changes that are made or checked at once.
     edits: Semaphore,
-    /// Reports that are being made.
+    /// Limits the number of reports that are made at once.
     reports: Arc<Semaphore>,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,

@@ -27,7 +27,7 @@ pub type StudiesOrWhy = Result<Arc<dyn Studies>, String>;
 struct State {
     studies: StudiesOrWhy,
     uploads: Uploads,
-    /// Requests that wait for a process.
+    /// Limits the number of requests that wait for a process.
     asked: Arc<Semaphore>,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
