@@ -235,7 +235,7 @@ class Results:
 
     @property
     def delays(self) -> Table:
-        """The distributions: a row for each bucket with ``low_ns``, ``high_ns`` and ``count``.
+        """The distributions: a row for each bin with ``low_ns``, ``high_ns`` and ``count``.
 
         ``what`` is ``delay`` (one way) or ``completion`` for flows, ``queue`` or ``total`` for
         links.

@@ -446,7 +446,7 @@ export class Chart {
     }
   }
 
-  /** The row at a moment: the last one that begins before it. */
+  /** The row at a moment: the last one with a time that is not after it. */
   private index(t: number | undefined): number {
     const times = this.rows?.t;
     if (!times?.length) return -1;
@@ -622,7 +622,7 @@ export function nice(value: number): number {
   return round * power;
 }
 
-/** The marks of a y axis: multiples of 1, 2 or 5. */
+/** The marks of a y axis: multiples of 1, 2, 2.5 or 5 times a power of ten. */
 export function ySplits(low: number, high: number): number[] {
   const least = (high - low) / 5;
   const power = 10 ** Math.floor(Math.log10(least));

@@ -212,7 +212,7 @@ fn grows(queue: Queue, means: &[f64]) -> Claim {
     let least = means.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::MAX, f64::min);
     let last = means.len() - 1;
     Claim::new(format!("{}: latency grows with the ring", name(queue)), EFFECTS)
-        .expect("smallest step to the next ring", Quantity::exact(least), Range::above(0.98))
+        .expect("smallest ratio to the next ring", Quantity::exact(least), Range::above(0.98))
         .expect(
             format!("delay with {} over that with {}", RINGS[last], RINGS[0]),
             Quantity::exact(means[last] / means[0]),
@@ -246,11 +246,11 @@ fn low_latency(queue: Queue, off: &Measured, on: &Measured, same: &[f64]) -> Cla
             Range::below(0.5),
         )
         .expect(
-            "p99 above the median, us, with DQL over that without",
+            "p99 minus median, ratio with DQL to without",
             Quantity::exact(spread(on) / spread(off)),
             Range::below(1.0),
         )
-        .expect("largest difference between rings", Quantity::exact(far), Range::below(0.05))
+        .expect("largest difference from the ring of 64", Quantity::exact(far), Range::below(0.05))
 }
 
 fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {

@@ -63,7 +63,7 @@ impl Upload {
     }
 }
 
-/// Maximum length of a request body, in bytes: a script of some hundred thousand lines.
+/// Maximum length of a request body, in bytes: a script of several hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
 /// Maximum total length of the bodies that are arriving or wait to be parsed, in bytes: two bodies
 /// of the maximum length. Root and the daemon's own user share one such budget; all other clients

@@ -61,7 +61,7 @@
 //! | | rfc | linux | dummynet |
 //! |---|---|---|---|
 //! | decay | 0.98 | 63/64, when the queue is empty | 63/64 |
-//! | delay above 250 ms | – | `p` rises by 2 % more at each update | – |
+//! | delay above 250 ms | – | `p` rises by 0.02 more at each update | – |
 //! | burst allowance | used up by time | used up by time between departures | used up by time |
 //! | delay that is compared with half the target | at the last update | now | at the last update |
 //! | period | `tupdate` | `tupdate` in whole ticks of 1/`hz`, and one tick more | `tupdate` |
@@ -79,7 +79,7 @@
 //! was created. Linux computes departure rates in whole units, and their mean only follows
 //! differences of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
 //!
-//! Three details are not implemented: dummynet measures every second departure rate over a single
+//! Three details are not implemented: dummynet measures every other departure rate over a single
 //! packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits of
 //! fraction.
 //!

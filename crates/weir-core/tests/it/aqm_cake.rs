@@ -168,8 +168,8 @@ fn a_sparse_flow_is_served_first() {
     play(&[], Sparse);
 }
 
-/// Random traffic. Each step sends packets (hash, code point, length, ECN) and then waits for a
-/// time in ns.
+/// Random traffic. Each step (hash, code point, length, ECN, gap in ns) sends equal packets, as
+/// many as the number in the ECN field plus 1, and takes one packet after the gap.
 struct Random<'a>(&'a [(u32, u8, u32, u8, u64)]);
 
 impl Run for Random<'_> {
@@ -178,14 +178,14 @@ impl Run for Random<'_> {
         let mut now = 0;
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
-            // There are only a few different hashes, and many of them select the same set.
+            // The factor is the inverse of the scheduler's, so that all hashes select one set.
             (0..=ecn as u32).for_each(|_| {
-                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) });
+                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x0e8b_2f51) });
             });
             now += gap;
             let waiting = link.scheduler.len();
             let taken = link.take(now);
-            assert!(taken.is_some() || waiting == 0, "the last packet of a queue stays");
+            assert!(taken.is_some() || waiting == 0, "the last packet of a queue is not dropped");
             link.check();
         }
         while link.take(u64::MAX).is_some() {}

@@ -51,7 +51,7 @@ pub(crate) struct Sampling {
     pub(super) groups: Vec<Group>,
     places: Vec<Place>,
     pub(super) numbers: Numbers,
-    /// Number of readings so far, which take the groups in turn.
+    /// Number of calls of the program so far. Each call reads the next group.
     turn: usize,
     /// Index of the group with the namespace that this thread has entered.
     inside: Option<usize>,
@@ -120,7 +120,7 @@ impl Sampling {
             sink.remark(
                 time,
                 &format!(
-                    "{} devices fit; the first {} are watched",
+                    "{} devices match; only the first {} are watched",
                     indices.len(),
                     layout::MAX_DEVICES
                 ),
