@@ -9,8 +9,9 @@
  * and drops everything that the programs of the device did not redirect, such as multicast that the
  * kernel or a daemon sends on every interface.
  *
- * Weir renews `alive_until` ten times a second. If it does not, packets pass unshaped, so a stopped or
- * stuck process does not cut off the target. The kernel detaches all programs when Weir ends.
+ * While its loop works, Weir renews `alive_until` several times a second. Otherwise packets soon
+ * pass unshaped, so a stopped or stuck process does not cut off the target. The kernel detaches all
+ * programs when Weir ends.
  */
 #include "kernel.h"
 
@@ -325,9 +326,10 @@ int ingress(struct __sk_buff *skb)
 }
 
 /*
- * Sends a packet over lo. The kernel accepts a packet from one of its own addresses only with a
- * route, which this redirection looks up. The link-layer address of lo is not that of the TAP
- * device, so the packet counts as a packet for another host until its type is changed.
+ * Sends a packet over lo. The kernel accepts a packet from one of its own addresses only if the
+ * packet has a route. `bpf_redirect_neigh` looks up this route. The link-layer address of lo is not
+ * that of the TAP device, so the packet counts as a packet for another host until its type is
+ * changed.
  */
 static __always_inline int over_lo(struct settings *s, struct __sk_buff *skb)
 {

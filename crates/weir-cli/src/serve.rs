@@ -271,7 +271,7 @@ fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// The sources of requests that the daemon end.
+/// The sources of requests to end the daemon.
 struct Ends<'a> {
     signals: &'a Signals,
     /// Set when a client stops the daemon.

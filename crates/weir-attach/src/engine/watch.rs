@@ -107,8 +107,7 @@ struct Follower {
     api: Api,
     select: Select,
     report: Box<dyn FnMut(Seen) + Send>,
-    /// The reported containers that run, by identifier: the first process and the time of its
-    /// start.
+    /// The first process and the start time of each reported container that runs, by identifier.
     known: BTreeMap<String, (u32, String)>,
     /// The containers that were reported as [`Seen::Unclear`].
     unclear: BTreeSet<String>,

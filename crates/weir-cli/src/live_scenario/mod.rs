@@ -83,7 +83,8 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Makes one run. The signals are taken after the setup of the run, but before the first run starts
-/// a thread: a signal would still kill threads that exist earlier.
+/// a thread. A thread that exists earlier does not block the signals, so that a signal would still
+/// kill the process.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,

@@ -36,8 +36,8 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The containers with links that a request names, each with the names of these links, joined
-    /// by commas. `None` stands for all links.
+    /// The containers that have a link in `links`, each with the names of its links in that list,
+    /// joined by commas. If `links` is `None`, all containers, each with `None`.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {

@@ -247,9 +247,10 @@ mod tests {
     #[test]
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
         let sender = EndReport { sent: 100, early: 10, ..EndReport::default() };
-        // Before the end of the warm-up, seven packets arrived and one was dropped, so two were
-        // inside. At the end of the run, 95 had arrived, one of them a copy, and three were
-        // dropped, so five are inside. Three of these arrive later, and one is dropped.
+        // Before the end of the warm-up, ten packets were sent, seven arrived and one was dropped,
+        // so two were inside. Until the end of the run, 100 more were sent, 95 arrived, one of them
+        // a copy, and three were dropped, so five are inside. Three of these arrive later, and one
+        // is dropped.
         let receiver =
             EndReport { received: 95, early: 7, late: 3, duplicated: 1, ..EndReport::default() };
         let mut reasons = weir_core::stats::Reasons::default();

@@ -59,8 +59,8 @@ impl Plan {
 
 /// Plans a scenario that [`check`](super::check()) accepts.
 ///
-/// With `all_hosts`, the hosts without traffic have a namespace, too, and all hosts between which
-/// there are links reach each other.
+/// With `all_hosts`, the hosts without traffic have a namespace, too, and two hosts reach each
+/// other if there are paths between them in both directions.
 ///
 /// # Errors
 /// A flow has no path, or there are too many hosts.
