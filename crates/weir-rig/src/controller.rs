@@ -169,8 +169,8 @@ impl<S: Scheduler> Driver<S> {
         self.machine.counts.dequeued += pairs - missed;
     }
 
-    /// Replays the trace once. The clock is the number of bytes that the link has sent: every
-    /// packet that is due at that time is enqueued before the next packet is dequeued.
+    /// Replays the trace once. The clock advances with each dequeued byte and, when no packet
+    /// waits, to the next arrival. Packets that are due are enqueued before the next dequeue.
     fn replay<K: Sink>(&mut self, sink: &mut K) {
         let begin = self.machine.now;
         for index in 0..self.ring.len() {

@@ -99,7 +99,7 @@ pub struct Arrival {
     pub at: u64,
     /// Length in bytes.
     pub len: u32,
-    /// The flow's number, for counts by flow.
+    /// The flow's number, which selects the queue and the counters.
     pub flow: u32,
     /// The ECN field, the DSCP and the flow's hash.
     pub header: Header,

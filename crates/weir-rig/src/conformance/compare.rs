@@ -283,7 +283,7 @@ pub(crate) fn milliseconds(ns: u64) -> String {
     format!("{}ms", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The difference of two means that is allowed, in standard errors of the difference.
+/// The allowed difference of two means, in standard errors of this difference.
 const STANDARD_ERRORS: f64 = 3.0;
 /// The rounding error of a mean in a file: half of its last decimal place.
 const ROUNDING: f64 = 0.0005;

@@ -19,7 +19,7 @@ pub struct Expectation {
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// A count after each dequeue. A list that is shorter than the number of dequeues applies to
-    /// the first of them.
+    /// the first dequeues.
     After(Column, Vec<u64>),
     /// A state variable of the algorithm after each dequeue; `None` expects no particular value.
     Variable {

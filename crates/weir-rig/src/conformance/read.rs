@@ -216,7 +216,7 @@ fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Ar
 }
 
 /// The hash of a sender's number; never 0. The multiplication spreads small numbers over the whole
-/// range, so that CAKE stores their senders far apart.
+/// range, so that CAKE stores senders with small numbers far apart.
 fn hash_of_host(host: u32) -> u32 {
     host.wrapping_add(1).wrapping_mul(0x85eb_ca6b).max(1)
 }
