@@ -157,7 +157,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// Adds a claim for each of the six effects, and the claims about ns-3.
+/// Adds the claims about ns-3, and those about the six effects, some of them one for each queue.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut add = |claim: Claim| finding.claims.push(claim);
     let probe = |queue, ring, dql, driver| find(queue, ring, dql, driver).probe[0];
@@ -173,8 +173,8 @@ fn claims(finding: &mut Finding, find: &Find<'_>) {
         .filter(|&&ring| ring >= 16)
         .map(|&ring| probe(Queue::Fifo, ring, false, false))
         .fold((f64::MAX, 0f64), |(least, most), mean| (least.min(mean), most.max(mean)));
-    let same = "one queue for all, below its capacity: the ring's size does not matter";
-    add(Claim::new(same, EFFECTS).expect(
+    let words = "one FIFO for all packets, never full: the ring's size does not matter";
+    add(Claim::new(words, EFFECTS).expect(
         "longest over shortest mean delay",
         Quantity::exact(most / least),
         Range::within(1.0, 1.05),
@@ -185,23 +185,23 @@ fn claims(finding: &mut Finding, find: &Find<'_>) {
     let [small, large] =
         [RINGS[0], 256].map(|ring| find(Queue::FqCodel, ring, false, true).goodput);
     add(Claim::new("too small a ring loses throughput", EFFECTS).expect(
-        format!("goodput with {} over that with 256", RINGS[0]),
+        format!("goodput, ratio of the ring of {} to that of 256", RINGS[0]),
         Quantity::exact(small / large),
         Range::below(0.95),
     ));
     for queue in [Queue::Prio, Queue::FqCodel] {
         let [off, on] = [false, true].map(|dql| find(queue, 256, dql, true));
         add(least_ring(queue, &off, &on));
-        let same: Vec<f64> = RINGS
+        let means: Vec<f64> = RINGS
             .iter()
             .filter(|&&ring| ring >= 64)
             .map(|&ring| probe(queue, ring, true, true))
             .collect();
-        add(low_latency(queue, &off, &on, &same));
+        add(low_latency(queue, &off, &on, &means));
     }
     let [off, on] = [false, true].map(|dql| probe(Queue::Fifo, 256, dql, false));
-    add(Claim::new("one queue for all, below its capacity: DQL changes nothing", EFFECTS).expect(
-        "mean delay with DQL over that without",
+    add(Claim::new("one FIFO for all packets, never full: DQL changes nothing", EFFECTS).expect(
+        "mean delay, ratio with DQL to without",
         Quantity::exact(on / off),
         Range::within(0.95, 1.05),
     ));
@@ -212,36 +212,40 @@ fn grows(queue: Queue, means: &[f64]) -> Claim {
     let least = means.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::MAX, f64::min);
     let last = means.len() - 1;
     Claim::new(format!("{}: latency grows with the ring", name(queue)), EFFECTS)
-        .expect("smallest ratio to the next ring", Quantity::exact(least), Range::above(0.98))
         .expect(
-            format!("delay with {} over that with {}", RINGS[last], RINGS[0]),
+            "smallest ratio of the delay to that of the next smaller ring",
+            Quantity::exact(least),
+            Range::above(0.98),
+        )
+        .expect(
+            format!("delay, ratio of the ring of {} to that of {}", RINGS[last], RINGS[0]),
             Quantity::exact(means[last] / means[0]),
             Range::above(1.5),
         )
 }
 
 fn least_ring(queue: Queue, off: &Measured, on: &Measured) -> Claim {
-    let words = "DQL holds the ring near the least that keeps the wire busy";
+    let words = "DQL keeps the ring near the smallest size that keeps the wire busy";
     Claim::new(format!("{}: {words}", name(queue)), EFFECTS)
         .expect(
-            "goodput with DQL over that without",
+            "goodput, ratio with DQL to without",
             Quantity::exact(on.goodput / off.goodput),
             Range::above(0.99),
         )
         .expect(
-            "bytes in the device with DQL over those without",
+            "bytes in the device, ratio with DQL to without",
             Quantity::exact(on.device_bytes / off.device_bytes),
             Range::below(1.0 / 3.0),
         )
 }
 
-fn low_latency(queue: Queue, off: &Measured, on: &Measured, same: &[f64]) -> Claim {
+fn low_latency(queue: Queue, off: &Measured, on: &Measured, means: &[f64]) -> Claim {
     let spread = |m: &Measured| m.probe[2] - m.probe[1];
-    let far = same.iter().map(|mean| (mean / same[0] - 1.0).abs()).fold(0.0, f64::max);
-    let words = "with DQL latency is low and stable, and the same for rings of 64 and more";
+    let far = means.iter().map(|mean| (mean / means[0] - 1.0).abs()).fold(0.0, f64::max);
+    let words = "with DQL, latency is low and stable, and the same for rings of 64 and more";
     Claim::new(format!("{}: {words}", name(queue)), EFFECTS)
         .expect(
-            "mean delay with DQL over that without",
+            "mean delay, ratio with DQL to without",
             Quantity::exact(on.probe[0] / off.probe[0]),
             Range::below(0.5),
         )
@@ -250,7 +254,11 @@ fn low_latency(queue: Queue, off: &Measured, on: &Measured, same: &[f64]) -> Cla
             Quantity::exact(spread(on) / spread(off)),
             Range::below(1.0),
         )
-        .expect("largest difference from the ring of 64", Quantity::exact(far), Range::below(0.05))
+        .expect(
+            "largest relative difference from the ring of 64",
+            Quantity::exact(far),
+            Range::below(0.05),
+        )
 }
 
 fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {

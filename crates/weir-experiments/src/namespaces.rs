@@ -19,7 +19,7 @@ pub(crate) fn quiet() -> io::Result<NetNs> {
     Ok(place)
 }
 
-/// Connects two namespaces by a veth pair.
+/// Connects two namespaces by a veth pair. `name` and `index` are those of the end in `near`.
 pub(crate) fn join(
     near: &NetNs,
     (name, index, mtu): (&str, u32, u32),

@@ -113,12 +113,13 @@ fn claims(cases: &[(&str, bool)], runs: &[Vec<Run>]) -> Vec<Claim> {
         "the purpose of FIFO+, for which its authors simulated links below capacity",
     );
     let mut starved = claim(
-        "in overload it starves what has waited least: the 99th percentile is longer than FIFO's",
+        "in overload it starves packets that have waited least: the 99th percentile is longer \
+         than FIFO's",
         "under overload, packets that have waited long are always before those that have not",
     );
     let mut sliced = claim(
-        "the smaller mean comes from slicing the buffer: of the exact PIFO's the strict queues \
-         have less than half",
+        "the smaller mean comes from slicing the buffer: the strict queues have less than half of \
+         the exact PIFO's mean",
         "packets that are sorted last find 15 places taken, not 120",
     );
     let ratio = |over: &[Run], under: &[Run], value: fn(&Summary) -> f64| {

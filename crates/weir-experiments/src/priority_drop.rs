@@ -1,6 +1,6 @@
 //! Strict priority in front of an interface that blocks or drops.
 //!
-//! Eight flows of 1 Mbit/s, each of another priority, share a link of 5 Mbit/s. If the interface
+//! Eight flows of 1 Mbit/s, each with its own priority, share a link of 5 Mbit/s. If the interface
 //! blocks, the strict queues fill up and decide which packets leave. If it drops, the traffic
 //! manager passes every packet at once, and the interface discards packets of all priorities alike.
 
@@ -37,7 +37,7 @@ const SYSTEMS: [(&str, u32, bool); 4] = [
     ("drops, 20 packets", 20, false),
 ];
 
-/// The share of each flow's packets that arrived, of those sent after the queues had filled up.
+/// For each flow, the share of its packets that arrived, counted once the queues have filled up.
 fn shares(interface: u32, blocks: bool, seconds: u64, seed: u64) -> Vec<f64> {
     let mut network = Network::new(seed);
     let config = SwitchConfig {

@@ -261,7 +261,7 @@ fn completion(rows: &[Row], set: &str) -> Claim {
     });
     let words = "packets complete at most 3 packets at the class's rate later than QFQ guarantees";
     Claim::new(format!("{set}: under QFQ+ M=8, {words}"), BOUND).expect(
-        "B-WFI of QFQ+ above the bound of QFQ, packets",
+        "B-WFI of QFQ+ minus the bound of QFQ, packets",
         Quantity::exact(over),
         Range::at_most(3.0),
     )

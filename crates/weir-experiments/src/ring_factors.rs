@@ -253,7 +253,7 @@ fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
             Provenance::Inferred { from: "a packet then waits for the processor, not in the ring" },
         )
         .expect(
-            "delay in the ring with 14 us per packet over that with 10 us",
+            "delay in the ring, ratio with 14 us per packet to 10 us",
             Quantity::exact(in_ring(slowest) / in_ring(slower)),
             Range::below(0.5),
         ),
@@ -262,14 +262,14 @@ fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
             LATE,
         )
         .expect(
-            "mean delay with the latest reports over that with the earliest",
+            "mean delay, ratio with the latest reports to the earliest",
             Quantity::exact(late[late.len() - 2].probe[0] / late[0].probe[0]),
             Range::below(1.0),
         ),
         Claim::new("DQL lets the ring grow as reports come later, to keep the wire busy", STARVES)
             .expect("longest over shortest mean delay", on, Range::above(1.2))
             .expect(
-                "goodput with the latest reports over that with the earliest",
+                "goodput, ratio with the latest reports to the earliest",
                 Quantity::exact(late[late.len() - 1].goodput / late[1].goodput),
                 Range::above(0.98),
             ),
@@ -290,7 +290,7 @@ fn varying_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
     for law in 1..SERVICE_LAWS.len() {
         let what = format!("{} over {}: standard deviation", name(law), name(law - 1));
         varies = varies.expect(what, ratio(deviation, 2 * law, 2 * (law - 1)), Range::above(1.0));
-        let what = format!("{}: standard deviation with DQL over that without", name(law));
+        let what = format!("{}: standard deviation, ratio with DQL to without", name(law));
         calmer = calmer.expect(what, ratio(deviation, 2 * law + 1, 2 * law), Range::below(1.0));
     }
     [varies, calmer]
@@ -306,18 +306,18 @@ fn transfer_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
         let name = queue_name(queue);
         let apart = |m: &Measured| m.probe[2] - m.probe[1];
         large = large.expect(
-            format!("{name}: p99 above the median without DQL over that with DQL"),
+            format!("{name}: p99 minus median, ratio without DQL to with"),
             ratio(apart, 0, 1),
             Range::above(1.0),
         );
         stable = stable
             .expect(
-                format!("{name}: mean with DQL over that without"),
+                format!("{name}: mean, ratio with DQL to without"),
                 ratio(mean, 1, 0),
                 Range::below(1.0),
             )
             .expect(
-                format!("{name}: standard deviation with DQL over that without"),
+                format!("{name}: standard deviation, ratio with DQL to without"),
                 ratio(deviation, 1, 0),
                 Range::below(1.0),
             );

@@ -76,5 +76,5 @@ pub(super) const WAITS: [Wait; 6] = [
 pub(super) const SPINS: Wait = Wait { spins: true, is_realtime: true, slack_ns: 1 };
 /// An ordinary thread that sleeps, with an exact timer.
 pub(super) const SLEEPS: Wait = Wait { spins: false, is_realtime: false, slack_ns: 1 };
-/// Like [`SLEEPS`], but with a timer of a millisecond, as kernels had in 2010.
+/// Like [`SLEEPS`], but with a timer that is exact only to a millisecond, as kernels had in 2010.
 pub(super) const COARSE: Wait = Wait { slack_ns: 1_000_000, ..SLEEPS };

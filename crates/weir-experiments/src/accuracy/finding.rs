@@ -109,7 +109,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             Range::within(0.0, 100.0),
         ),
         Claim::new("a finer timer improves the accuracy a lot", TIMER).expect(
-            "median error with a timer of 1 ms over that with an exact timer",
+            "median error, ratio with a timer of 1 ms to an exact timer",
             ratio((COARSE, Load::Idle), (SLEEPS, Load::Idle), median),
             Range::above(2.0),
         ),
@@ -120,7 +120,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
                 Range::above(100.0),
             )
             .expect(
-                "p99 over that of an idle machine",
+                "p99, ratio to that of an idle machine",
                 ratio((SLEEPS, Load::Hogs), (SLEEPS, Load::Idle), p99),
                 Range::above(1.0),
             ),
@@ -129,7 +129,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             Provenance::Inferred { from: "a real-time thread runs before all ordinary threads" },
         )
         .expect(
-            "p99 of a real-time thread that spins over that of an ordinary thread that sleeps",
+            "p99, ratio of a real-time thread that spins to an ordinary thread that sleeps",
             ratio((SPINS, Load::Hogs), (SLEEPS, Load::Hogs), p99),
             Range::below(1.0),
         ),
@@ -138,7 +138,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             COMPETING,
         )
         .expect(
-            "median error with competing traffic less that without, us",
+            "median error with competing traffic minus that without such traffic, us",
             Quantity::of_runs(&more),
             Range::below(120.0),
         ),

@@ -98,12 +98,12 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         "the classifier's cost is a constant and a part proportional to the number of rules",
         CLASSIFIER,
     )
-    .expect("cost of 900 more rules over that of 90 more: time", growth(rows), TENFOLD);
+    .expect("cost of 900 more rules, ratio to that of 90 more: time", growth(rows), TENFOLD);
     if counted {
         let of = |size| instructions(rows, Part::Tests, size).unwrap_or(f64::NAN);
         let grown = (of(1000) - of(100)) / (of(100) - of(10));
         linear = linear.expect(
-            "cost of 900 more rules over that of 90 more: instructions",
+            "cost of 900 more rules, ratio to that of 90 more: instructions",
             Quantity::exact(grown),
             TENFOLD,
         );

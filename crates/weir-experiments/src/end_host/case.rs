@@ -22,7 +22,7 @@ pub(super) struct Waiting {
     pub(super) p99: f64,
 }
 
-/// Rate of the link in bit/s, and packets in its queue.
+/// Rate of the link in bit/s, and the limit of its queue in packets.
 pub(super) const RATE: u64 = 10_000_000;
 pub(super) const QUEUE: u32 = 300;
 /// Network-layer bytes of a full packet, and its transmission time in ms.

@@ -203,7 +203,7 @@ fn claims(results: &Results) -> Vec<Claim> {
         let kernel = Quantity::of_runs(&results.mean(Arm::Kernel, case));
         let [place, offload, flows] = name(case);
         agree = agree.expect(
-            format!("{place}, TSO {offload}, {flows} transfers: kernel from simulator in %"),
+            format!("{place}, TSO {offload}, {flows} transfers: difference of the kernel in %"),
             simulated.map_or(Quantity::exact(None), |simulated| kernel.difference(simulated)),
             Range::up_to(25.0),
         );

@@ -9,7 +9,7 @@ use crate::experiment::{Options, Progress};
 use crate::parallel::over_seeds;
 use crate::testbed::{Host, Testbed, Waits};
 
-/// Mean and 99th percentile in ms for each of three hosts, and overall.
+/// Mean and 99th percentile of the waits, ms: for each of three hosts, and for all together.
 pub(crate) type Statistics = [(f64, f64); 4];
 
 /// The waits of one group of packets in one run.
@@ -67,7 +67,7 @@ pub(crate) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
     }
 }
 
-/// A testbed in which three hosts with five flows each join at the first three switches.
+/// A testbed with three hosts, one at each of the first three switches, with five flows each.
 pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
     // The whole run counts, as in the publication, including the time in which the queues after the
@@ -128,8 +128,7 @@ pub(crate) const SLOTS: u32 = 120;
 /// hosts that have joined, 5 Mbit/s for each; the last two are slower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
 /// Number of packets that must leave a full interface before it accepts more. Linux's default send
-/// buffer holds 93 packets, and the kernel wakes a waiting sender when this number of packets has
-/// left.
+/// buffer holds 93 packets, and the kernel wakes a waiting sender when 47 of them have left.
 pub(crate) const BATCH: u32 = 47;
 /// Mean overestimate of a wait by a switch, ns: the time that a thread takes to wake up.
 pub(super) const LATE: u64 = 10_000;

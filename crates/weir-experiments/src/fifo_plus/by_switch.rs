@@ -67,17 +67,17 @@ pub(super) fn order(options: &Options, progress: &Progress<'_>) -> Finding {
         };
         claims.push(
             Claim::new(format!("{system}: s2 prefers packets of h1 to those of h2"), FIGURE)
-                .expect("wait of h1 over that of h2 at s2", ratio(0, 1, 1), Range::below(1.0)),
+                .expect("wait at s2, ratio of h1 to h2", ratio(0, 1, 1), Range::below(1.0)),
         );
         claims.push(
             Claim::new(format!("{system}: s3 prefers packets of h1 and h2 to those of h3"), FIGURE)
-                .expect("wait of h1 over that of h3 at s3", ratio(0, 2, 2), Range::below(1.0))
-                .expect("wait of h2 over that of h3 at s3", ratio(1, 2, 2), Range::below(1.0)),
+                .expect("wait at s3, ratio of h1 to h3", ratio(0, 2, 2), Range::below(1.0))
+                .expect("wait at s3, ratio of h2 to h3", ratio(1, 2, 2), Range::below(1.0)),
         );
     }
     let fifo = &runs[2];
     claims.push(Claim::new("FIFO prefers none of them", THEORY).expect(
-        "wait of h1 over that of h2 at s2",
+        "wait at s2, ratio of h1 to h2",
         Quantity::ratio(&at(fifo, 0, 1), &at(fifo, 1, 1)),
         Range::within(0.9, 1.1),
     ));
@@ -154,7 +154,7 @@ pub(super) fn alone(options: &Options, progress: &Progress<'_>) -> Finding {
             .expect("longest mean wait after s1, ms", longest(3, 1), Range::below(PACKET_MS)),
         Claim::new("and FIFO+ performs as a FIFO: all packets have the same deadline", TEXT)
             .expect(
-                "wait at s1 under FIFO+ over that under FIFO",
+                "wait at s1, ratio of FIFO+ to FIFO",
                 Quantity::ratio(&first(3), &first(2)),
                 Range::within(0.999, 1.001),
             ),

@@ -162,7 +162,7 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
         claims.push(
             Claim::new(
                 format!(
-                    "{name}: with deadlines by path nobody is preferred (most to least below 1.5)"
+                    "{name}: with deadlines by path no host is preferred (most to least below 1.5)"
                 ),
                 PATHS,
             )
@@ -225,7 +225,7 @@ mod tests {
                 finding.claims.iter().find(wanted).expect("a claim").verdict()
             };
             assert_eq!(of("nearer"), Verdict::Holds, "{name}");
-            assert_ne!(of("nobody is preferred"), Verdict::CannotBeJudged, "{name}");
+            assert_ne!(of("no host is preferred"), Verdict::CannotBeJudged, "{name}");
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
 /// The claims, from the runs of FIFO+ and FIFO for each distribution.
 fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
     let claim = |words: &str| Claim::new(words, CALIBRATED);
-    let mut ordered = claim("under FIFO who comes from further away waits longer");
+    let mut ordered = claim("under FIFO, packets from further away wait longer");
     let mut alike = claim(
         "FIFO+ makes the paths alike: means of the hosts within 20 % of each other (reference: \
          within 13 %)",

@@ -195,7 +195,7 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
     claims
 }
 
-/// The claims about many clients instead of few.
+/// The claims that compare the most clients with the fewest.
 fn growth(first: &Case, last: &Case) -> Vec<Claim> {
     let many = format!("{} clients instead of {}", last.clients, first.clients);
     let ends = published(first.clients).zip(published(last.clients));
@@ -339,7 +339,7 @@ mod tests {
     use super::super::reading::Watched;
     use super::*;
 
-    /// A case in which every method reads for one second in each of `rounds` equal rounds.
+    /// A case in which every method reads for two seconds in each of `rounds` equal rounds.
     fn case(clients: u16, samples: [u64; 3], zero: [f64; 3], rounds: usize) -> Case {
         let one = |index: usize| {
             let round = Round {

@@ -78,8 +78,8 @@ const QUICK_SECONDS: f64 = 1.0;
 const ROUNDS: u32 = 10;
 /// Time for the queue to fill and for the first packets to arrive.
 const WARM_UP: Duration = Duration::from_millis(1500);
-/// Runs the experiment. Calls `begins` before each number of clients, with that number, the seconds
-/// of each method, and the methods.
+/// Runs the experiment. Before the measurement with a number of clients, calls `begins` with this
+/// number, the seconds for each method, and the methods.
 ///
 /// # Errors
 /// The process is not root, the network cannot be made, or a method fails while reading. A method

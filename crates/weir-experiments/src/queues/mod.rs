@@ -318,7 +318,7 @@ fn claims(seen: &Seen) -> Vec<Claim> {
             },
         )
         .expect(
-            "first wait over the time to fill them",
+            "time of the first wait, ratio to the time to fill them",
             Quantity::exact(began.map(|began| began / expected)),
             Range::within(0.9, 1.1),
         ),
