@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use weir_control::api::{CommandRequest, HealthStatus};
 
 use crate::common::{Lab, Need, Stream, must, number, output_of, trial, weir};
-use crate::serve::{Daemon, Wire, until};
+use crate::daemon::{Daemon, Wire, until};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -74,7 +74,7 @@ fn stopped(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config delay 50ms queue 5000\nadd 100 pipe 1 udp from any to any 9000");
-    let (pid, client) = (daemon.pid(), daemon.client().clone());
+    let (pid, client) = (daemon.pid(), daemon.client.clone());
     let stopping = std::thread::spawn(move || {
         let arrived = || client.pipes().expect("pipes")[0].state.counters.packets_in;
         until("the stream has begun", || arrived() >= 20);
@@ -105,7 +105,7 @@ fn out_of_memory(lab: &Lab) {
     group.confine(daemon.pid().as_raw(), SPARE);
     // Tables grow until the kernel ends the daemon.
     let mut acknowledged = 0u32;
-    let client = daemon.client();
+    let client = &daemon.client;
     loop {
         let entries = (0..ENTRIES).map(|n| {
             let [_, a, b, c] = (acknowledged * ENTRIES + n).to_be_bytes();
@@ -125,7 +125,7 @@ fn out_of_memory(lab: &Lab) {
     }
     assert_eq!(daemon.finish().code, 128 + 9, "the kernel kills it as with kill -9");
     let daemon = Daemon::start(lab, &[]);
-    let pipes = daemon.client().pipes().expect("pipes");
+    let pipes = daemon.client.pipes().expect("pipes");
     let found = pipes[0].rate_bps.unwrap_or_default() / 1000;
     // The change that failed may have been on disk already.
     let last = u64::from(acknowledged);

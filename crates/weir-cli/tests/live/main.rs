@@ -22,6 +22,7 @@ mod common;
 mod compose;
 mod containers;
 mod control;
+mod daemon;
 mod ecn;
 mod failures;
 mod faults;

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::common::{Lab, Need, must, trial, until};
-use crate::serve::{Daemon, OTHER, Wire};
+use crate::daemon::{Daemon, OTHER, Wire};
 use crate::web::Site;
 
 /// The tests of this file.
@@ -46,7 +46,7 @@ fn survives(lab: &Lab) {
     let user = OTHER.to_string();
     let words = [WORDS, &["--user", &user]].concat();
     let mut daemon = Daemon::start(lab, &words);
-    let site = Site::of(daemon.running());
+    let site = Site::of(&mut daemon.running);
     daemon.send(
         "pipe 1 config bw 8Mbit/s\npipe 2 config bw 1Mbit/s\nadd 100 pipe 1 ip from any to any",
     );
@@ -58,8 +58,8 @@ fn survives(lab: &Lab) {
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
     daemon.finish();
 
-    let mut daemon = Daemon::start(lab, &words);
-    assert!(!daemon.running().stderr().contains("past of the page"));
+    let daemon = Daemon::start(lab, &words);
+    assert!(!daemon.running.stderr().contains("past of the page"));
     until("there are new points", || {
         let all = points(&site, "pipe:1");
         all.iter().any(|point| time(point) > last + 1000.0)
@@ -89,8 +89,8 @@ fn survives(lab: &Lab) {
     until("more is written", || written() > known);
     let before = points(&site, "lane:sl-sr");
     daemon.kill();
-    let mut daemon = Daemon::start(lab, &words);
-    assert!(!daemon.running().stderr().contains("past of the page"));
+    let daemon = Daemon::start(lab, &words);
+    assert!(!daemon.running.stderr().contains("past of the page"));
     let after = points(&site, "lane:sl-sr");
     let oldest = |points: &[Value]| points.first().map(begin).expect("points");
     // Each daemon rounds the clock's zero to a millisecond.
@@ -103,8 +103,8 @@ fn survives(lab: &Lab) {
     daemon.finish();
     let user = (OTHER - 1).to_string();
     let mut daemon = Daemon::start(lab, &[WORDS, &["--user", &user]].concat());
-    let site = Site::of(daemon.running());
-    assert!(!daemon.running().stderr().contains("past of the page"));
+    let site = Site::of(&mut daemon.running);
+    assert!(!daemon.running.stderr().contains("past of the page"));
     assert!(!points(&site, "lane:sl-sr").is_empty());
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
     daemon.finish();
@@ -129,8 +129,8 @@ fn damaged(lab: &Lab) {
     for (command, said) in faults {
         must(&format!("mkdir -p {history} && {}", command.replace('H', &history)));
         let mut daemon = Daemon::start(lab, WORDS);
-        let site = Site::of(daemon.running());
-        until(command, || daemon.running().stderr().contains(said));
+        let site = Site::of(&mut daemon.running);
+        until(command, || daemon.running.stderr().contains(said));
         until("the page works", || !points(&site, "lane:sl-sr").is_empty());
         kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
         let done = daemon.finish();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{Lab, Need, Running, is_root, load, trial, until};
 use crate::control::connect;
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {

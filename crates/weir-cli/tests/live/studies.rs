@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::common::{Lab, Need, Running, trial};
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 use crate::web::{Reply, Site};
 
 /// The tests of this file.
@@ -218,7 +218,7 @@ fn killed(lab: &Lab) {
 fn confined(lab: &Lab) {
     let _wire = Wire::new();
     let mut daemon = Daemon::start(lab, &["--web", "127.0.0.1:18934", "--user", "64999"]);
-    let site = Site::of(daemon.running());
+    let site = Site::of(&mut daemon.running);
     let cookie = site.login(&site.full);
     let own = daemon.pid().as_raw();
     let spawner = below(own);

@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 
 use crate::common::{Lab, Need, Running, must, output_of, trial};
-use crate::serve::{Daemon, OTHER, Wire, until};
+use crate::daemon::{Daemon, OTHER, Wire, until};
 use crate::web::Site;
 
 /// The tests of this file.
@@ -270,7 +270,7 @@ fn confined(lab: &Lab) {
     let user = OTHER.to_string();
     let words = ["--web", "127.0.0.1:18934", "--web-cert", &cert, "--web-key", &key];
     let mut daemon = Daemon::start(lab, &[&words[..], &["--user", &user]].concat());
-    let site = Site::of(daemon.running());
+    let site = Site::of(&mut daemon.running);
     let bearer = format!("-H 'Authorization: Bearer {}'", site.full);
     let page = curl(&format!("-k {bearer} https://localhost:{}/v1/page", site.port));
     assert!(page.ends_with("\n200") && page.contains("\"kind\":\"serve\""), "{page}");
@@ -285,16 +285,16 @@ fn confined(lab: &Lab) {
     must(&format!("chown {OTHER} {new_key} && mv {new_key} {key} && mv {new} {cert}"));
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
     until("the new certificate is used", || subject().contains("CN = after"));
-    assert!(daemon.running().stderr().contains("read again"));
+    assert!(daemon.running.stderr().contains("read again"));
     // A key that the daemon's user cannot read changes nothing, and neither does a file without a
     // certificate.
     must(&format!("chown 0 {key} && chmod 600 {key}"));
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
-    until("it is said", || daemon.running().stderr().contains("Permission denied"));
+    until("it is said", || daemon.running.stderr().contains("Permission denied"));
     fs::write(&cert, "nothing").expect("a file");
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
-    until("it is said", || daemon.running().stderr().contains("holds no certificate"));
-    assert!(daemon.running().stderr().contains("stays in use"));
+    until("it is said", || daemon.running.stderr().contains("holds no certificate"));
+    assert!(daemon.running.stderr().contains("stays in use"));
     assert!(subject().contains("CN = after"), "{}", subject());
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
     daemon.finish();

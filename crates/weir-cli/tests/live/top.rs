@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::common::{Lab, Need, load, trial, until, weir};
 use crate::control::connect;
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {

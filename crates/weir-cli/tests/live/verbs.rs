@@ -4,7 +4,7 @@
 use libtest_mimic::Trial;
 
 use crate::common::{Done, Lab, Need, trial, weir};
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {

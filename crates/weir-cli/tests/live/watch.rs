@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::common::{Copies, Done, Lab, NOBODY, Need, load, must, number, output_of, trial, until};
+use crate::daemon::{Daemon, Wire};
 use crate::schema::document;
-use crate::serve::{Daemon, Wire};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {

@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::common::{Lab, Need, Running, trial};
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -255,7 +255,7 @@ fn daemon(lab: &Lab) {
     let wire = Wire::new();
     let words = ["--web", "127.0.0.1:18933"];
     let mut daemon = Daemon::start(lab, &words);
-    let site = Site::of(daemon.running());
+    let site = Site::of(&mut daemon.running);
     let cookie = site.login(&site.full);
     let page = site.get("/v1/page", &cookie).json();
     assert_eq!((&page["kind"], &page["language"]), (&json!("serve"), &json!("commands")));

@@ -7,7 +7,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use crate::common::{Lab, Need, trial};
-use crate::serve::{Daemon, Wire};
+use crate::daemon::{Daemon, Wire};
 use crate::web::Site;
 
 /// The tests of this file.
@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn traces(lab: &Lab) {
     let wire = Wire::new();
     let mut daemon = Daemon::start(lab, &["--web", "127.0.0.1:0"]);
-    let site = Site::of(daemon.running());
+    let site = Site::of(&mut daemon.running);
     let cookie = site.login(&site.full);
     let script = "pipe 1 config delay 5ms mask src-ip 0xffffffff\n\
                   add 100 check-state\n\
