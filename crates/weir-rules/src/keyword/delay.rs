@@ -70,7 +70,10 @@ pub(crate) static REORDER: Keyword = Keyword {
     name: "reorder",
     argument: "P [gap N] [correlation P]",
     choices: &[
-        choice("gap", "only every N-th packet is a candidate"),
+        choice(
+            "gap",
+            "N − 1 packets after each reordered packet, and at the start, are no candidates",
+        ),
         choice("correlation", "correlation of consecutive draws"),
     ],
     value: Value::Custom {
