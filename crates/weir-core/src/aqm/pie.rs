@@ -77,10 +77,10 @@
 //! 4 ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks.
 //! Here the first period begins with the first packet, in Linux half a second after the discipline
 //! was created. Linux computes departure rates in whole units, and their mean only follows
-//! differences of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
+//! differences of 8 units or more: at 10 Mbit/s, which is 20 units, each mean from 16 to 23 stays.
 //!
-//! Three details are not implemented: dummynet measures every other departure rate over a single
-//! packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits of
+//! Three differences from these programs remain: dummynet measures every other departure rate over a
+//! single packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits of
 //! fraction.
 //!
 //! # Validation

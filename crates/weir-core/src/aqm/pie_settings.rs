@@ -94,7 +94,7 @@ pub(crate) const MAX_ECNTH: Part = Part::new(
 pub(crate) const ECN: Switch =
     Switch::new(false, "marks ECN-capable packets instead of dropping them");
 pub(crate) const CAPDROP: Switch =
-    Switch::new(true, "from 10 % on, the probability rises by at most 2 % per update");
+    Switch::new(true, "from 10 % on, the probability rises by at most 0.02 per update");
 pub(crate) const DERAND: Setting<Derand> =
     Derand::setting(Derand::Auto, "spaces drops more evenly than random draws");
 /// The description of `qdelay`.
