@@ -238,7 +238,8 @@ impl PacketSpec {
         match self.protocol {
             // A sequence number of 1, a header of five words, and the largest window.
             TCP => {
-                body[4..16].copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, self.flags, 0xff, 0xff])
+                body[4..16]
+                    .copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, self.flags, 0xff, 0xff]);
             }
             UDP => {
                 let len = (self.len - if self.src.is_ipv6() { 40 } else { 20 }).to_be_bytes();

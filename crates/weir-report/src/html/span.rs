@@ -257,7 +257,7 @@ type Three = fn(&SpanPoint) -> Option<[f64; 3]>;
 /// The reasons that occur, with their numbers, in the order of their first occurrence.
 fn reasons(object: &SpanObject, of: Reasons) -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> = Vec::new();
-    for (name, number) in object.points.iter().flat_map(|point| of(point)) {
+    for (name, number) in object.points.iter().flat_map(of) {
         match all.iter_mut().find(|(known, _)| known == name) {
             Some((_, sum)) => *sum += number,
             None => all.push((name.clone(), *number)),
