@@ -15,13 +15,13 @@ function find() {
   return undefined;
 }
 
-/**
- * Runs a test with a browser, to which `more` arguments are passed. Without a browser, the result is
- * the reason for skipping the test.
- */
-export async function withBrowser(test, more = []) {
-  const executablePath = find();
-  if (!executablePath) return "chromium is missing; install it with scripts/setup browser";
+/** The browser that runs, and its command line: starting one costs seconds of processor time. */
+let running;
+
+async function browserWith(executablePath, more) {
+  const command = [executablePath, ...more].join(" ");
+  if (running?.command === command && running.browser.isConnected()) return running.browser;
+  await endBrowser();
   // Chromium refuses to sandbox itself for root.
   const sandbox = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
   // Pictures must not depend on the settings of the system for fonts and colours.
@@ -32,11 +32,30 @@ export async function withBrowser(test, more = []) {
     "--force-color-profile=srgb",
     ...more,
   ];
-  const browser = await chromium.launch({ executablePath, args });
+  running = { command, browser: await chromium.launch({ executablePath, args }) };
+  return running.browser;
+}
+
+/** Ends the browser of the tests. */
+export async function endBrowser() {
+  await running?.browser.close();
+  running = undefined;
+}
+
+/**
+ * Runs a test with a browser, to which `more` arguments are passed. Tests with equal arguments share
+ * a browser; each test opens its own contexts. Without a browser, the result is the reason for
+ * skipping the test.
+ */
+export async function withBrowser(test, more = []) {
+  const executablePath = find();
+  if (!executablePath) return "chromium is missing; install it with scripts/setup browser";
+  const browser = await browserWith(executablePath, more);
   try {
     return await test(browser);
   } finally {
-    await browser.close();
+    // A test that failed leaves its contexts open.
+    await Promise.all(browser.contexts().map((context) => context.close()));
   }
 }
 

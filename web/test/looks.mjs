@@ -44,12 +44,17 @@ export async function enter(page, address, hash = "#/", ready = ".thing") {
   await page.waitForSelector(ready);
 }
 
-/** The violations that axe finds on the page. */
-export async function violations(page) {
+/**
+ * The violations that axe finds on the page. In a dark page, only contrasts are checked: the colour
+ * scheme changes nothing else, and the light page has had all checks.
+ */
+export async function violations(page, colorScheme = "light") {
   // The page's policy forbids foreign scripts, but not those of the test.
-  await page.evaluate(readFileSync(AXE, "utf8"));
-  const result = await page.evaluate(() =>
-    globalThis.axe.run(document, { resultTypes: ["violations"] }),
+  if (!(await page.evaluate(() => "axe" in globalThis)))
+    await page.evaluate(readFileSync(AXE, "utf8"));
+  const result = await page.evaluate(
+    (runOnly) => globalThis.axe.run(document, { resultTypes: ["violations"], ...runOnly }),
+    colorScheme === "dark" ? { runOnly: ["color-contrast", "link-in-text-block"] } : {},
   );
   return result.violations.map(
     (v) =>
@@ -60,22 +65,41 @@ export async function violations(page) {
   );
 }
 
+/**
+ * What is wrong with the looks of the page in a colour scheme: violations that axe finds, and whether
+ * it is wider than the window. `shot` names a file for a picture.
+ */
+export async function faults(page, colorScheme, shot) {
+  await page.emulateMedia({ colorScheme });
+  // The page draws its plots again in the colours of the scheme.
+  await page.evaluate(
+    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+  );
+  const found = await violations(page, colorScheme);
+  const over = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  if (over > 0) found.push(`the page is ${over} px too wide`);
+  if (shot) await page.screenshot({ path: shot, fullPage: true });
+  return found;
+}
+
 export const tests = {
   "axe finds nothing on any view, light and dark": () =>
     withBrowser((browser) =>
       standIn({ markup: true }, async (_stand, address) => {
         const found = [];
-        for (const colorScheme of ["light", "dark"]) {
-          for (const width of [390, 1280]) {
-            const page = await open(browser, { colorScheme, viewport: { width, height: 800 } });
-            for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
-              await enter(page, address, hash, ready);
-              await page.waitForTimeout(700);
-              for (const line of await violations(page))
-                found.push(`${name} ${colorScheme} ${width}: ${line}`);
+        for (const width of [390, 1280]) {
+          const page = await open(browser, { viewport: { width, height: 800 } });
+          for (const [name, [hash, ready]] of Object.entries(VIEWS)) {
+            await enter(page, address, hash, ready);
+            await page.waitForTimeout(700);
+            for (const colorScheme of ["light", "dark"]) {
+              for (const fault of await faults(page, colorScheme))
+                found.push(`${name} ${colorScheme} ${width}: ${fault}`);
             }
-            await page.done();
           }
+          await page.done();
         }
         assert.deepEqual(found, []);
       }),

@@ -1,6 +1,7 @@
 // Runs the tests of the page and prints their results as Rust's test harness does.
 
 import { parseArgs } from "node:util";
+import { endBrowser } from "./browser.mjs";
 import { tests as units } from "./units.mjs";
 import { tests as looks } from "./looks.mjs";
 import { tests as pictures } from "./pictures.mjs";
@@ -50,6 +51,7 @@ for (const [name, test] of Object.entries(all)) {
     console.log(`test ${name} ... FAILED <${seconds}s>`);
   }
 }
+await endBrowser();
 if (failures.length) {
   console.log("\nfailures:\n");
   for (const [name, error] of failures)
