@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 import weirlab as wl
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# A shell starts background jobs with SIGINT ignored, and programs of the tests would inherit that.
+# The kernel resets a signal with a handler to the default in a new program.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

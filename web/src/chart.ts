@@ -1,4 +1,4 @@
-// A plot over time: uPlot draws it; the legend, the table and the keys are here.
+// A plot over time: uPlot draws it; the legend, the table and the keyboard control are here.
 
 import uPlot from "uplot";
 import { add, flag, h, put, say } from "./dom";
@@ -66,7 +66,7 @@ export class Chart {
   private width = 0;
   private readonly observer: ResizeObserver;
   private readonly sight: IntersectionObserver;
-  /** Whether the plot is on the screen; one that is not is not drawn. */
+  /** Whether the plot is on or near the screen. Elsewhere, new rows do not draw it again. */
   private seen = false;
   private readonly forget: () => void;
   private pan: { x: number; from: number; to: number } | undefined;
@@ -225,17 +225,17 @@ export class Chart {
     const stack: Row[] = [];
     for (const curve of this.options.curves) {
       if (curve.shape === "band") {
-        columns.push(known(rows?.low[curve.channel]), known(rows?.high[curve.channel]));
+        columns.push(nanToNull(rows?.low[curve.channel]), nanToNull(rows?.high[curve.channel]));
       } else if (curve.shape === "stack") {
-        stack.push(known(rows?.mean[curve.channel]));
+        stack.push(nanToNull(rows?.mean[curve.channel]));
         columns.push(stack[stack.length - 1]!);
-      } else columns.push(known(rows?.mean[curve.channel]));
+      } else columns.push(nanToNull(rows?.mean[curve.channel]));
     }
-    // Each area of a stack reaches up to the sum of itself and of all areas after it.
+    // The upper edge of an area of a stack is its own value plus the values of all areas after it.
     for (let i = stack.length - 2; i >= 0; i--) {
-      const above = stack[i + 1]!;
+      const rest = stack[i + 1]!;
       const own = stack[i]!;
-      for (let j = 0; j < own.length; j++) if (own[j] !== null) own[j] = own[j]! + (above[j] ?? 0);
+      for (let j = 0; j < own.length; j++) if (own[j] !== null) own[j] = own[j]! + (rest[j] ?? 0);
     }
     return columns;
   }
@@ -301,7 +301,8 @@ export class Chart {
           size: 30,
           grid: { show: false },
           incrs: INCREMENTS,
-          // A label at the right edge would be cut off. The box knows a new width before the layout.
+          // A label at the right edge would be cut off. When the width changes, `bbox` has the new
+          // width before the elements do.
           values: (u, splits, _a, _space, increment) =>
             splits.map((v) =>
               u.valToPos(v, "x") > u.bbox.width / devicePixelRatio - EDGE
@@ -350,7 +351,7 @@ export class Chart {
   private yRange(high: number | null): [number, number] {
     const level = this.options.level?.() ?? 0;
     const most = Math.max(high ?? 0, level);
-    const fit = nice(most * 1.06) || unitLeast(this.options.unit);
+    const fit = nice(most * 1.06) || emptyTop(this.options.unit);
     // Shrinking in small steps would move the axis all the time.
     if (fit > this.top || fit < this.top * 0.5) this.top = fit;
     return [0, this.fixed ?? this.top];
@@ -603,7 +604,7 @@ function strokeOf(u: uPlot, series: number): string {
   return typeof stroke === "function" ? String(stroke(u, series)) : colour("muted");
 }
 
-function known(column: Float64Array | undefined): Row {
+function nanToNull(column: Float64Array | undefined): Row {
   if (!column) return [];
   const out: Row = new Array(column.length);
   for (let i = 0; i < column.length; i++) {
@@ -634,7 +635,7 @@ export function ySplits(low: number, high: number): number[] {
 }
 
 /** The upper end of an axis without any value. */
-function unitLeast(unit: Unit): number {
+function emptyTop(unit: Unit): number {
   return unit === "bps"
     ? 1e3
     : unit === "ns"
@@ -659,7 +660,7 @@ export function parse(words: string, unit: Unit): number | undefined {
   return number * prefix;
 }
 
-/** Half a label of the time, less the margin beside the plot, px. */
+/** Half the width of a time label, less the padding at the right of the plot, px. */
 const EDGE = 18;
 const HEIGHT = 196;
 const TABLE_ROWS = 30;

@@ -17,8 +17,8 @@
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
-//! 2018: six effects, each with a separate claim. The publication has no values for this network.
-//! The first table compares the results with our own measurements of the same network in ns-3.
+//! 2018: six effects, each with its own claim, or one for each queue concerned. The publication has
+//! no values for this network. The first table compares the results with our own measurements of the same network in ns-3.
 
 use super::experiment::{Experiment, Options, Progress};
 use super::parallel::counted;
@@ -284,7 +284,7 @@ fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {
         name: part.to_owned(),
         title: format!("Delay of a probe against the ring's size: {what}"),
         description: "A curve for each queue, with and without dynamic queue limits".to_owned(),
-        x: Axis { log: true, ..Axis::new("packets in the ring at most", Unit::Count) },
+        x: Axis { log: true, ..Axis::new("ring size, packets", Unit::Count) },
         y: Axis { log: true, ..Axis::new("mean one-way delay", Unit::Nanoseconds) },
         series,
     }

@@ -124,7 +124,7 @@ pub struct ClassCount {
 pub struct About {
     /// The group of the packet's flow.
     pub group: u32,
-    /// The packet's addresses and ports, in its direction.
+    /// The packet's addresses and port numbers, in its direction.
     pub key: FlowKey,
     /// The label that the port's scheduler uses, if a port accepts the packet; 0 in other events.
     pub rank: u64,

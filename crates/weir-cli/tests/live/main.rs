@@ -210,11 +210,11 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The groups that a list names, in their own order; all groups without a list. An unknown name is
-/// the error.
+/// The groups that a list names, in their own order; all groups without a list, and none for an
+/// empty list. An unknown name is the error.
 fn chosen(list: Option<&str>) -> Result<Vec<&'static Group>, &str> {
     let Some(list) = list else { return Ok(GROUPS.iter().collect()) };
-    let names: Vec<&str> = list.split(',').collect();
+    let names: Vec<&str> = list.split(',').filter(|name| !name.is_empty()).collect();
     match names.iter().find(|name| GROUPS.iter().all(|group| group.name != **name)) {
         Some(unknown) => Err(unknown),
         None => Ok(GROUPS.iter().filter(|group| names.contains(&group.name)).collect()),

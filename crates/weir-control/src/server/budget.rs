@@ -8,10 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::pool::Rank;
 use super::reject::Reject;
 
-/// The memory for bodies. It is divided, so that members of the group cannot use the part for root.
+/// The memory for bodies. It is divided, so that other clients cannot use the part for privileged
+/// clients (see [`Rank`]).
 #[derive(Debug)]
 pub(super) struct Uploads {
-    /// The budget of root and of the daemon's own user.
+    /// The budget of privileged clients.
     privileged: Arc<Semaphore>,
     /// The budget of all other clients.
     others: Arc<Semaphore>,
@@ -66,6 +67,6 @@ impl Upload {
 /// Maximum length of a request body, in bytes: a script of several hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
 /// Maximum total length of the bodies that are arriving or wait to be parsed, in bytes: two bodies
-/// of the maximum length. Root and the daemon's own user share one such budget; all other clients
-/// share another.
+/// of the maximum length. Privileged clients share one such budget; all other clients share
+/// another.
 const BUDGET: usize = 2 * MOST_BODY;

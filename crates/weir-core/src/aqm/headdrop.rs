@@ -5,8 +5,8 @@
 //! instead. Compared with tail drop, senders notice the drop earlier by one queueing delay, and the
 //! delivered packets are younger.
 //!
-//! The dropped packet leaves the queue when it reaches the head, and its departure takes no
-//! transmission time; until then it does not count towards the limit. While the queue holds more
+//! The dropped packet stays in the queue until its turn to be served comes, and its departure takes
+//! no transmission time; until then it does not count towards the limit. While the queue holds more
 //! than 64 such packets, and they outnumber the other packets, it drops arriving packets that do
 //! not fit.
 //!
@@ -25,8 +25,8 @@
 //! Each delivered packet is among the latest `limit` packets that entered the queue.
 //!
 //! # Differences from Linux/FreeBSD
-//! The result is the same as with Linux's `pfifo_head_drop`, which removes the oldest packet at
-//! once.
+//! Linux's `pfifo_head_drop` removes the oldest packet at once. The result is the same, except when
+//! so many dropped packets wait that the queue drops arriving packets.
 //!
 //! # Validation
 //! A test compares the queue with a list that drops from its front.
@@ -76,7 +76,7 @@ impl HeadDrop {
 
 impl Aqm for HeadDrop {
     fn arrive(&mut self, _now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
-        // Packets that waited before this AQM existed are not counted here, and leave first.
+        // A change of configuration removes packets without calling `leave`.
         let known = self.owed as usize + self.alive.len();
         if queue.packets == 0 && known > 0 {
             (self.owed, self.alive_bytes) = (0, 0);
@@ -96,6 +96,7 @@ impl Aqm for HeadDrop {
     }
 
     fn leave(&mut self, _now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
+        // Packets that waited before this AQM existed are not counted here, and leave first.
         if queue.packets as usize + 1 > self.owed as usize + self.alive.len() {
             return Verdict::Pass;
         }

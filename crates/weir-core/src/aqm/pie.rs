@@ -85,7 +85,7 @@
 //!
 //! # Validation
 //! Tests run the conformance case of ns-3's test suite and compare the probability with floating
-//! point. Tests also compare one step over an idle time of any length with single updates, and
+//! point. Tests also compare the single step that replaces many updates with those updates, and
 //! check each difference between the variants.
 
 use alloc::vec::Vec;

@@ -104,8 +104,8 @@ fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
     discipline.visit(With(run))
 }
 
-/// Keeps packets of each code point in `points` waiting. Returns the bytes that each code point
-/// sent.
+/// A test in which packets of all code points in `points` wait at any time. Its result is the bytes
+/// sent of each code point.
 struct Shares<'a> {
     points: &'a [u8],
     len: u32,
@@ -213,9 +213,9 @@ proptest! {
     }
 }
 
-/// The number of packets that each of two sources sends over a link of 12 Mbit/s in 5 s. The first
-/// source has eight flows, the second has one. Each flow has a different destination and exceeds
-/// its share.
+/// The number of packets that a link of 12 Mbit/s delivers from each of two sources in 5 s. The
+/// first source has eight flows, the second has one. Each flow has a different destination and
+/// sends a quarter of the link's rate.
 fn sent_by_source(isolation: &str) -> [u32; 2] {
     let mut discipline = Discipline::new(Kind::Cake);
     discipline.set("isolation", isolation).unwrap();

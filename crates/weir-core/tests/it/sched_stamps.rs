@@ -27,8 +27,8 @@ const ALL: &[(Kind, MakeModel)] = &[
     (Kind::Kps, |epoch| Box::new(models::Kps::new(epoch))),
 ];
 
-/// A `usize` selects a flow. The other number is a length for `Send` and for `Burst`, which sends
-/// 20 packets, a number of packets for `Take`, and a weight for `Add` and `Change`.
+/// A `usize` selects a flow. A `u32` is a weight in `Add` and `Change`, a length in `Send` and
+/// `Burst`, and a number of packets in `Take`. `Burst` sends 20 packets.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Add(u32),
@@ -149,7 +149,7 @@ impl Comparison<'_> {
         if taken == expected {
             Ok(taken.is_some())
         } else {
-            Err(format!("service {served}: place {taken:?}, the model's {expected:?}"))
+            Err(format!("service {served}: slot {taken:?}, but slot {expected:?} in the model"))
         }
     }
 }
@@ -195,8 +195,9 @@ proptest! {
     }
 }
 
-/// The flows are of fewer or of more kinds than a scheduler has queues for, near the end of the
-/// range of virtual time. All packets of one kind of flow take equal virtual time.
+/// WF2Q+ has queues for eight kinds of flows. Here the flows are of fewer or of more kinds, which
+/// differ by weight: all packets of one kind take equal virtual time. Virtual time begins at 0 or
+/// near the end of its range.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
@@ -229,8 +230,8 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
     }
 }
 
-/// The waiting packets keep their order when there are more flows than the usual number of bits can
-/// distinguish.
+/// The waiting packets keep their order when the flows become more than 2^20, so that their slots
+/// need more than the usual number of bits in a key.
 #[test]
 fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     struct Million;
@@ -269,8 +270,8 @@ fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     assert!(order.chunks(4).all(|round| round == [0, 1, 2, 3]), "{order:?}");
 }
 
-/// A busy period in which the virtual times of the heaviest flow and of the longest packets wrap
-/// several times.
+/// A busy period in which virtual time passes its whole range several times, with a flow of the
+/// largest weight and with packets of the largest length.
 #[test]
 fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     let mut operations =
@@ -283,8 +284,8 @@ fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     ];
     operations.extend(feed);
     for round in 0..120 {
-        // The flow of weight 3 pauses for longer than the range of times. The heaviest flow has
-        // packets only from time to time.
+        // The flow of weight 3 pauses for longer than the range of times. The flow of the largest
+        // weight has packets only from time to time.
         let n = if round % 40 == 0 { 2 } else { round % 2 };
         operations.extend([Operation::Burst(n, 250_000 + round as u32), Operation::Take(20)]);
         if round % 7 == 0 {
@@ -358,8 +359,8 @@ fn a_single_flow_sends_with_any_weight() {
 }
 
 proptest! {
-    /// While two flows are backlogged, their bytes divided by their weights differ by at most one
-    /// packet of each flow.
+    /// In any interval in which two flows are backlogged, their bytes of service divided by their
+    /// weights differ by at most one packet of each flow, divided by that flow's weight.
     #[test]
     fn self_clocked_schedulers_serve_any_two_flows_alike(
         flows in proptest::collection::vec((weights(), 64u32..1501), 2..8),
@@ -392,7 +393,7 @@ proptest! {
                             + i128::from(largest_b + 1) * weight_a;
                         prop_assert!(
                             *most - *least <= bound,
-                            "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart",
+                            "{kind:?}: flows {a} and {b} of {flows:?} are {} apart, bound {bound}",
                             *most - *least
                         );
                     }
@@ -426,10 +427,10 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 }
 
 proptest! {
-    /// For backlogged flows under WF2Q and WF2Q+, no flow is behind its share by more than its own
-    /// packet and its part of another packet, and no flow is ahead by more than `1 − φ` of its
-    /// packet, where `φ` is its share. Under WFQ no flow is behind by more than the largest packet.
-    /// Under KPS the bounds are multiples of the flow's slots.
+    /// Let `φ` be the share of a backlogged flow, `L` its largest packet and `M` the largest packet
+    /// of all flows. Under WF2Q and WF2Q+ the flow is behind its share by at most `L + φ (M − L)`
+    /// and ahead by at most `(1 − φ) L`. Under WFQ it is behind by at most `M`. Under KPS, which
+    /// rounds times, it is behind by at most `4 L + φ M` and ahead by at most `3 L`.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10),
@@ -438,8 +439,8 @@ proptest! {
         for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq, Kind::Kps] {
             let mut rig = Rig::new(kind.build());
             for &(weight, largest) in &flows {
-                // The flow has more bytes waiting than the longest packets need, so that the fluid
-                // never finishes the flow.
+                // Even if each packet has only 20 % of the largest length, about 4 × 1500 bytes of
+                // the flow wait, so that the fluid never finishes the flow.
                 let flow = rig.add(weight, largest, 0);
                 for percent in lens.iter().cycle().take(4 * 5 * 1500 / largest as usize) {
                     rig.send(flow, (largest * percent / 100).max(1));
@@ -456,13 +457,13 @@ proptest! {
                 for (k, &(weight, own)) in flows.iter().enumerate() {
                     let (weight, own) = (i128::from(weight), i128::from(own));
                     // The service by the fluid minus the actual service, times the sum of weights.
-                    // One byte is for the rounding of virtual times.
                     let behind = weight * all - weights * bytes[k];
                     let (most, least) = match kind {
                         Kind::Wfq => (weights * largest, i128::MIN + weights),
                         Kind::Kps => (weights * 4 * own + weight * largest, -weights * 3 * own),
                         _ => (weights * own + weight * (largest - own), -(weights - weight) * own),
                     };
+                    // One byte, `weights` in these units, is for the rounding of virtual times.
                     prop_assert!(
                         (least - weights..=most + weights).contains(&behind),
                         "{kind:?}: flow {k} of {flows:?} is {} behind at {all} bytes",

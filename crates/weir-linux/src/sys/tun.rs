@@ -32,8 +32,8 @@ pub fn create_tap(name: &str) -> Result<(OwnedFd, String), Errno> {
     let mut request = interface_request(name)?;
     request.ifr_ifru.ifru_flags =
         (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
-    // SAFETY: TUNSETIFF reads name and flags from, and writes the name into, the ifreq, which is
-    // valid and ours for the call.
+    // SAFETY: TUNSETIFF reads the name and the flags of the ifreq and writes the name back. The
+    // ifreq is valid and ours for the call.
     check(unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })?;
     let length = libc::c_int::try_from(VNET_LEN).unwrap_or(10);
     // SAFETY: TUNSETVNETHDRSZ reads an int through the pointer, which is valid for the call.

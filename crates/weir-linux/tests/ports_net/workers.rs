@@ -39,12 +39,14 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
     for receiver in receivers {
         let (next, took) = receiver.join().unwrap();
         assert!(
-            next.values().all(|&n| n == EACH),
+            next.values().all(|&n| n == PACKETS_EACH),
             "every packet of every flow arrives once and in order: {next:?}"
         );
         flows.extend(next.into_keys());
-        let bits =
-            u64::from(FLOWS) / u64::from(PORTS) * (u64::from(EACH) - 1) * (SIZE as u64 + 28) * 8;
+        let bits = u64::from(FLOWS) / u64::from(PORTS)
+            * (u64::from(PACKETS_EACH) - 1)
+            * (SIZE as u64 + 28)
+            * 8;
         let least = Duration::from_secs_f64(bits as f64 / RATE as f64 * 0.98);
         assert!(
             took >= least,
@@ -67,7 +69,10 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
     let report = running.stop();
     assert_eq!((report.workers, report.stopped), (2, Some(StopReason::Asked)));
     let up = &report.lanes[0].counters;
-    assert!(up.packets_in >= u64::from(FLOWS) * u64::from(EACH) && up.total_drops() == 0, "{up:?}");
+    assert!(
+        up.packets_in >= u64::from(FLOWS) * u64::from(PACKETS_EACH) && up.total_drops() == 0,
+        "{up:?}"
+    );
 }
 
 #[test]
@@ -100,12 +105,13 @@ fn shared_ports_receive_every_frame_once_and_each_flow_on_one_port() {
 fn send() {
     let sockets: Vec<_> = (0..FLOWS).map(|_| UdpSocket::bind("10.77.0.1:0").unwrap()).collect();
     let mut data = [0; SIZE];
-    // This resolves the neighbour, because a kernel queues only a few packets until then.
+    // Resolve the neighbour first: until it is resolved, a kernel queues only a few packets.
+    // Nothing answers on port 9: an ICMP error or the timeout ends the loop.
     let (first, mut answer) = (UdpSocket::bind("10.77.0.1:0").unwrap(), [0; 1]);
     first.connect("10.77.0.2:9").unwrap();
     first.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     while first.send(&[0]).and_then(|_| first.recv(&mut answer)).is_ok() {}
-    for number in 0..EACH {
+    for number in 0..PACKETS_EACH {
         for (flow, socket) in (0u16..).zip(&sockets) {
             data[..2].copy_from_slice(&flow.to_be_bytes());
             data[2..4].copy_from_slice(&number.to_be_bytes());
@@ -122,7 +128,7 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
     let mut next = BTreeMap::new();
     let mut room = [0; SIZE];
     let mut first = None;
-    for _ in 0..u32::from(FLOWS / PORTS) * u32::from(EACH) {
+    for _ in 0..u32::from(FLOWS / PORTS) * u32::from(PACKETS_EACH) {
         socket.recv(&mut room).unwrap();
         first.get_or_insert_with(Instant::now);
         let (flow, number) =
@@ -139,7 +145,7 @@ const FIRST_PORT: u16 = 9000;
 const PORTS: u16 = 20;
 const FLOWS: u16 = 40;
 /// Packets of a flow.
-const EACH: u16 = 150;
+const PACKETS_EACH: u16 = 150;
 const SIZE: usize = 500;
 /// Bits per second of each instance.
 const RATE: u64 = 2_500_000;

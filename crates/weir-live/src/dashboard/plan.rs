@@ -41,21 +41,21 @@ pub(super) fn read(
     }
     // Steps at the same time keep the order in which they are written.
     steps.sort_by_key(|(_, step)| step.at);
-    let (places, steps): (Vec<usize>, Vec<Step>) = steps.into_iter().unzip();
+    let (line_of, steps): (Vec<usize>, Vec<Step>) = steps.into_iter().unzip();
     let mut remarks: Vec<DiagnosticView> = Vec::new();
     let done = check(start, &steps, &NoFiles, |step, diagnostics| {
-        let line = places[step];
+        let line = line_of[step];
         remarks.extend(
             diagnostics.iter().map(|one| DiagnosticView { line, ..DiagnosticView::from(one) }),
         );
     });
-    done.map_err(|Wrong { step, refusal }| refused(places[step], &refusal))?;
+    done.map_err(|Wrong { step, refusal }| refused(line_of[step], &refusal))?;
     remarks.truncate(MOST_REMARKS);
     let step = |(step, line): (Step, usize)| {
         let Step { at, link, words } = step;
         PlanStep { at, link, words, line }
     };
-    Ok((steps.into_iter().zip(places).map(step).collect(), remarks))
+    Ok((steps.into_iter().zip(line_of).map(step).collect(), remarks))
 }
 
 fn time_of(text: &str) -> Result<Duration, String> {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_steps_name_their_line_and_the_place() {
+    fn an_error_has_the_line_of_its_step_and_marks_the_wrong_word() {
         let links = links();
         for (text, line, part) in [
             ("10 reset", 1, "a time needs its unit: 10 s is `10s`"),

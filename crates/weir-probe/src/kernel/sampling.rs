@@ -20,13 +20,13 @@ use weir_measure::watch::{Gaps, Method, Pace};
 const SLICE: u64 = 500_000;
 /// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
-/// The thread wakes and calls the program this many ns before the next scheduled reading, because
-/// waking up takes this long.
+/// The thread's sleep ends this many ns before the next scheduled reading, since waking up may take
+/// this long. The program then waits for the reading's moment.
 const EARLY: u64 = 200_000;
 
 /// The pacing state of a namespace, kept while another namespace is being read.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Pacing {
     /// Time of the last reading; 0 before the first.
     last: u64,
     /// The next scheduled moment; 0 before the first reading.
@@ -49,13 +49,13 @@ pub(crate) struct Sampling {
     runs: SharedWords,
     gaps: SharedWords,
     pub(super) groups: Vec<Group>,
-    places: Vec<Place>,
+    pacing: Vec<Pacing>,
     pub(super) numbers: Numbers,
     /// Number of calls of the program so far. Each call reads the next group.
     turn: usize,
     /// Index of the group with the namespace that this thread has entered.
     inside: Option<usize>,
-    /// The reasons for incomplete results that were already reported.
+    /// The flags `CUT_…` that were already reported: the reasons why results are incomplete.
     cut: u32,
     /// The runs being delivered. A field only to reuse the memory.
     batch: Vec<Run>,
@@ -85,7 +85,7 @@ impl Sampling {
         control[control::DEVICES_CHILDREN].store(word(0, plan.children.into()), Relaxed);
         control[control::BANDS_COUNTERS].store(word(plan.bands.into(), 0), Relaxed);
         programs.prepare()?;
-        let places = vec![Place::default(); groups.len()];
+        let pacing = vec![Pacing::default(); groups.len()];
         Ok(Sampling {
             method,
             asked: plan.rate,
@@ -96,7 +96,7 @@ impl Sampling {
             runs,
             gaps,
             groups,
-            places,
+            pacing,
             numbers: Numbers::default(),
             turn: 0,
             inside: None,
@@ -114,8 +114,8 @@ impl Sampling {
     }
 
     /// Tells the program which devices to find.
-    fn name_devices(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
-        let indices: Vec<u32> = self.groups[at].devices.keys().copied().collect();
+    fn name_devices(&mut self, group_index: usize, time: u64, sink: &mut dyn Sink) {
+        let indices: Vec<u32> = self.groups[group_index].devices.keys().copied().collect();
         if indices.len() > layout::MAX_DEVICES {
             sink.remark(
                 time,
@@ -137,8 +137,14 @@ impl Sampling {
     }
 
     /// Assigns numbers to the queues that the last call found.
-    pub(super) fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
-        let group = &mut self.groups[at];
+    pub(super) fn observe(
+        &mut self,
+        group_index: usize,
+        time: u64,
+        slots: &[Slot],
+        sink: &mut dyn Sink,
+    ) {
+        let group = &mut self.groups[group_index];
         let (netns, seen) = (group.netns(), slots.iter().map(Slot::identity).collect());
         group.catalogue.observe(
             time,
@@ -150,24 +156,24 @@ impl Sampling {
     }
 
     /// Calls the program once in the namespace of the group, and returns the queues that it found.
-    /// `counts` requests the counters too.
+    /// `with_counters` requests the counters too.
     pub(super) fn call(
         &mut self,
-        at: usize,
+        group_index: usize,
         time: u64,
-        counts: bool,
+        with_counters: bool,
         sink: &mut dyn Sink,
     ) -> Result<Vec<Slot>, ProbeError> {
-        self.groups[at].follow(time, sink)?;
+        self.groups[group_index].follow(time, sink)?;
         // The thread stays in the namespace of the last call.
-        if self.inside != Some(at) {
-            self.groups[at].enter()?;
-            self.inside = Some(at);
+        if self.inside != Some(group_index) {
+            self.groups[group_index].enter()?;
+            self.inside = Some(group_index);
         }
-        self.name_devices(at, time, sink);
+        self.name_devices(group_index, time, sink);
         self.set(
             control::BANDS_COUNTERS,
-            word(halves(self.get(control::BANDS_COUNTERS)).0, counts.into()),
+            word(halves(self.get(control::BANDS_COUNTERS)).0, with_counters.into()),
         );
         self.programs.run("sample")?;
         let (queues, _) = halves(self.get(control::QUEUES_RUNS));
@@ -182,9 +188,9 @@ impl Sampling {
     }
 
     /// Delivers the readings: completed runs, and the runs that were open at the end of the call.
-    fn hand_over(&mut self, at: usize, slots: &[Slot], sink: &mut dyn Sink) {
+    fn hand_over(&mut self, group_index: usize, slots: &[Slot], sink: &mut dyn Sink) {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
-        let catalogue = &self.groups[at].catalogue;
+        let catalogue = &self.groups[group_index].catalogue;
         self.batch.clear();
         for words in self.runs.chunks_exact(layout::RUN_WORDS).take(written as usize) {
             let (slot, count) = halves(words[2].load(Relaxed));
@@ -206,7 +212,7 @@ impl Sampling {
     /// Delivers the counters of all disciplines that the last call found.
     pub(super) fn hand_over_counters(
         &self,
-        at: usize,
+        group_index: usize,
         time: u64,
         slots: &[Slot],
         sink: &mut dyn Sink,
@@ -218,13 +224,13 @@ impl Sampling {
                 (slot.drops.into(), slot.requeues.into(), slot.overlimits.into());
             let counters =
                 Counters { packets: slot.packets, bytes: slot.bytes, drops, requeues, overlimits };
-            if let Some(id) = self.groups[at].catalogue.id(place) {
+            if let Some(id) = self.groups[group_index].catalogue.id(place) {
                 sink.counters(time, id, &counters);
             }
         }
     }
 
-    /// Reports once which queues, runs or devices could not be read.
+    /// Reports why queues, runs or devices could not be read, each reason only once.
     pub(super) fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
         let (cut, _) = halves(self.get(control::CUT_NETNS));
         for (flag, text) in [
@@ -234,7 +240,7 @@ impl Sampling {
             ),
             (
                 layout::CUT_DEVICES,
-                "the kernel's list of devices is longer than the search: some are not read"
+                "the kernel's list of devices exceeds the search limit: some devices are not read"
                     .to_owned(),
             ),
             (
@@ -250,10 +256,10 @@ impl Sampling {
         self.cut |= cut;
     }
 
-    /// At a slow pace, sleeps until shortly before the next scheduled reading, or for one nap.
-    /// Returns whether it is time to enter the kernel.
-    fn approach(&self, at: usize) -> bool {
-        let (now, next) = (monotonic(), self.places[at].next);
+    /// Sleeps until shortly before the next scheduled reading unless that is near, but not longer
+    /// than one nap. Returns whether it is time to enter the kernel.
+    fn approach(&self, group_index: usize) -> bool {
+        let (now, next) = (monotonic(), self.pacing[group_index].next);
         if next <= now + 2 * EARLY {
             return true;
         }
@@ -261,10 +267,10 @@ impl Sampling {
         next <= now + EARLY + NAP
     }
 
-    /// Sleeps until the next tick, or for one nap. Returns whether it is time to read.
-    fn wait(&mut self, at: usize) -> bool {
+    /// Sleeps until the next tick, but not longer than one nap. Returns whether it is time to read.
+    fn wait(&mut self, group_index: usize) -> bool {
         let now = monotonic();
-        let place = &mut self.places[at];
+        let place = &mut self.pacing[group_index];
         if place.next == 0 {
             place.next = now;
         }
@@ -289,29 +295,33 @@ impl Source for Sampling {
     }
 
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
-        let at = self.turn % self.groups.len();
-        let ready = if self.method == Method::Timer { self.wait(at) } else { self.approach(at) };
+        let group_index = self.turn % self.groups.len();
+        let ready = if self.method == Method::Timer {
+            self.wait(group_index)
+        } else {
+            self.approach(group_index)
+        };
         if !ready {
             return Ok(());
         }
         self.turn += 1;
         let time = monotonic();
-        let counts = time >= self.places[at].counted + COUNTER_INTERVAL;
-        self.set(control::LAST_READING, self.places[at].last);
+        let with_counters = time >= self.pacing[group_index].counted + COUNTER_INTERVAL;
+        self.set(control::LAST_READING, self.pacing[group_index].last);
         if self.method == Method::Loop {
-            self.set(control::NEXT_READING, self.places[at].next);
+            self.set(control::NEXT_READING, self.pacing[group_index].next);
             self.set(control::SLICE, SLICE);
         }
-        let slots = self.call(at, time, counts, sink)?;
-        self.places[at].last = self.get(control::LAST_READING);
+        let slots = self.call(group_index, time, with_counters, sink)?;
+        self.pacing[group_index].last = self.get(control::LAST_READING);
         if self.method == Method::Loop {
-            self.places[at].next = self.get(control::NEXT_READING);
+            self.pacing[group_index].next = self.get(control::NEXT_READING);
         }
-        self.observe(at, time, &slots, sink);
-        self.hand_over(at, &slots, sink);
-        if counts {
-            self.places[at].counted = time;
-            self.hand_over_counters(at, time, &slots, sink);
+        self.observe(group_index, time, &slots, sink);
+        self.hand_over(group_index, &slots, sink);
+        if with_counters {
+            self.pacing[group_index].counted = time;
+            self.hand_over_counters(group_index, time, &slots, sink);
         }
         self.remark_cuts(time, sink);
         // While a namespace has none of the devices, it is read slowly.

@@ -29,7 +29,7 @@ impl PythonAqm {
     /// Makes an AQM from its class.
     pub(crate) fn new(py: Python<'_>, class: &Bound<'_, PyAny>, setup: &Setup) -> PyResult<Self> {
         let mut stream = setup.stream.clone();
-        let bounded = |limit: u64, none: u64| (limit != none).then_some(limit);
+        let bounded = |limit: u64, unlimited: u64| (limit != unlimited).then_some(limit);
         let setup = [
             ("rate_bps", bounded(setup.rate, 0)),
             ("limit_packets", bounded(setup.limit_packets.into(), u32::MAX.into())),
@@ -37,10 +37,10 @@ impl PythonAqm {
             ("seed", Some(stream.bits())),
         ];
         let instance = Instance::new(py, class, Kind::Aqm, &setup)?;
-        let leaves = instance.overrides(py, Kind::Aqm, "leave")?;
+        let overrides_leave = instance.overrides(py, Kind::Aqm, "leave")?;
         Ok(Self {
             arrive: instance.method(py, "arrive")?,
-            leave: leaves.then(|| instance.method(py, "leave")).transpose()?,
+            leave: overrides_leave.then(|| instance.method(py, "leave")).transpose()?,
             instance,
         })
     }
@@ -51,7 +51,7 @@ impl PythonAqm {
             return Verdict::Pass;
         }
         let ecn = packet.header.ecn;
-        let seen = Packet {
+        let view = Packet {
             flow: 0,
             bytes: packet.len,
             arrived_ns: packet.arrived.0,
@@ -66,15 +66,15 @@ impl PythonAqm {
         };
         let state = Queue { packets: queue.packets, bytes: queue.bytes, full: queue.full };
         let verdict = Python::attach(|py| {
-            let arguments = Py::new(py, seen).and_then(|seen| Ok((seen, Py::new(py, state)?)));
-            let (seen, state) = match arguments {
+            let arguments = Py::new(py, view).and_then(|view| Ok((view, Py::new(py, state)?)));
+            let (view, state) = match arguments {
                 Ok(arguments) => arguments,
                 Err(error) => {
                     instance.fail(py, now, method.name, error);
                     return None;
                 }
             };
-            instance.call(py, now, method, (seen, state, now.0), |result| {
+            instance.call(py, now, method, (view, state, now.0), |result| {
                 if result.is_none() {
                     return Ok(Verdict::Pass);
                 }

@@ -1,4 +1,4 @@
-//! The results as tables: a row for each flow, each link, each interval, and each bucket of a
+//! The results as tables: a row for each flow, each link, each interval, and each bin of a
 //! distribution.
 
 use weir_measure::distribution::Distribution;
@@ -87,14 +87,14 @@ fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
     ]
 }
 
-/// A table with a row for each interval of each flow and link. The input of a flow is its sent
-/// traffic, the output its received traffic.
+/// A table with a row for each interval of each flow and link. For a flow, `packets_in` and
+/// `bytes_in` count the sent traffic, `packets_out` and `bytes_out` the received traffic.
 pub fn series(results: &Results) -> Table {
-    let of_run = |run: &Outcome| {
+    let rows_of_run = |run: &Outcome| {
         let (flows, links) = (run.series.flows.iter(), run.series.links.iter());
         flows.map(Vec::len).sum::<usize>() + links.map(Vec::len).sum::<usize>()
     };
-    let mut rows = SeriesRows::new(results.runs.iter().map(of_run).sum());
+    let mut rows = SeriesRows::new(results.runs.iter().map(rows_of_run).sum());
     for run in &results.runs {
         let s = &run.series;
         for (flow, samples) in run.flows.iter().zip(&s.flows) {
@@ -128,21 +128,25 @@ pub fn series(results: &Results) -> Table {
     rows.table()
 }
 
-/// A table with a row for each bucket of each distribution. `what` is `delay` or `completion` for a
+/// A table with a row for each bin of each distribution. `what` is `delay` or `completion` for a
 /// flow, `queue` or `total` for a link.
 pub fn delays(results: &Results) -> Table {
     let (mut seed, mut object, mut what, mut name_of) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), Vec::new());
     let mut all = Vec::new();
-    let mut add = |run: u64, is_link: u32, kind: u32, name: &str, distribution: &Distribution| {
+    let mut add = |run_seed: u64,
+                   object_index: u32,
+                   what_index: u32,
+                   name: &str,
+                   distribution: &Distribution| {
         if distribution.count > 0 {
             all.push(name.to_owned());
         }
         for bin in &distribution.bins {
-            seed.push(run);
-            object.push(is_link);
-            what.push(kind);
+            seed.push(run_seed);
+            object.push(object_index);
+            what.push(what_index);
             name_of.push(all.len() as u32 - 1);
             low.push(bin.low);
             high.push(bin.high);
@@ -220,7 +224,7 @@ impl SeriesRows {
         self.current = (seed, object);
     }
 
-    /// Adds the columns of a row that flows and links have in common.
+    /// Adds a row's values to the columns that flows and links have in common.
     fn sample(&mut self, time: u64, span: u64, counts: [u64; 6]) {
         self.seed.push(self.current.0);
         self.object.push(self.current.1);
@@ -230,8 +234,8 @@ impl SeriesRows {
         self.counts.iter_mut().zip(counts).for_each(|(column, value)| column.push(value));
     }
 
-    /// Adds the columns of a row that only links have: the least, mean and greatest number of
-    /// packets in the queue, and the greatest number of bytes.
+    /// Adds a row's values to the columns that only links have: the least, mean and greatest number
+    /// of packets in the queue, and the greatest number of bytes. `None` for a flow.
     fn queue(&mut self, queue: Option<(u64, f64, u64, u64)>) {
         self.queue_min.push(queue.map(|q| q.0));
         self.queue_mean.push(queue.map(|q| q.1));

@@ -7,8 +7,8 @@
 //!
 //! # Inversions
 //! A packet that leaves a port's queue is inverted with each waiting packet of lower rank. The
-//! number of inversions measures the errors of an approximate rank scheduler, at any port. The
-//! recorder sees a departure when the packet leaves the link, but accounts for it at the time at
+//! number of inversions measures the errors of an approximate rank scheduler. It is counted at
+//! ports of every kind. The recorder sees a departure when the packet leaves the link, but accounts for it at the time at
 //! which the packet left the queue. A link delay therefore has no effect, as long as packets leave
 //! the link in the order in which they left the queue. Plain ports do not report when a packet left
 //! the queue. They serve in order of arrival, and the packet counts as waiting until it leaves the
@@ -61,7 +61,7 @@ pub struct Record {
     pub port: Option<PortId>,
     /// The group of the packet's flow.
     pub group: u32,
-    /// The packet's addresses and ports, in its direction.
+    /// The packet's addresses and port numbers, in its direction.
     pub key: FlowKey,
     /// The packet.
     pub packet: Packet,
@@ -88,8 +88,8 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// What identifies a packet among the packets inside at the same time: flow, sequence number,
-/// acknowledgement, time of sending, and whether it goes back.
+/// What identifies a packet among those inside one port: flow, sequence number, acknowledgement,
+/// time of sending, and whether it goes from the flow's destination to its source.
 type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
@@ -98,7 +98,7 @@ struct Order {
     inversions: Inversions,
     /// The arrivals at or after the latest counted departure from the queue, with their ranks.
     fresh: VecDeque<(Nanos, u64)>,
-    /// The counts before the last reset.
+    /// The counts at the last reset, which are subtracted from the result.
     before: [u64; 3],
 }
 
@@ -136,11 +136,11 @@ impl Recorder {
 
     /// Removes a packet that has left the port. Returns its arrival time and its rank.
     fn forget(&mut self, port: PortId, packet: &Packet) -> Option<(Nanos, u64)> {
-        let name = (port, identity(packet));
-        let copies = self.inside.get_mut(&name)?;
+        let key = (port, identity(packet));
+        let copies = self.inside.get_mut(&key)?;
         let first = copies.pop_front();
         if copies.is_empty() {
-            self.inside.remove(&name);
+            self.inside.remove(&key);
         }
         first
     }
@@ -211,7 +211,7 @@ impl Observer for Recorder {
 
 impl Order {
     /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`.
-    /// All earlier arrivals that are not yet counted as departures were waiting at that time.
+    /// All packets that arrived before `dequeued` and have no counted departure were waiting then.
     fn count_departure(&mut self, arrival: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued
@@ -243,7 +243,7 @@ fn identity(packet: &Packet) -> Identity {
 }
 
 impl Record {
-    /// The name of the ECN field.
+    /// The name of the value of the ECN field.
     pub fn ecn(&self) -> &'static str {
         match self.packet.ecn {
             Ecn::NotEct => "not-ect",
