@@ -206,6 +206,8 @@ mod tests {
             let most = if usize::from(count) <= FEW_LINKS { LINKS_WITH_TIMES } else { LINKS };
             assert!(portions.iter().all(|one| one.links.len() <= most));
             assert!(portions.iter().all(|one| one.queues.len() <= QUEUES));
+            // A worker copies at most some dozen links or queues between two turns.
+            assert!(portions.len() >= usize::from(count).div_ceil(100));
             let links: Vec<u16> = portions.iter().flat_map(|one| one.links.clone()).collect();
             let queues: Vec<u16> = portions.iter().flat_map(|one| one.queues.clone()).collect();
             assert!(links.iter().eq(&all) && queues.iter().eq(&all));
