@@ -28,8 +28,8 @@ pub struct OwnedTable {
 pub struct NatError(#[from] pub io::Error);
 
 impl OwnedTable {
-    /// Translates the two inside addresses to the machine's own addresses, in packets that leave
-    /// the machine by an interface other than `interface`.
+    /// Translates the inside addresses to the machine's own addresses, in packets that leave the
+    /// machine by an interface other than `interface`.
     ///
     /// # Errors
     /// The reason. No rule remains in force after an error.
@@ -217,7 +217,8 @@ impl StrictChain {
     }
 }
 
-/// Prefix of the tables' names; the interface's name follows.
+/// Prefix of the tables' names. The interface's name follows, or `bridge` and the numbers of the
+/// interfaces.
 const TABLE: &str = "weir_";
 /// The priority of a chain that sees a packet before all others.
 const BEFORE_ALL: i32 = -500;

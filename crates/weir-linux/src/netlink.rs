@@ -208,8 +208,8 @@ impl Netlink {
     }
 
     /// Creates a veth pair: `near` in this namespace with the interface index `index`, and `far` in
-    /// the namespace of the descriptor, with the Ethernet address `mac`. If the two ends have
-    /// different indexes, they are ready at once. With equal indexes, this takes up to a second.
+    /// the namespace of the descriptor, with the Ethernet address `mac`. The two ends are ready at
+    /// once if their indexes differ, and otherwise after up to a second.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both
@@ -365,8 +365,8 @@ impl Netlink {
         })
     }
 
-    /// Keeps resolved neighbours of an interface valid for a day. The kernel still resolves a
-    /// neighbour without an entry before the first packet.
+    /// Keeps resolved neighbours of an interface valid for a day. Before the first packet to a
+    /// neighbour without an entry, the kernel still resolves the neighbour.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` if `ipv6` and the interface has no IPv6.
@@ -546,7 +546,8 @@ pub(crate) fn route(message: &RouteMessage) -> Route {
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
-/// The most attempts at a dump. Tables that change during each of four reads show another problem.
+/// Maximum number of attempts at a dump. If the tables change during each of them, something else
+/// is wrong.
 const DUMP_ATTEMPTS: usize = 4;
 
 #[cfg(test)]

@@ -228,8 +228,8 @@ fn an_interface_deleted_under_traffic_ends_the_run_and_the_accounting_balances()
         );
         let sender = net.spawn("a", || {
             let socket = client("0.0.0.0:0");
-            // The number of packets is bounded, and the pause bounds their rate. The loop ends
-            // early when the link is gone.
+            // The number of packets is bounded, and the pause bounds their rate. Sending ends early
+            // when the link is gone.
             (0..20_000)
                 .take_while(|_| {
                     std::thread::sleep(Duration::from_micros(20));

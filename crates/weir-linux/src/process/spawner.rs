@@ -94,7 +94,8 @@ impl Bounds {
 impl Spawner {
     /// Starts a spawner: this executable with `word` as its first argument. With this argument, the
     /// executable must call [`spawner_main`]. With `confine`, the spawner gives up all capabilities
-    /// and access to files before it handles a request, and changes to the given user, if any.
+    /// and access to files outside `/proc` before it handles a request, and changes to the given
+    /// user, if any.
     ///
     /// # Errors
     /// The system has no process or descriptor left.

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 /// `ENODEV` when there is no such interface; `EINVAL` when the name is invalid.
 pub fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32, Errno> {
     let mut request = interface_request(name)?;
-    // SAFETY: SIOCGIFMTU reads the name from and writes an int into the ifreq, which is valid,
+    // SAFETY: SIOCGIFMTU reads the name in the ifreq and writes an int into it. The ifreq is valid,
     // initialised and ours for the call.
     check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) })?;
     // SAFETY: the call succeeded, so the kernel has filled in `ifru_mtu`; any bit pattern is a

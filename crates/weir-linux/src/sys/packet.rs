@@ -106,7 +106,7 @@ pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
 /// does.
 pub fn carries_ethernet(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     let mut request = interface_request(name)?;
-    // SAFETY: SIOCGIFHWADDR reads the name from and writes an address into the ifreq, which is
+    // SAFETY: SIOCGIFHWADDR reads the name in the ifreq and writes an address into it. The ifreq is
     // valid and ours for the call.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) })?;
     // SAFETY: the call succeeded, so the kernel has filled in `ifru_hwaddr`; any bit pattern is a

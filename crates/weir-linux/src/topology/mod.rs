@@ -183,7 +183,7 @@ impl Note {
 
 /// Ethernet's usual payload, which is also the MTU of most real paths.
 pub const DEFAULT_MTU: u32 = 1500;
-/// The smallest packet size that every IPv4 host must accept. Below 1280 a link carries no IPv6.
+/// The size up to which every IPv4 host must accept packets. Below 1280 a link carries no IPv6.
 pub const MIN_MTU: u32 = 576;
 /// 65,535 bytes minus an Ethernet header: the largest packet that a TAP device takes.
 pub const MAX_MTU: u32 = 65_521;

@@ -43,7 +43,8 @@ pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     let ipv6 = has_ipv6(setup.mtu);
     let ports: Vec<OpenPort> =
         setup.publish.iter().map(|publish| publish.open()).collect::<Result<_, _>>()?;
-    // Inside a user namespace that maps a single group, the setting's range is unreadable.
+    // Inside a user namespace that maps a single group, the range of groups that may ping is
+    // unreadable.
     let ping_note = if is_in_user_namespace() { None } else { ping_note() };
     if become_privileged()? {
         run_for_user(setup, ipv6, ports, ping_note)
@@ -67,7 +68,7 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let enter = || {
         sys::process::unshare(UnshareFlags::NEWUSER)?;
-        // The kernel accepts a group map of an ordinary user only after setgroups was disabled.
+        // The kernel accepts an ordinary user's group map only after setgroups was disabled.
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
         fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))

@@ -162,8 +162,8 @@ impl Session {
     /// Signals that are sent to this process alone are forwarded to the programs. The terminal's
     /// signals (^C) are not forwarded, because the terminal sends them to the whole process group;
     /// each program decides how it reacts to ^C. Of the forwarded signals, SIGTERM, SIGHUP and
-    /// SIGQUIT end the session after the grace period, and SIGINT ends it after half a minute. A
-    /// further signal after one of these ends it at once.
+    /// SIGQUIT end the session after the grace period, and SIGINT ends it after half a minute. Any
+    /// further signal then ends it at once.
     ///
     /// # Errors
     /// Waiting itself fails.

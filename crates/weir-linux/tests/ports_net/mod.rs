@@ -162,7 +162,7 @@ impl Net {
         launch(Live::new(config).expect("the configuration is right"))
     }
 
-    /// Starts the loop with rules, in which A is the machine.
+    /// Starts the loop with rules for which A is the machine.
     pub(crate) fn start_ruled(
         &mut self,
         script: &str,

@@ -231,7 +231,7 @@ fn copies_continue_separately() {
 #[test]
 fn a_packet_in_a_loop_of_rules_is_dropped_with_its_own_reason() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    // More rules send the packet into a pipe than a packet may enter pipes.
+    // More rules send the packet into a pipe than the number of pipes that a packet may enter.
     let mut script = "disable one_pass\npipe 1 config delay 0\n".to_owned();
     for number in 1..100 {
         script += &format!("add {number} pipe 1 udp from any to any dst-port 4000 out\n");
