@@ -11,7 +11,7 @@ from ._design import Sensitivity, number_of
 from ._precision import Estimated, Figure
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 340, 230, 62, 40, 12
-# The colours of curves, which the marks make distinguishable without colour vision.
+# The colours of curves, from the palette of Okabe and Ito.
 _COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"]
 _MOST_PANELS = 24
 _STYLE = """

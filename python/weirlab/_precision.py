@@ -1,4 +1,4 @@
-"""Runs more seeds where a figure is not precise enough, and compares two points."""
+"""Estimates a figure at a point from its runs, and judges the difference between two points."""
 
 from __future__ import annotations
 

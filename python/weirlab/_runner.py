@@ -29,7 +29,9 @@ _MOST_LOST = 10
 # A batch that takes this many times as long as expected is also given to another worker.
 _STRAGGLER = 4.0
 _LEAST_STRAGGLER_S = 2.0
+# The most runs of a batch.
 _LONGEST_BATCH = 1000
+# The longest wait for a result, and the shortest time between two questions about the workers.
 _LOOK_S = 0.2
 
 

@@ -295,7 +295,7 @@ pub(crate) fn key(task: PlainTask, seed: u64) -> PyResult<String> {
     Ok(to_task(task)?.key(seed).to_string())
 }
 
-/// Carries out tasks. The command `weir` carries out live ones. Signals and `stop` end the work.
+/// Carries out tasks. The command `weir` carries out live tasks. Signals and `stop` end the work.
 #[pyfunction]
 pub(crate) fn work(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Reads scenarios, with changed keys, and returns what is wrong as plain values.
+//! Reads scenarios, changes their keys, and returns diagnostics as plain values.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
     /// The name of the text, for diagnostics.
     pub(crate) name: String,
-    /// The directory of the files that the text names.
+    /// The directory of the files to which the text refers.
     pub(crate) directory: String,
     /// The name of a scenario whose text has no name.
     pub(crate) default_name: String,

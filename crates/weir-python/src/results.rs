@@ -171,7 +171,7 @@ impl Results {
         Ok(&self.point(point)?.results.scenario)
     }
 
-    /// Simulated time of a run, and the part of it that is not counted, s.
+    /// Simulated time of a run, and the warm-up at its start, s.
     #[getter]
     fn duration_s(&self) -> (f64, f64) {
         let run = self.points.first().and_then(|ran| ran.results.runs.first());
@@ -242,7 +242,7 @@ fn goodput(results: &sim::Results) -> Plot {
     let Some(run) = results.runs.first() else { return plot };
     let mut flows: Vec<_> = run.flows.iter().zip(&run.series.flows).collect();
     flows.sort_by_key(|(flow, _)| std::cmp::Reverse(flow.goodput_bytes));
-    // With about as many points as pixels, the picture stays small.
+    // With few points, the file of the picture stays small.
     let every = run.series.len().div_ceil(POINTS).max(1);
     for (colour, (flow, samples)) in (0..CURVES).zip(flows) {
         let mut points: Vec<[f64; 2]> = Vec::new();

@@ -22,7 +22,7 @@ thread_local! {
 }
 
 impl Run {
-    /// The state of runs whose `progress` stops them.
+    /// The state of the runs that `progress` can stop.
     pub(crate) fn of(progress: Arc<Progress>) -> Arc<Self> {
         Arc::new(Self { progress: Some(progress), ..Self::default() })
     }
