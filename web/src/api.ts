@@ -1,6 +1,6 @@
 // Requests to the server, and the types of its answers.
 
-/** A refused request: the status and the words of the server. */
+/** A refused request: the server's status and message. */
 export class Refused extends Error {
   constructor(
     readonly status: number,

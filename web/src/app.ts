@@ -1,4 +1,4 @@
-// The state that all views share: what can be looked at, what it measures, what was changed.
+// The state that all views share: the objects, their samples, and the changes.
 
 import { get, Refused, type Change, type Page, type Rule, type Thing } from "./api";
 import type { Marker } from "./chart";
@@ -37,10 +37,11 @@ export class App {
   changes: Change[] = [];
   health: Health | undefined;
   link: Link = { state: "connecting" };
-  /** What distinguishes the instances that were seen, by their objects. */
+  /** The text that distinguishes each instance seen so far, by the instance's object. */
   readonly keys = new Map<string, string>();
   /** Whether the page is older than the daemon. */
   stale = false;
+  /** The revision of the objects that were read last; -1 before the first reading. */
   revision = -1;
   private readonly listeners = new Map<Topic, Set<() => void>>();
   private readonly watched = new Map<string, Watched>();
@@ -117,7 +118,7 @@ export class App {
       }
       this.tell("things");
     } catch (error) {
-      // The stream notices a lost connection and tries again; its hello loads everything.
+      // The stream notices a lost connection and tries again; its hello then loads everything.
       if (!(error instanceof Refused) && !(error instanceof TypeError)) throw error;
     } finally {
       this.loading = false;
@@ -205,9 +206,9 @@ export class App {
 export interface View {
   node: HTMLElement;
   title: string;
-  /** At most 30 times a second while the page is visible. */
+  /** Called at most 30 times a second while the page is visible. */
   frame?: (now: number) => void;
-  /** The time between two frames while nothing is touched, ms; 30 frames a second without it. */
+  /** The time between two frames while there is no input, ms; 30 frames a second if absent. */
   pace?: () => number;
   close?: () => void;
 }

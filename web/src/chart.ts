@@ -59,14 +59,16 @@ export class Chart {
   private readonly note: HTMLElement;
   private plot: uPlot | undefined;
   private rows: Slice | undefined;
+  /** The upper end of the y axis that the user has fixed. */
   private fixed: number | undefined;
+  /** The upper end of the y axis that fits the values. */
   private top = 0;
   private asTable = false;
   private tableAt = 0;
   private width = 0;
   private readonly observer: ResizeObserver;
   private readonly sight: IntersectionObserver;
-  /** Whether the plot is on or near the screen. Elsewhere, new rows do not draw it again. */
+  /** Whether the plot is on or near the screen; otherwise, new rows do not redraw it. */
   private seen = false;
   private readonly forget: () => void;
   private pan: { x: number; from: number; to: number } | undefined;
@@ -405,7 +407,7 @@ export class Chart {
   // The cursor: a moment that all plots share.
 
   private onCursor(u: uPlot): void {
-    // Only the plot under the pointer sets the moment; the others follow it.
+    // Only the plot under the pointer sets the moment; the other plots follow it.
     if (!this.holder.matches(":hover") || this.pan) return;
     const left = u.cursor.left ?? -1;
     this.timeline.cursor = left < 0 ? undefined : u.posToVal(left, "x");
@@ -425,7 +427,7 @@ export class Chart {
     this.draw(true);
   }
 
-  /** The values of the legend: at the cursor, else the newest. */
+  /** Shows the values at the cursor in the legend; without a cursor, the newest values. */
   private showValues(): void {
     const index = this.index(this.timeline.cursor);
     const { curves, unit } = this.options;
@@ -544,7 +546,7 @@ export class Chart {
     say(this.note, [clock(t, 1), ...parts, ...near.map((m) => m.text)].join(", "));
   }
 
-  // The same as a table and as files.
+  // The plotted rows as a table and as files.
 
   /** The rows on display, with a name for each column. */
   private sheet(): Sheet {
@@ -664,7 +666,7 @@ export function parse(words: string, unit: Unit): number | undefined {
 const EDGE = 18;
 const HEIGHT = 196;
 const TABLE_ROWS = 30;
-/** The table is for reading: it changes every 5 s. */
+/** The table is for reading, so it changes only every 5 s. */
 const TABLE_PERIOD = 5000;
 /** The units of exported values. */
 const BASE: Record<Unit, string> = {

@@ -1,5 +1,6 @@
-// A plot of curves over a quantity that is no time of day: an SVG of its own, since the plots over
-// time share a range and a cursor. Values are read with the pointer and with the arrow keys.
+// A plot of curves over a quantity other than the time of day. It is a separate kind of plot,
+// because the plots over time share a range and a cursor. The pointer and the arrow keys select the
+// values that are shown.
 
 import { h, put, s, say } from "./dom";
 import { csv, download } from "./export";
@@ -8,7 +9,7 @@ import { words } from "./text";
 
 export interface Line {
   name: string;
-  /** The number of its colour in the palette; the ink of muted text without it. */
+  /** The number of its colour in the palette; if undefined, the colour of muted text. */
   colour: number | undefined;
   dash?: string | undefined;
   values: number[];
@@ -22,7 +23,7 @@ export interface Figure {
   yUnit: Unit;
   x: number[];
   lines: Line[];
-  /** The ends of the y axis, so that plots beside each other have the same. */
+  /** The ends of the y axis. Plots beside each other have the same ends. */
   range: [number, number];
 }
 
@@ -35,6 +36,7 @@ export class CurvePlot {
   private readonly observer: ResizeObserver;
   private readonly values: HTMLElement[] = [];
   private figure: Figure | undefined;
+  /** The index of the values at the cursor. */
   private at: number | undefined;
   private cursor: SVGElement | undefined;
   private width = 0;

@@ -63,7 +63,7 @@ export function put(node: Element, ...children: Child[]): void {
   add(node, children);
 }
 
-/** An event of an input, with its text. */
+/** The text of the input that caused an event. */
 export function typed(event: Event): string {
   return (event.target as HTMLInputElement).value;
 }

@@ -209,7 +209,7 @@ export function svg(sheet: Sheet): string {
   );
 }
 
-/** The path through the known points; with `breaks`, a new one begins after each unknown point. */
+/** The path through the known points. With `breaks`, a new part begins after each unknown point. */
 function path(
   times: number[],
   values: number[],

@@ -22,7 +22,7 @@ interface Placed {
   y1: number;
   length: number;
   phase: number;
-  /** The share of the largest rate, and whether packets are dropped at the end. */
+  /** The rate as a share of the largest rate, and whether packets are dropped at the end. */
   part: number;
   dropping: boolean;
 }
@@ -94,7 +94,7 @@ export class Flow {
     return gap;
   }
 
-  /** Puts the canvases of a gap where its curves are: the smaller they are, the less they cost. */
+  /** Fits the canvases of a gap to its curves, because a smaller canvas costs less. */
   private fit(gap: Gap): void {
     const ys = gap.edges.flatMap((p) => [p.y0, p.y1]);
     gap.top = Math.floor(Math.min(...ys)) - MARGIN;

@@ -16,7 +16,7 @@ interface Field {
   input: HTMLInputElement;
 }
 
-/** A form for one object; for the whole language without an object. */
+/** A form for one object, or, without an object, for commands of any kind. */
 export class Form {
   readonly node: HTMLElement;
   private readonly fields: Field[] = [];
@@ -319,15 +319,15 @@ export class Form {
   }
 }
 
-/** The number of the newest change that is in force and no undoing. */
+/** The number of the newest change that is in force and does not undo another change. */
 export function lastChange(app: App): number | undefined {
   const undone = new Set(app.changes.map((c) => c.undoes).filter((n) => n != null));
   return [...app.changes].reverse().find((c) => c.undoes == null && !undone.has(c.number))?.number;
 }
 
-/** A diagnostic with its line, in which the place is underlined. */
+/** A diagnostic with its line of text, in which the part in question is marked. */
 export function diagnostic(d: Diagnostic): HTMLElement {
-  // The places are in bytes of UTF-8.
+  // `start` and `end` are in bytes of UTF-8.
   const bytes = new TextEncoder().encode(d.text);
   const part = (from: number, to: number) => new TextDecoder().decode(bytes.slice(from, to));
   return h(

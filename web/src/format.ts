@@ -79,7 +79,7 @@ export function text(value: number, unit: Unit): string {
   return chosen[1] ? `${number} ${chosen[1]}` : number;
 }
 
-/** A configured value with its own digits, such as `4 Mbit/s`. */
+/** A configured value with all its digits, but at most nine, such as `4 Mbit/s`. */
 export function exact(value: number, unit: Unit): string {
   const [size, name] = step(value, unit);
   return `${+(value / size).toPrecision(9)} ${name}`;
@@ -120,7 +120,7 @@ export function elapsed(ns: number): string {
   return `${Math.floor(hours / 24)} d ${two(hours % 24)} h`;
 }
 
-/** The time of day on this machine's time zone, with as many decimals as tell moments apart. */
+/** The time of day in this machine's time zone, with up to three decimals of the seconds. */
 export function clock(seconds: number, decimals = 0): string {
   const date = new Date(seconds * 1000);
   const whole = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;

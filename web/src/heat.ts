@@ -20,6 +20,7 @@ export class HeatMap {
   private columns: Column[] = [];
   private unit: Unit = "bps";
   private dirty = true;
+  /** The cell that is read: columns back from the newest one, and row. */
   private at: [number, number] | undefined;
   private readonly forget: () => void;
   private readonly observer: ResizeObserver;
@@ -116,7 +117,7 @@ export class HeatMap {
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.clearRect(0, 0, width, height);
     const [low, high] = this.span();
-    // Row 0 is for the value zero, below a gap.
+    // Row 0 is for the value zero.
     const rows = high - low + 2;
     const cell = (height - BOTTOM) / rows;
     const side = this.side(width);
@@ -260,7 +261,7 @@ function parts(hex: string): number[] {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** Columns that are kept, and their widths in px, from few columns to many. */
+/** Maximum number of columns, and the least and the greatest width of a column in px. */
 const KEEP = 600;
 const LEAST_CELL = 6;
 const MOST_CELL = 24;

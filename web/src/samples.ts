@@ -49,9 +49,9 @@ export class Samples {
   readonly series = new Series(TOTAL);
   /** The reasons of drops and marks that occurred, in the order of their channels. */
   readonly reasons: { name: string; kind: "drops" | "marks"; channel: number }[] = [];
-  /** Sums since the page watches. */
+  /** Numbers of drops and marks since the page began to watch the object. */
   readonly sums = new Map<string, number>();
-  /** Grows with every new reason: plots of reasons have to be built anew. */
+  /** Grows with every new reason, after which plots of reasons must be built again. */
   version = 0;
   /** The newest value of each field. */
   newest: Record<string, number | null> = {};
@@ -103,7 +103,7 @@ export class Samples {
       if (Number.isNaN(high[c]!)) high[c] = mean[c]!;
     }
     const last = this.series.last();
-    // Nothing is known about the time between the last sample and the begin of this one.
+    // Nothing is known about the time between the last sample and the beginning of this one.
     if (t - span > last + Math.max(0.25, 1.5 * span)) this.series.gap(last + 0.001);
     this.series.push(t, mean, low, high);
   }
@@ -112,7 +112,7 @@ export class Samples {
     const known = this.reasons.find((r) => r.name === name && r.kind === kind);
     if (known) return known.channel;
     const at = CHANNELS.length + this.reasons.length;
-    // The last channel collects the reasons for which there is none.
+    // The last channel collects the reasons for which no other channel is left.
     if (at >= TOTAL) return TOTAL - 1;
     this.reasons.push({ name, kind, channel: at });
     this.version++;

@@ -1,6 +1,6 @@
 // What is kept of one object: the last minutes in full, hours in buckets with least, mean and most.
 
-/** A level of detail: columns of equal length in a ring. */
+/** Rows of a series, as columns of equal length. */
 export interface Slice {
   /** Times in s, ascending. */
   t: Float64Array;
@@ -243,9 +243,9 @@ function join(rows: Slice, full: Ring, to: number): Slice {
 }
 
 /**
- * At most two rows per pixel. A group of rows becomes one with their least, mean and most, so that
- * no peak disappears. Groups begin at multiples of their width, so that they do not change while
- * the range moves. A gap stays a row of NaN.
+ * At most two rows per pixel. A group of rows becomes one row with their least, mean and most, so
+ * that no peak disappears. Groups begin at multiples of their width, so that they do not change
+ * while the range moves. A gap stays a row of NaN.
  */
 export function decimate(rows: Slice, from: number, to: number, pixels: number): Slice {
   const n = rows.t.length;
@@ -289,7 +289,7 @@ export function decimate(rows: Slice, from: number, to: number, pixels: number):
 
 /** Full rows: 3 minutes of samples 20 times a second. */
 const FULL_ROWS = 3600;
-/** Seconds that a plot in full resolution shows at most. */
+/** Plots have full resolution up to a range of 1.5 times this, s. */
 const FULL_SPAN = 180;
 /** Buckets: their length in s and their number, for one hour and for one day. */
 const BUCKETS: readonly (readonly [number, number])[] = [

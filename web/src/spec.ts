@@ -73,7 +73,8 @@ export function unmasked(spec: string): string {
 /**
  * The commands that give one instance of a pipe a pipe of its own with another rate: the pipe, and
  * a rule before the one that matches now. `key` is what distinguishes the instance, as
- * `SOURCE → DESTINATION` with `*` for what its mask leaves out; absent where that is not enough.
+ * `SOURCE → DESTINATION` with `*` for what its mask leaves out. `undefined` where that is not
+ * enough.
  */
 export function ownPipe(
   pipe: Thing,
@@ -112,7 +113,7 @@ export function freePipe(things: Thing[]): number {
   return Math.max(0, ...used.map((t) => Number(t.object.split(":")[1]))) + 1;
 }
 
-/** What an object is configured as, in words; empty for a perfect link. */
+/** The configuration of an object in words; empty for a perfect link. */
 export function inWords(thing: Thing): string {
   const spec = body(thing);
   const list = tokens(spec);

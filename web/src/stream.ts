@@ -48,7 +48,7 @@ export interface Listeners {
 
 export class Stream {
   link: Link = { state: "connecting" };
-  /** Bytes received, to show and to test what watching costs. */
+  /** Characters received; tests use it to measure what watching costs. */
   received = 0;
   private socket: WebSocket | undefined;
   private next = 1;

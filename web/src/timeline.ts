@@ -59,7 +59,7 @@ export class Timeline {
     this.tell();
   }
 
-  /** Moves the range by a part of its length; into the present, it follows it again. */
+  /** Moves the range by a part of its length. A range that reaches the present follows it again. */
   pan(part: number): void {
     const end = (this.held ?? this.now()) + part * this.span;
     this.held = end >= this.now() ? undefined : end;

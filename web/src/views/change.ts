@@ -1,4 +1,4 @@
-// Changes: the language for everything, the history with undo, and timed plans.
+// Changes: objects and commands of any kind, the history with undo, and timed plans.
 
 import { post, Refused, type ChangeReply } from "../api";
 import type { App, View } from "../app";
@@ -112,5 +112,5 @@ async function undo(app: App, number: number, trouble: HTMLElement): Promise<voi
   }
 }
 
-/** The objects that the list offers; the others are found among the instances. */
+/** Maximum number of objects in the list; other objects are found among the instances. */
 const MOST = 200;

@@ -1,5 +1,5 @@
-// Ten thousand instances: searched, sorted, their distribution over time, and a list of which only
-// the visible rows exist, here and on the server.
+// The instances of an object: search, order, the distribution over time, and a list. There may be
+// ten thousand, so only the rows in or near view exist, here and in the answers of the server.
 
 import type { App, View } from "../app";
 import { flag, h, put, say, typed } from "../dom";
@@ -220,7 +220,7 @@ class Line {
   private readonly dropCell: HTMLElement;
   private object = "";
 
-  /** `of` tells the object of which the rows are instances. */
+  /** `of` returns the object to which the instances in the rows belong. */
   constructor(private readonly of: () => string) {
     this.dropCell = h("span", { class: "drops", role: "cell" }, this.drops.node);
     this.node = h(
@@ -248,7 +248,7 @@ class Line {
       return typeof value === "number" ? value : NaN;
     };
     say(this.link, String(row[at["key"]!]));
-    // An instance without an object cannot be watched, but changed.
+    // An instance without an object cannot be watched, but it can be changed.
     const known = row[at["object"]!];
     const object = known == null ? `${this.of()}/${String(row[at["key"]!])}` : String(known);
     if (object !== this.object) {
@@ -269,6 +269,6 @@ class Line {
   }
 }
 
-/** The rows that the server sends, and the height of a row in px. */
+/** The number of rows that the server sends, and the height of a row in px. */
 const WINDOW = 40;
 const ROW = 36;

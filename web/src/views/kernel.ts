@@ -1,4 +1,4 @@
-// The kernel's queues: a device is chosen, and its queues are read while somebody looks.
+// The kernel's queues: the user chooses a device, and its queues are read while this view is open.
 
 import { get, Refused } from "../api";
 import type { App, View } from "../app";
@@ -42,6 +42,7 @@ interface Past {
     number,
     { label: string; root: boolean; series: Series; newest: Queue; span: number; dropped: number }
   >;
+  /** The number of the last point that was read. */
   after: number;
 }
 const kept = new Map<string, Past>();
@@ -115,7 +116,7 @@ export function kernelView(app: App, given: string): View {
       if (closed) return;
       const names = answer.devices;
       if (device && !names.includes(device)) names.unshift(device);
-      // A device that carries something is more likely meant than the loopback.
+      // The user more likely means another device than the loopback.
       if (!device) device = names.find((name) => name !== "lo") ?? names[0] ?? "";
       put(
         pick,
@@ -166,7 +167,7 @@ export function kernelView(app: App, given: string): View {
       told = lines;
       put(remarks, ...answer.remarks.map((line) => h("p", { class: "remark" }, line)));
     }
-    // The server began anew.
+    // The server has started to count again.
     const last = answer.points[answer.points.length - 1];
     if (last && last.number < known.after) known.after = 0;
     for (const point of answer.points) {
@@ -326,8 +327,8 @@ class Row {
 /** The time between two requests while the page is visible, and after a refusal, ms. */
 const PERIOD = 250;
 const AGAIN = 3000;
-/** Queues with plots, and queues that are kept. */
+/** Maximum numbers of queues with plots and of queues that are kept. */
 const MOST_CHARTS = 8;
 const MOST_QUEUES = 64;
-/** The time over which the greatest length is told, s. */
+/** The period over which the greatest length is shown, s. */
 const RECENT = 30;

@@ -1,5 +1,5 @@
-// The overview: what the packets pass through with present rates, queues and drops, the health of
-// the daemon, and the sums over time.
+// The overview: the objects through which packets pass, with their present rates, queues and drops;
+// the health of the daemon; and the sums over time.
 
 import type { Rule, Thing } from "../api";
 import type { App, Health, View } from "../app";
@@ -590,7 +590,7 @@ const GAP = 3;
 /** The most cards of a column, and the samples of a card's plot. */
 const MOST = 8;
 const TAIL = 60;
-/** The channels for sums, and the most links with curves of their own, with colours and dashes. */
+/** The number of channels for sums; the most links with separate curves; colours and dashes. */
 const SUMS = 4;
 const CURVES = 6;
 const HUES = [0, 1, 2, 3, 6, 5];

@@ -92,7 +92,7 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
         h("p", { class: "bad" }, body?.line ? `${words.line(body.line)}: ` : "", message),
       );
   };
-  /** Shows the plan of the server. A finished one only if it was seen running. */
+  /** Shows the server's plan; a finished plan only if the page has seen it run. */
   const take = (plan: Plan) => {
     const was = state;
     state = plan.state;
@@ -157,7 +157,8 @@ export function planner(app: App): { node: HTMLElement; close: () => void } {
     void check();
   });
   void load();
-  // Changes are told by the stream; the rest of a plan is asked for while it runs.
+  // The stream reports changes of the configuration; the progress of a plan is requested while it
+  // runs.
   const poll = setInterval(() => {
     if (running && !document.hidden) void load();
   }, POLL);
@@ -243,12 +244,12 @@ function adder(app: App, add: (line: string) => void): HTMLFieldSetElement {
   );
 }
 
-/** A diagnostic with the line of the plan that it is about. */
+/** A diagnostic with the number of its line in the plan. */
 function inLine(one: Diagnostic): HTMLElement {
   return diagnostic({ ...one, message: `${words.line(one.line)}: ${one.message}` });
 }
 
-/** The number of the next step that is to come. */
+/** The index of the next step; the number of steps if none is left. */
 function nextOf(plan: Plan): number {
   const at = plan.steps.findIndex((step) => step.done_ms === null && step.error === null);
   return at < 0 ? plan.steps.length : at;
@@ -293,7 +294,7 @@ function percent(ms: number, plan: Plan): string {
 
 /**
  * The steps of a plan over time: a row for each link, in which a change lasts until the next one.
- * Places are in percent, so that letters keep their size. Returns the mark of the present.
+ * Positions are in percent, so that letters keep their size. Returns the mark of the present.
  */
 function draw(app: App, plan: Plan, place: HTMLElement): SVGElement {
   const all = commands(app) ? words.commands : words.allLinks;
@@ -328,7 +329,7 @@ function draw(app: App, plan: Plan, place: HTMLElement): SVGElement {
   rows.forEach((link, row) => {
     const steps = plan.steps.filter((step) => (step.link ?? "") === link);
     steps.forEach((step, i) => {
-      // A reset of all links ends what one of them has.
+      // A reset of all links ends the change of each link.
       const reset = plan.steps.find(
         (other) => other.link === null && other.action === "reset" && other.at_ms > step.at_ms,
       );
@@ -386,6 +387,6 @@ const STEPS = [
 /** The height of a row and of the axis, px. */
 const ROW = 32;
 const AXIS = 24;
-/** The pause after the last key before a plan is checked, and between two looks at it, ms. */
+/** The pause after the last key before a plan is checked, ms. */
 const CHECK_AFTER = 200;
 const POLL = 500;

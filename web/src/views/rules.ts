@@ -127,5 +127,5 @@ export function rulesView(app: App): View {
   };
 }
 
-/** The rules that are shown. */
+/** Maximum number of rules that are shown. */
 const MOST = 1000;

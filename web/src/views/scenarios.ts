@@ -52,7 +52,7 @@ export function scenariosView(app: App): View {
       shelf.show(studies.studies);
       running = studies.studies.some((s) => s.state === "running");
     } catch {
-      // The stream tells that the connection is lost.
+      // The stream reports a lost connection.
     }
     if (!closed && own === turn) timer = setTimeout(() => void refresh(), running ? SOON : LATER);
   };
@@ -331,7 +331,7 @@ class Shelf {
   );
   private readonly result = h("div", { "aria-live": "polite" });
   private readonly cards = new Map<number, StudyCard>();
-  /** Which are to be compared, in the order in which they were chosen. */
+  /** The numbers of the studies to compare, in the order in which they were chosen. */
   private chosen: number[] = [];
 
   constructor(
@@ -396,7 +396,7 @@ class Shelf {
   }
 
   private async compare(): Promise<void> {
-    // The older one is what the newer one is compared with.
+    // The newer study is compared with the older one.
     const [left, right] = [...this.chosen].sort((a, b) => a - b);
     if (left === undefined || right === undefined) return;
     try {
@@ -572,6 +572,6 @@ class StudyCard {
 
 /** The pause after the last key before the text is checked, ms. */
 const CHECK_AFTER = 250;
-/** The time between two looks at the studies, while one runs and otherwise, ms. */
+/** The time between two requests for the studies, while one runs and otherwise, ms. */
 const SOON = 400;
 const LATER = 5000;

@@ -335,7 +335,7 @@ export function schedulersView(app: App): View {
       });
     });
     say(summary, words.curvesOf(count(times[times.length - 1] ?? 0)));
-    // A class is a flow here.
+    // Here, each class has one flow.
     const head = [
       words.scheduler,
       words.flow,
@@ -410,7 +410,7 @@ export function schedulersView(app: App): View {
   };
 }
 
-/** A range and the number beside it, which can be typed. */
+/** A slider, and its number, which can be typed. */
 function slider(
   id: string,
   label: string,

@@ -1,5 +1,5 @@
-// One packet through the rules: a form for its headers, the same in words, and the way that it
-// takes. Nothing is sent, and no rule counts it.
+// One packet through the rules: a form for its headers, the same in words, and the path that it
+// takes. Nothing is sent, and no rule counts the packet.
 
 import { get, Refused } from "../api";
 import type { App } from "../app";
@@ -296,5 +296,5 @@ function entered(object: Leg["enters"][number]): HTMLElement {
   );
 }
 
-/** A run of this many rules that do not match is shown. */
+/** Runs of up to this many rules that do not match are shown; longer runs are folded. */
 const FEW = 6;
