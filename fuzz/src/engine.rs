@@ -23,7 +23,7 @@ pub fn run(data: &[u8]) {
         let [kind, value] = [operation[0], operation[1]];
         match kind % 8 {
             0..=3 => submit(&mut engine, now, number, kind, value),
-            // Steps from 1 ns to some seconds.
+            // Steps from 1 ns to about 2 s.
             4 | 5 => {
                 now = now.saturating_add(Nanos(1 << (value % 32)));
                 poll(&mut engine, now, &mut out);
