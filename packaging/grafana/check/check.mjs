@@ -20,7 +20,10 @@ const schema = createGenerator({
 const ajv = new Ajv({ allErrors: true, strict: false, verbose: true });
 const matches = ajv.compile(schema);
 
-/** What the schema finds wrong, in words. A panel of one kind does not have to be one of another. */
+/**
+ * What the schema finds wrong, in words. A panel is compared with every kind of panel; the errors
+ * of the kinds that it does not have are left out.
+ */
 function wrong(value) {
   if (matches(value)) return [];
   const kind = (e) => `${e.instancePath.split("/").slice(0, 3).join("/")} ${e.schemaPath.split("/").slice(0, 3).join("/")}`;
@@ -66,7 +69,7 @@ const tests = {
     const known = templating.list.map((variable) => variable.name);
     const text = JSON.stringify([panels, templating]);
     const used = new Set([...text.matchAll(/\$\{?(\w+)/g)].map(([, name]) => name));
-    // Grafana's own.
+    // Grafana itself defines these two.
     for (const name of ["__rate_interval", "__all"]) used.delete(name);
     assert.deepEqual([...used].sort(), [...known].sort());
     assert.ok(Object.values(panels).every((panel) => new Set((panel.targets ?? []).map((t) => t.refId)).size === (panel.targets ?? []).length));

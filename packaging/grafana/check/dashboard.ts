@@ -1,5 +1,5 @@
 // What a dashboard may hold: Grafana's own types. Where these leave open what a kind of panel or
-// source takes, this fills it in. check.mjs makes a JSON schema of it.
+// source takes, this file says it. check.mjs makes a JSON schema of the result.
 
 import type * as dashboard from "@grafana/schema/dist/types/raw/dashboard/x/types.gen.js";
 import type { FieldConfig, Options } from "@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/types.gen.js";
@@ -23,7 +23,7 @@ interface VariableQuery {
   refId: string;
 }
 
-/** The source is a variable of the dashboard, so that it fits every Grafana. */
+/** The source is a variable of the dashboard, so that the dashboard fits every Grafana. */
 interface Source {
   type: "prometheus";
   uid: "${datasource}";
