@@ -169,7 +169,7 @@ class Tbf(Arm):
 
 
 class Ifb(Arm):
-    """The kernel's htb behind ifb, as a receiver shapes what arrives; counts Ethernet frames."""
+    """The kernel's htb behind ifb, as a receiver shapes arrivals; counts Ethernet frames."""
 
     name = "htb on ifb"
 
