@@ -14,8 +14,8 @@ const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /**
- * The views: the address, an element of the complete view, and, if that one needs values, an element
- * that is there before the first values.
+ * The views: the address, an element of the complete view, and, if this element needs values, another
+ * one that is there before the first values.
  */
 export const VIEWS = {
   overview: ["#/", ".thing"],
@@ -234,7 +234,7 @@ export const tests = {
     withBrowser((browser) =>
       standIn({}, async (_stand, address) => {
         const page = await open(browser);
-        // Objects that come late must not be missed.
+        // The page must show its view even if the objects arrive late.
         await page.route("**/v1/objects", async (route) => {
           await page.waitForTimeout(300);
           await route.continue();

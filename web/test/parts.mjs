@@ -226,7 +226,7 @@ export const tests = {
     ),
 };
 
-/** Checks the form of a PNG; returns the number of different bytes in its first lines of pixels. */
+/** Checks the form of a PNG; returns the number of different bytes in the data of its pixels. */
 function colours(png) {
   assert.ok(png.subarray(0, 8).equals(Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])));
   const data = [];

@@ -1,5 +1,5 @@
 // The part of the stand-in that answers about studies: a checker that knows one mistake, simulations
-// that end at once or stop half-way, queues that swing, and curves of made-up schedulers.
+// that end at once or stop half-way, queues whose lengths swing, and curves of made-up schedulers.
 
 const TEXT = `name = "two-hosts"
 duration = "10s"
@@ -183,7 +183,7 @@ export class StudiesStandIn {
     return undefined;
   }
 
-  /** The points of two queues that swing: the root of a device, and a queue below it. */
+  /** The points of two queues whose lengths swing: the root of a device, and a queue below it. */
   kernel(device, after) {
     const newest = Math.floor(this.now() / 100);
     const numbers = Array.from(

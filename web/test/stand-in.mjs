@@ -711,7 +711,7 @@ export class StandIn {
         messages++;
       for (let ago = PAST; ago >= 0; ago -= 500) {
         this.still = present - ago;
-        // The plots of an object got their past by the message before.
+        // The plots of an object got their past from the first message.
         const due = own.filter((one) =>
           one.what === "object" ? ago === 0 : ago % one.period === 0,
         );
@@ -797,7 +797,7 @@ export class StandIn {
     for (let i = 0; i < this.pipes; i++) {
       const key = `* → 10.0.${i >> 8}.${i & 255}`;
       if (search && !key.includes(search)) continue;
-      // Most have about 1 Mbit/s, a few much more or less, one of nine nothing. All rates swing.
+      // Most have about 1 Mbit/s, a few much more or less, one in nine has none. All rates swing.
       const spread = noise(i, 3) + noise(i, 4) + noise(i, 7) + noise(i, 8) - 2;
       const wanted =
         i % 9 === 4
@@ -855,7 +855,7 @@ function send(socket, message) {
   return !socket.destroyed;
 }
 
-/** The texts of the masked frames in a packet; each message of the page fits into one. */
+/** The texts of the masked frames in a piece of the stream, which has only whole frames. */
 function* frames(data) {
   let at = 0;
   while (at + 6 <= data.length) {

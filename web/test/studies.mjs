@@ -386,7 +386,7 @@ export const tests = {
         assert.equal(await page.evaluate(() => location.hash), "#/kernel/eth1");
         await page.evaluate(() => (location.hash = "#/"));
         await page.waitForSelector(".thing");
-        // A request may still be on its way.
+        // A request may still be under way, so the count has to stay the same for a second.
         let asked = -1;
         for (let tries = 0; asked !== stand.studies.kernelAsked; tries++) {
           assert.ok(tries < 30, "another view asks for nothing");
