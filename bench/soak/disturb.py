@@ -71,7 +71,7 @@ class Worker(threading.Thread):
 
 
 class Changer(Worker):
-    """Makes a change every 10 ms. The model follows the acknowledged changes."""
+    """Makes a change every 10 ms. One model has the acknowledged changes, the other all sent ones."""
 
     pause = 0.01
 
@@ -79,7 +79,8 @@ class Changer(Worker):
         super().__init__(daemon, seed, findings, note)
         self.api = Api(daemon.socket)
         self.acknowledged, self.sent = Model(), Model()
-        # A kill waits until the change in progress has failed, so that the models are at rest.
+        # After a kill, the restart waits until the change in progress has ended, so that the models
+        # do not change during the check.
         self.lock = threading.Lock()
         self.bits = max(200_000_000 // pipes, 10_000)
         self.next_at = 0.0
@@ -115,7 +116,7 @@ class Changer(Worker):
             try:
                 self.post([self.change()])
             except (OSError, http.client.HTTPException) as why:
-                # Between the kill and the end of `up`, a change may fail; at no other time.
+                # A change may fail only while the daemon is dead or `up` is not set.
                 if self.weir.process.poll() is None and self.weir.up.is_set():
                     raise Broken(f"a change was not answered: {why}") from why
 
@@ -244,7 +245,8 @@ class Clients(Worker):
             if self.random.random() < 0.5:
                 stream.recv(65536)
             if self.random.random() < 0.3:
-                # Unread data makes the close a reset.
+                # This option resets a TCP connection. A Unix socket ignores it: unread data alone
+                # makes its close a reset.
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         finally:
             stream.close()
