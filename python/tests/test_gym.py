@@ -58,7 +58,7 @@ def test_a_seed_gives_the_same_episode(name: str) -> None:
     assert play(other, 3) == first
     assert play(env, 3) == first
     if name != "CongestionControl":
-        # One flow through an empty network draws nothing.
+        # One flow through an empty network draws no random numbers.
         assert play(env, 4) != first
     # Without a seed, the next episode is a different one, determined by the first seed.
     env.reset(seed=3)

@@ -233,7 +233,7 @@ def test_equal_runs_are_a_warning() -> None:
     plain = net.traffic("cbr", "a", "b", name="t", rate="1Mbit/s")
     with pytest.warns(wl.ScenarioWarning, match="the runs of all seeds are equal"):
         wl.simulate(plain, seeds=3)
-    # These draw something, or are alone.
+    # Runs that draw random numbers differ, and a single run has no other that it could equal.
     wl.simulate(plain, seeds=3, set={"traffic.t.kind": "poisson"})
     wl.simulate(plain, seeds=1)
 

@@ -105,7 +105,8 @@ def test_pandas_needs_no_pyarrow(
     expected = ours.to_pandas()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     alone = ours.to_pandas()
-    # The categories are in the order of the alphabet, and may have another type of text.
+    # Without pyarrow, the categories are in alphabetical order, and their text may have another
+    # type.
     pandas.testing.assert_frame_equal(
         alone, expected, check_categorical=False, check_exact=True, check_dtype=True
     )
