@@ -71,7 +71,7 @@ class Worker(threading.Thread):
 
 
 class Changer(Worker):
-    """Makes a change every 10 ms. One model has the acknowledged changes, the other all sent ones."""
+    """Makes a change every 10 ms. The models have the acknowledged and the sent changes."""
 
     pause = 0.01
 
