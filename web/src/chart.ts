@@ -636,8 +636,8 @@ export function ySplits(low: number, high: number): number[] {
   return out;
 }
 
-/** The upper end of an axis without any value. */
-function emptyTop(unit: Unit): number {
+/** The upper end of an axis on which no value is above 0. */
+function unitLeast(unit: Unit): number {
   return unit === "bps"
     ? 1e3
     : unit === "ns"

@@ -14,8 +14,8 @@ const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /**
- * The views: the address, an element of the complete view, and, if this element needs values, another
- * one that is there before the first values.
+ * The views: the address, an element of the complete view, and, if this element needs values,
+ * another one that is there before the first values.
  */
 export const VIEWS = {
   overview: ["#/", ".thing"],
