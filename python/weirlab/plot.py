@@ -158,7 +158,7 @@ def queue(
     name = _link(results, link, chosen)
     columns = ("queue_packets_min", "queue_packets_mean", "queue_packets_max")
     runs = _series(results, "link", [name], columns, chosen)[name]
-    bins = [_binned(run, _edges(run)) for run in runs]
+    bins = [_binned(run, _join_count(run)) for run in runs]
     on = _axes(ax)
     if bins:
         edges = bins[0].edges
@@ -229,7 +229,7 @@ def throughput(
         curves = [(name, colour, found[name], 0) for name, colour in zip(wanted, COLOURS)]
     on = _axes(ax)
     for label, colour, runs, place in curves:
-        bins = [_binned(run, _edges(run), rate=True) for run in runs]
+        bins = [_binned(run, _join_count(run), rate=True) for run in runs]
         if not bins:
             continue
         edges = bins[0].edges
@@ -442,8 +442,8 @@ def _series(
     return {name: list(runs.values()) for name, runs in found.items()}
 
 
-def _edges(run: _Series) -> int:
-    """How many intervals are joined to one point."""
+def _join_count(run: _Series) -> int:
+    """The number of intervals that are joined to one point."""
     return max(math.ceil(len(run.starts_ns) / _POINTS), 1)
 
 
