@@ -18,7 +18,8 @@
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
 //! 2018: six effects, each with its own claim, or one for each queue concerned. The publication has
-//! no values for this network. The first table compares the results with our own measurements of the same network in ns-3.
+//! no values for this network. The first table compares the results with our own measurements of
+//! the same network in ns-3.
 
 use super::experiment::{Experiment, Options, Progress};
 use super::parallel::counted;
@@ -317,7 +318,7 @@ const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::CoDel, LoadKind::Transfer),
     (Queue::FqCodel, OVERLOAD),
 ];
-/// UDP in packets of 1502 bytes on the wire.
+/// UDP in packets of 1500 bytes, with the framing 1502 on the wire.
 const OVERLOAD: LoadKind = LoadKind::Overload(1500);
 /// Ring sizes in packets.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];

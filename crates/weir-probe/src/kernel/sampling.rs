@@ -21,7 +21,7 @@ const SLICE: u64 = 500_000;
 /// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
 /// The thread's sleep ends this many ns before the next scheduled reading, since waking up may take
-/// this long. The program then waits for the reading's moment.
+/// this long. The program then waits for the moment of the reading.
 const EARLY: u64 = 200_000;
 
 /// The pacing state of a namespace, kept while another namespace is being read.
@@ -258,8 +258,8 @@ impl Sampling {
 
     /// Sleeps until shortly before the next scheduled reading unless that is near, but not longer
     /// than one nap. Returns whether it is time to enter the kernel.
-    fn approach(&self, group_index: usize) -> bool {
-        let (now, next) = (monotonic(), self.pacing[group_index].next);
+    fn approach(&self, at: usize) -> bool {
+        let (now, next) = (monotonic(), self.places[at].next);
         if next <= now + 2 * EARLY {
             return true;
         }
@@ -268,7 +268,7 @@ impl Sampling {
     }
 
     /// Sleeps until the next tick, but not longer than one nap. Returns whether it is time to read.
-    fn wait(&mut self, group_index: usize) -> bool {
+    fn wait(&mut self, at: usize) -> bool {
         let now = monotonic();
         let place = &mut self.pacing[group_index];
         if place.next == 0 {

@@ -8,11 +8,11 @@
 //! # Inversions
 //! A packet that leaves a port's queue is inverted with each waiting packet of lower rank. The
 //! number of inversions measures the errors of an approximate rank scheduler. It is counted at
-//! ports of every kind. The recorder sees a departure when the packet leaves the link, but accounts for it at the time at
-//! which the packet left the queue. A link delay therefore has no effect, as long as packets leave
-//! the link in the order in which they left the queue. Plain ports do not report when a packet left
-//! the queue. They serve in order of arrival, and the packet counts as waiting until it leaves the
-//! link.
+//! ports of every kind. The recorder sees a departure when the packet leaves the link, but accounts
+//! for it at the time at which the packet left the queue. A link delay therefore has no effect, as
+//! long as packets leave the link in the order in which they left the queue. Plain ports do not
+//! report when a packet left the queue. They serve in order of arrival, and the packet counts as
+//! waiting until it leaves the link.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
