@@ -247,7 +247,6 @@ fn sent_by_source(isolation: &str) -> [u32; 2] {
                 ecn: Ecn::NotEct,
                 label: 0,
             };
-            // Each flow sends a quarter of the link's rate.
             if time % 4 == 0 {
                 emulator.submit(Nanos(time * MS), arrival, &key, Action::Queue(1)).unwrap();
             }
