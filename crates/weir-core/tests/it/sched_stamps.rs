@@ -284,8 +284,8 @@ fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     ];
     operations.extend(feed);
     for round in 0..120 {
-        // The flow of weight 3 pauses for longer than the range of times. The flow of the largest
-        // weight has packets only from time to time.
+        // The flow of weight 3 pauses for longer than the range of times. The flow of weight 65,536
+        // has packets only from time to time.
         let n = if round % 40 == 0 { 2 } else { round % 2 };
         operations.extend([Operation::Burst(n, 250_000 + round as u32), Operation::Take(20)]);
         if round % 7 == 0 {
@@ -429,8 +429,8 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 proptest! {
     /// Let `φ` be the share of a backlogged flow, `L` its largest packet and `M` the largest packet
     /// of all flows. Under WF2Q and WF2Q+ the flow is behind its share by at most `L + φ (M − L)`
-    /// and ahead by at most `(1 − φ) L`. Under WFQ it is behind by at most `M`. Under KPS, which
-    /// rounds times, it is behind by at most `4 L + φ M` and ahead by at most `3 L`.
+    /// and ahead by at most `(1 − φ) L`. Under WFQ it is behind by at most `M`. Under KPS it is
+    /// behind by at most `4 L + φ M` and ahead by at most `3 L`.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10),
