@@ -67,5 +67,6 @@ impl Upload {
 /// Maximum length of a request body, in bytes: a script of several hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
 /// Maximum total length of the bodies that are arriving or wait to be parsed, in bytes: two bodies
-/// of the maximum length. Privileged clients share one such budget; all other clients share another.
+/// of the maximum length. Privileged clients share one such budget; all other clients share
+/// another.
 const BUDGET: usize = 2 * MOST_BODY;
