@@ -70,7 +70,7 @@ export class Chart {
   private readonly sight: IntersectionObserver;
   /** Whether the plot is on or near the screen; otherwise, new rows do not redraw it. */
   private seen = false;
-  private readonly forget: () => void;
+  private readonly unsubscribe: () => void;
   private pan: { x: number; from: number; to: number } | undefined;
 
   constructor(
@@ -136,13 +136,13 @@ export class Chart {
       { rootMargin: "200px" },
     );
     this.sight.observe(this.node);
-    this.forget = onTheme(() => this.plot?.redraw(false, true));
+    this.unsubscribe = onTheme(() => this.plot?.redraw(false, true));
   }
 
   destroy(): void {
     this.observer.disconnect();
     this.sight.disconnect();
-    this.forget();
+    this.unsubscribe();
     this.plot?.destroy();
   }
 
@@ -637,7 +637,7 @@ export function ySplits(low: number, high: number): number[] {
 }
 
 /** The upper end of an axis on which no value is above 0. */
-function unitLeast(unit: Unit): number {
+function emptyTop(unit: Unit): number {
   return unit === "bps"
     ? 1e3
     : unit === "ns"
@@ -650,8 +650,8 @@ function unitLeast(unit: Unit): number {
 }
 
 /** Reads a value such as `10 Mbit/s`, `5M` or `20 ms`. */
-export function parse(words: string, unit: Unit): number | undefined {
-  const match = /^\s*([\d.]+)\s*([a-zµ%]*)/i.exec(words);
+export function parse(input: string, unit: Unit): number | undefined {
+  const match = /^\s*([\d.]+)\s*([a-zµ%]*)/i.exec(input);
   const number = Number(match?.[1] ?? NaN);
   if (!match || !(number > 0)) return undefined;
   const name = match[2] ?? "";

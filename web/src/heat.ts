@@ -22,7 +22,7 @@ export class HeatMap {
   private dirty = true;
   /** The cell that is read: columns back from the newest one, and row. */
   private at: [number, number] | undefined;
-  private readonly forget: () => void;
+  private readonly unsubscribe: () => void;
   private readonly observer: ResizeObserver;
 
   constructor() {
@@ -48,14 +48,14 @@ export class HeatMap {
       this.reading,
       h("div", { class: "sr" }, this.table),
     );
-    this.forget = onTheme(() => (this.dirty = true));
+    this.unsubscribe = onTheme(() => (this.dirty = true));
     this.observer = new ResizeObserver(() => (this.dirty = true));
     this.observer.observe(this.holder);
     this.clear("rate");
   }
 
   close(): void {
-    this.forget();
+    this.unsubscribe();
     this.observer.disconnect();
   }
 
