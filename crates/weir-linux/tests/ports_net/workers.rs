@@ -37,12 +37,12 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
     net.within("a", send);
     let mut flows = BTreeSet::new();
     for receiver in receivers {
-        let (next, took) = receiver.join().unwrap();
+        let (counts, took) = receiver.join().unwrap();
         assert!(
-            next.values().all(|&n| n == PACKETS_EACH),
-            "every packet of every flow arrives once and in order: {next:?}"
+            counts.values().all(|&n| n == PACKETS_EACH),
+            "every packet of every flow arrives once and in order: {counts:?}"
         );
-        flows.extend(next.into_keys());
+        flows.extend(counts.into_keys());
         let bits = u64::from(FLOWS) / u64::from(PORTS)
             * (u64::from(PACKETS_EACH) - 1)
             * (SIZE as u64 + 28)
@@ -76,7 +76,7 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
 }
 
 #[test]
-fn shared_ports_receive_every_frame_once_and_each_flow_on_one_port() {
+fn workers_that_share_ports_receive_every_frame_once() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     net.add_worker();
     net.add_worker();
@@ -125,7 +125,7 @@ fn send() {
 /// the time from the first to the last packet.
 fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-    let mut next = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     let mut room = [0; SIZE];
     let mut first = None;
     for _ in 0..u32::from(FLOWS / PORTS) * u32::from(PACKETS_EACH) {
@@ -133,11 +133,11 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
         first.get_or_insert_with(Instant::now);
         let (flow, number) =
             (u16::from_be_bytes([room[0], room[1]]), u16::from_be_bytes([room[2], room[3]]));
-        let expected = next.entry(flow).or_insert(0);
+        let expected = counts.entry(flow).or_insert(0);
         assert_eq!(number, *expected, "flow {flow}");
         *expected += 1;
     }
-    (next, first.map(|at| at.elapsed()).unwrap_or_default())
+    (counts, first.map(|at| at.elapsed()).unwrap_or_default())
 }
 
 const FIRST_PORT: u16 = 9000;

@@ -258,8 +258,8 @@ impl Sampling {
 
     /// Sleeps until shortly before the next scheduled reading unless that is near, but not longer
     /// than one nap. Returns whether it is time to enter the kernel.
-    fn approach(&self, at: usize) -> bool {
-        let (now, next) = (monotonic(), self.places[at].next);
+    fn approach(&self, group_index: usize) -> bool {
+        let (now, next) = (monotonic(), self.pacing[group_index].next);
         if next <= now + 2 * EARLY {
             return true;
         }
@@ -268,13 +268,13 @@ impl Sampling {
     }
 
     /// Sleeps until the next tick, but not longer than one nap. Returns whether it is time to read.
-    fn wait(&mut self, at: usize) -> bool {
+    fn wait(&mut self, group_index: usize) -> bool {
         let now = monotonic();
-        let place = &mut self.pacing[group_index];
-        if place.next == 0 {
-            place.next = now;
+        let pacing = &mut self.pacing[group_index];
+        if pacing.next == 0 {
+            pacing.next = now;
         }
-        let due = place.next;
+        let due = pacing.next;
         if due > now {
             sleep_until(due.min(now + NAP));
             if due > now + NAP {
@@ -282,7 +282,7 @@ impl Sampling {
             }
         }
         let passed = monotonic().saturating_sub(due) / self.interval.max(1);
-        place.next = due + (passed + 1) * self.interval.max(1);
+        pacing.next = due + (passed + 1) * self.interval.max(1);
         let missed = self.get(control::MISSED) + passed;
         self.set(control::MISSED, missed);
         true

@@ -76,14 +76,14 @@ pub struct Recorder {
     /// identity and leave one after another.
     inside: BTreeMap<(PortId, Identity), VecDeque<(Nanos, u64)>>,
     /// The inversions of each port; `None` if they are not counted.
-    orders: Option<Vec<Order>>,
+    port_inversions: Option<Vec<PortInversions>>,
 }
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder")
             .field("traces", &self.sink.is_some())
-            .field("orders", &self.orders)
+            .field("port_inversions", &self.port_inversions)
             .finish_non_exhaustive()
     }
 }
@@ -94,7 +94,7 @@ type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
 #[derive(Debug, Default)]
-struct Order {
+struct PortInversions {
     inversions: Inversions,
     /// The arrivals at or after the latest counted departure from the queue, with their ranks.
     fresh: VecDeque<(Nanos, u64)>,
@@ -111,7 +111,7 @@ impl Recorder {
             block: Vec::new(),
             about: About::default(),
             inside: BTreeMap::new(),
-            orders: inversions.then(Vec::new),
+            port_inversions: inversions.then(Vec::new),
         }
     }
 
@@ -125,13 +125,13 @@ impl Recorder {
         }
     }
 
-    fn order(&mut self, port: PortId) -> Option<&mut Order> {
-        let orders = self.orders.as_mut()?;
+    fn inversions_at(&mut self, port: PortId) -> Option<&mut PortInversions> {
+        let port_inversions = self.port_inversions.as_mut()?;
         let n = port.0 as usize;
-        if orders.len() <= n {
-            orders.resize_with(n + 1, Order::default);
+        if port_inversions.len() <= n {
+            port_inversions.resize_with(n + 1, PortInversions::default);
         }
-        orders.get_mut(n)
+        port_inversions.get_mut(n)
     }
 
     /// Removes a packet that has left the port. Returns its arrival time and its rank.
@@ -154,7 +154,7 @@ impl Observer for Recorder {
     fn entered(&mut self, now: Nanos, port: PortId, packet: &Packet) {
         let rank = self.about.rank;
         self.inside.entry((port, identity(packet))).or_default().push_back((now, rank));
-        if let Some(order) = self.order(port) {
+        if let Some(order) = self.inversions_at(port) {
             order.fresh.push_back((now, rank));
         }
         self.record(now, Event::Entered, Some(port), packet);
@@ -163,7 +163,7 @@ impl Observer for Recorder {
     fn departed(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
         // A copy that a link made has no arrival.
         let arrival = self.forget(port, packet);
-        if let (Some((arrival, rank)), Some(order)) = (arrival, self.order(port)) {
+        if let (Some((arrival, rank)), Some(order)) = (arrival, self.inversions_at(port)) {
             order.count_departure(arrival, rank, dequeued.unwrap_or(now));
         }
         let total_ns = arrival.map_or(0, |(arrival, _)| now.since(arrival).0);
@@ -173,7 +173,7 @@ impl Observer for Recorder {
 
     fn dropped(&mut self, now: Nanos, port: PortId, packet: &Packet, reason: DropReason) {
         if let Some((arrival, rank)) = self.forget(port, packet)
-            && let Some(order) = self.order(port)
+            && let Some(order) = self.inversions_at(port)
         {
             order.remove_lost(arrival, rank);
         }
@@ -185,7 +185,7 @@ impl Observer for Recorder {
     }
 
     fn zero(&mut self) {
-        for order in self.orders.iter_mut().flatten() {
+        for order in self.port_inversions.iter_mut().flatten() {
             order.before = order.inversions.variables().map(|(_, n)| n);
         }
     }
@@ -200,8 +200,8 @@ impl Observer for Recorder {
     }
 
     fn inversions(&self, port: PortId) -> Option<[u64; 3]> {
-        let order = self.orders.as_ref()?.get(port.0 as usize);
-        let counts = |order: &Order| {
+        let order = self.port_inversions.as_ref()?.get(port.0 as usize);
+        let counts = |order: &PortInversions| {
             let now = order.inversions.variables().map(|(_, n)| n);
             std::array::from_fn(|i| now[i] - order.before[i])
         };
@@ -209,7 +209,7 @@ impl Observer for Recorder {
     }
 }
 
-impl Order {
+impl PortInversions {
     /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`.
     /// All packets that arrived before `dequeued` and have no counted departure were waiting then.
     fn count_departure(&mut self, arrival: Nanos, rank: u64, dequeued: Nanos) {
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_departure_is_inverted_with_waiting_packets_and_not_with_later_arrivals() {
-        let mut order = Order::default();
+        let mut order = PortInversions::default();
         for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
             order.fresh.push_back((Nanos(at), rank));
         }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_lost_packet_is_not_overtaken() {
-        let mut order = Order::default();
+        let mut order = PortInversions::default();
         for (at, rank) in [(0, 5), (1, 3), (2, 9)] {
             order.fresh.push_back((Nanos(at), rank));
         }
