@@ -16,7 +16,7 @@ const MS: u64 = 1_000_000;
 type Out = Vec<(u32, u8, u32, Option<DropReason>)>;
 
 /// A scheduler, and the frames inside it by code point and hash.
-struct Link<S> {
+struct Checked<S> {
     scheduler: S,
     pool: Pool,
     inside: BTreeMap<(u8, u32), VecDeque<u32>>,
@@ -24,7 +24,7 @@ struct Link<S> {
     frames: u32,
 }
 
-impl<S: Scheduler> Link<S> {
+impl<S: Scheduler> Checked<S> {
     fn new(scheduler: S) -> Self {
         Self {
             scheduler,
@@ -88,7 +88,7 @@ impl<S: Scheduler> Link<S> {
 /// A test that runs with any scheduler type.
 trait Run {
     type Output;
-    fn run<S: Scheduler>(self, link: Link<S>) -> Self::Output;
+    fn run<S: Scheduler>(self, checked: Checked<S>) -> Self::Output;
 }
 
 fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
@@ -96,7 +96,7 @@ fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
     impl<R: Run> Visitor for With<R> {
         type Output = R::Output;
         fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> R::Output {
-            self.0.run(Link::new(scheduler))
+            self.0.run(Checked::new(scheduler))
         }
     }
     let mut discipline = Discipline::new(Kind::Cake);
@@ -113,17 +113,17 @@ struct Shares<'a> {
 
 impl Run for Shares<'_> {
     type Output = Vec<u64>;
-    fn run<S: Scheduler>(self, mut link: Link<S>) -> Vec<u64> {
+    fn run<S: Scheduler>(self, mut checked: Checked<S>) -> Vec<u64> {
         let header = |dscp| Header { dscp, hash: 5, ecn: Ecn::NotEct };
         for &dscp in self.points {
-            (0..3).for_each(|_| link.send(0, self.len, header(dscp)));
+            (0..3).for_each(|_| checked.send(0, self.len, header(dscp)));
         }
         let mut bytes = vec![0; self.points.len()];
         for _ in 0..20_000 {
-            let (dscp, _) = link.take(0).unwrap();
+            let (dscp, _) = checked.take(0).unwrap();
             bytes[self.points.iter().position(|&point| point == dscp).unwrap()] +=
                 u64::from(self.len);
-            link.send(0, self.len, header(dscp));
+            checked.send(0, self.len, header(dscp));
         }
         bytes
     }
@@ -155,11 +155,11 @@ struct Sparse;
 
 impl Run for Sparse {
     type Output = ();
-    fn run<S: Scheduler>(self, mut link: Link<S>) {
-        (0..50).for_each(|_| link.send(0, 1500, Header { hash: 1, ..Header::default() }));
-        (0..5).for_each(|_| assert_eq!(link.take(0), Some((0, 1))));
-        link.send(MS, 100, Header { hash: 2, ..Header::default() });
-        assert_eq!(link.take(MS), Some((0, 2)));
+    fn run<S: Scheduler>(self, mut checked: Checked<S>) {
+        (0..50).for_each(|_| checked.send(0, 1500, Header { hash: 1, ..Header::default() }));
+        (0..5).for_each(|_| assert_eq!(checked.take(0), Some((0, 1))));
+        checked.send(MS, 100, Header { hash: 2, ..Header::default() });
+        assert_eq!(checked.take(MS), Some((0, 2)));
     }
 }
 
@@ -174,23 +174,23 @@ struct Random<'a>(&'a [(u32, u8, u32, u8, u64)]);
 
 impl Run for Random<'_> {
     type Output = Out;
-    fn run<S: Scheduler>(self, mut link: Link<S>) -> Out {
+    fn run<S: Scheduler>(self, mut checked: Checked<S>) -> Out {
         let mut now = 0;
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
             // The factor is the inverse of the scheduler's, so that all hashes select one set.
             (0..=ecn as u32).for_each(|_| {
-                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x0e8b_2f51) });
+                checked.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x0e8b_2f51) });
             });
             now += gap;
-            let waiting = link.scheduler.len();
-            let taken = link.take(now);
+            let waiting = checked.scheduler.len();
+            let taken = checked.take(now);
             assert!(taken.is_some() || waiting == 0, "the last packet of a queue is not dropped");
-            link.check();
+            checked.check();
         }
-        while link.take(u64::MAX).is_some() {}
-        link.check();
-        link.out
+        while checked.take(u64::MAX).is_some() {}
+        checked.check();
+        checked.out
     }
 }
 
