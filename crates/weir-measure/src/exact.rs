@@ -2,9 +2,9 @@
 //!
 //! A log-linear histogram would put lengths of 64 and 65 packets into one bin, but readings of a
 //! queue must distinguish them. A queue has few different lengths, so each length has its own
-//! count. Above 8,192 different values, the largest values are rounded: they keep as many leading
-//! bits as the limit allows, at least 7, which is a precision of 1 in 128. Total, sum, minimum and
-//! maximum stay exact.
+//! count. With more than 7,168 different values above 1,023, the largest values are rounded: they
+//! keep as many leading bits as the limit allows, at least 8, which is a precision of 1 in 128.
+//! Total, sum, minimum and maximum stay exact.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
