@@ -1,4 +1,4 @@
-//! Reads one value of a run: that of a column of a table, in the row of a flow or link.
+//! Reads one value from a table of a run: the value of one column in the row of a flow or link.
 
 use std::fs::File;
 

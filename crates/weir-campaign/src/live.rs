@@ -116,7 +116,7 @@ impl LiveRun<'_> {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             files.push((name, fs::read(&path).map_err(place(&path))?));
         }
-        // The store gets the text from which the key is computed, not the copy of the command.
+        // The store gets the text from which the key is computed, not the command's copy of it.
         files.retain(|(name, _)| name != "scenario.toml");
         files.push(("scenario.toml".to_owned(), self.text.as_bytes().to_vec()));
         files.sort();
