@@ -20,7 +20,7 @@ pub enum Order {
     /// A random flow, where the flow of rank r has a probability proportional to 1/r. The ranks are
     /// drawn once.
     Zipf,
-    /// A random flow that gets 1 to 31 packets in a row.
+    /// A random flow, which gets 1 to 31 consecutive packets.
     Bursty,
     /// The order and the times of a trace; the thresholds do not apply.
     Trace(Box<Trace>),

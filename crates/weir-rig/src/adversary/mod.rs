@@ -249,8 +249,8 @@ impl Search<'_> {
         }
     }
 
-    /// The worst pattern as a trace. The trace ends with the worst interval if the score stays the
-    /// same.
+    /// The worst pattern as a trace. The trace ends with the worst interval if that does not change
+    /// the score.
     fn found(&self, at: &State) -> Found {
         let whole = self.space.trace(&at.best.pattern, MAX_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
