@@ -95,9 +95,8 @@ const MOST_VARIABLES: usize = 1000;
 const MOST_BYTES: usize = 1 << 20;
 /// Bytes to which the variables of any script may expand.
 const BASE_EXPANSION: usize = 4 << 20;
-/// Additional bytes to which variables may expand for each byte of the script. In scripts for a
-/// shell, the program's name and a network are variables in every line, which is a factor of about
-/// 2.
+/// Additional bytes to which variables may expand for each byte of the script. A shell script in
+/// which the program's name and a network are variables in every line needs about 2.
 const MOST_GROWTH: usize = 16;
 
 #[cfg(test)]
