@@ -3,8 +3,9 @@
 //!
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
 //! third node has 10.0.0.3, node 300 has 10.0.1.44. Flow number `n` of all traffic, counted from 0,
-//! goes from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000) mod 60,000. Its protocol is
-//! TCP or UDP, depending on the traffic. Masks and hashes of queues use these addresses and ports.
+//! has the source port 1024 + `n` mod 64,000 and the destination port 5000 + (`n` / 64,000) mod
+//! 60,000. Its protocol is TCP or UDP, depending on the traffic. Masks and hashes of queues use
+//! these addresses and port numbers.
 
 use std::collections::BTreeMap;
 
@@ -309,7 +310,7 @@ impl Maker<'_> {
     }
 }
 
-/// Addresses of flow number `serial`, between two nodes.
+/// Addresses and port numbers of flow number `serial`, between two nodes.
 pub fn key(from: usize, to: usize, serial: u64, proto: u8) -> FlowKey {
     let address = |node: usize| (10u128 << 24) + node as u128 + 1;
     FlowKey {
@@ -325,5 +326,5 @@ pub fn key(from: usize, to: usize, serial: u64, proto: u8) -> FlowKey {
 
 /// The value of a property in results if the flows of a group differ in this property.
 const SEVERAL: &str = "several";
-/// Number of source ports that are used.
+/// Number of source port numbers that are used.
 const PORTS: u64 = 64_000;

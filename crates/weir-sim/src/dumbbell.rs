@@ -207,7 +207,7 @@ pub fn add_managed(
     }
 }
 
-/// Addresses and ports of flow `number`, which has a separate host on each side.
+/// Addresses and port numbers of flow `number`, which has a separate host on each side.
 fn key(number: usize, tcp: bool) -> FlowKey {
     let host = number as u128 + 1;
     FlowKey {

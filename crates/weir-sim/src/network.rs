@@ -50,7 +50,7 @@ pub struct FlowSpec {
     pub forward: Vec<PortId>,
     /// Ports from sink to source, in order.
     pub back: Vec<PortId>,
-    /// Addresses and ports of the flow's forward packets, for masks and hashes of the engine.
+    /// Addresses and port numbers of the flow's forward packets, for masks and hashes.
     pub key: FlowKey,
     /// The queue that the flow's packets join in a port with several queues.
     pub class: u16,

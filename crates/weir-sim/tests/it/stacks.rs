@@ -70,7 +70,7 @@ fn run(loss: f64, ends: Ends, until: Nanos) -> Outcome {
     }
 }
 
-/// Runs each load twice: bulk for 20 s, then a given number of bytes.
+/// Runs a bulk transfer for 20 s, twice, and then a transfer of a given number of bytes.
 fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     let seconds = 20;
     let bulk = run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds));
