@@ -161,8 +161,8 @@ pub struct PipeConfig {
 /// The limit of a queue without a configured limit.
 ///
 /// The limit is dummynet's 50 packets, or more at higher rates: as many 1500-byte packets as the
-/// link sends within 100 ms or two of its delays, whichever is longer, so that a single TCP flow
-/// can use the whole link. A link without a rate never queues. In front of a scheduler that
+/// link sends within 100 ms or within twice its delay, whichever is longer, so that a single TCP
+/// flow can use the whole link. A link without a rate never queues. In front of a scheduler that
 /// classifies packets the queue is practically unlimited, because that scheduler has a limit for
 /// all of its packets.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {

@@ -50,7 +50,7 @@ impl LookupKey {
         short.apply(key).unwrap_or_else(|| self.compact_long(mask, key))
     }
 
-    /// [`Self::compact_masked`] for masks with other fields than a short form. The function is not
+    /// [`Self::compact_masked`] for masks with fields that a short form lacks. The function is not
     /// inlined, so that its masked key occupies no registers.
     #[inline(never)]
     fn compact_long(&self, mask: &FlowMask, key: &FlowKey) -> CompactKey {
@@ -213,7 +213,7 @@ impl CompactMask {
         }
     }
 
-    /// The short form of the masked key; `None` if the mask has other fields than a short form.
+    /// The short form of the masked key; `None` if the mask has fields that a short form lacks.
     #[inline]
     fn apply(&self, key: &FlowKey) -> Option<CompactKey> {
         if !self.fits[usize::from(key.ipv6)] {

@@ -545,7 +545,7 @@ mod tests {
             hashes.iter().map(|&hash| tin.queue_of(hash, 0, [0; 2]).0).collect::<Vec<_>>()
         };
         assert_eq!(again(&mut tin), indices);
-        // Every queue is found empty, and at rest an interval later.
+        // The first dequeues find every queue empty, and later ones find every queue at rest.
         for now in [1, 1_000_000_000, 2_000_000_000].map(Nanos) {
             for _ in 0..100 {
                 tin.dequeue(now, &mut store, &mut true, &mut refused);

@@ -198,9 +198,9 @@ impl Htb {
         }
     }
 
-    /// Handles the turn of a class that has left the order of its state `before`: the turn passes
-    /// to the next class. In the order of borrowing classes, the turn stays at the number of the
-    /// class, as in Linux.
+    /// Handles the turn of a class that has left the order of its state `before`. With round robin,
+    /// a turn in the order of classes within their own rates passes to the next class. In the order
+    /// of borrowing classes, the turn stays at the number of the class, as in Linux.
     fn has_left(&mut self, before: State, priority: u8, slot: u32) {
         let takes_turns = self.variant == Variant::Linux && before == State::Sends;
         if takes_turns && self.own.turns[usize::from(priority)] == slot {
@@ -517,11 +517,11 @@ impl Class {
 }
 
 /// The virtual time of a byte at a weight or rate of 1. Times do not wrap: a packet of 4 MiB takes
-/// 86 of the 128 bits.
+/// 2^86 of the range of 2^128.
 const UNIT: u128 = 1 << 64;
 /// The number of priorities.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
-/// The divisor that converts a rate in bit/s to a quantum: 8 times Linux's default `r2q`, 10.
+/// The divisor that converts a rate in bit/s to a quantum: 8 times 10, Linux's default `r2q`.
 const RATE_TO_QUANTUM: u64 = 80;
 /// The largest rate, in bit/s.
 const MAX_RATE: u64 = Rate::MAX.bps();

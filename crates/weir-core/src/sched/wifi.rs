@@ -290,7 +290,7 @@ impl Timing {
         self.rates.iter().copied().filter(|&known| known <= rate).max().unwrap_or(self.rates[0])
     }
 
-    /// Whether this is one of the data rates, in bit/s.
+    /// Whether `bps` bit/s is one of the data rates.
     pub fn has(&self, bps: u64) -> bool {
         self.rates.iter().any(|&rate| u64::from(rate) * UNIT_BPS == bps)
     }

@@ -56,8 +56,8 @@ pub enum Domain {
         most: u64,
     },
     /// Four numbers, such as `2,2,3,7`, or one number for all four. The word `standard` leaves a
-    /// number to the algorithm. A value has 16 bits for each number, the first in the lowest bits,
-    /// and [`STANDARD`] for the word.
+    /// number to the algorithm. A value has 16 bits for each number, with the first number in the
+    /// lowest bits; the word is the number [`STANDARD`].
     Four {
         /// Least number.
         least: u16,
