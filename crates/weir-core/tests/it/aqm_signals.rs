@@ -344,7 +344,7 @@ proptest! {
     }
 }
 
-/// For 60 s, 1000 packets per second leave. An unresponsive flow sends `thousands` + 0.5 thousand
+/// For 60 s, 1000 packets per second leave. An unresponsive flow sends 1000 × `thousands` + 500
 /// packets per second, and each of ten other flows sends 40. Returns the packets that each flow
 /// sent, the packets that each flow lost, and the number of penalty drops.
 fn one_among_ten(thousands: u32, settings: &[(&str, &str)]) -> ([u32; 11], [u32; 11], u32) {

@@ -45,9 +45,13 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, Default)]
 struct FlowState {
     spec: FlowSpec,
+    /// The virtual finish of the last packet.
     finish: u64,
+    /// The remainder of the division by the weight for this finish.
     rest: u64,
+    /// The bytes that arrived since the flow was last empty.
     job: u64,
+    /// The bytes of all packets that were accepted and not pushed out.
     attained: u64,
 }
 
@@ -60,6 +64,7 @@ struct Model {
     list: Vec<Waiting>,
     arrivals: usize,
     virtual_time: u64,
+    /// The latest finish so far.
     latest: u64,
 }
 
@@ -130,6 +135,7 @@ impl Model {
     }
 }
 
+/// A step of a test. `Wait` is in ns.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send { flow: u32, len: u32, label: u64 },

@@ -30,6 +30,7 @@ fn order<S: Scheduler>(rig: &mut Rig<S>) -> Vec<u32> {
     std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect()
 }
 
+/// A step of a test. `Wait` is in ns.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send { flow: u32, len: u32, label: u64 },
@@ -92,7 +93,8 @@ impl Lists {
     }
 }
 
-/// An operation on a tree with rate limits.
+/// An operation on a tree with rate limits. A `usize` selects a flow; a `u32` is a length, a `u64`
+/// a time in ns.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(FlowSpec),
@@ -197,7 +199,7 @@ fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseEr
             for l in &of[i..] {
                 bytes += u64::from(l.2);
                 let span = l.0 - of[i].0;
-                // A number of bits divided by Mbit/s is a time in us.
+                // Both sides are in thousandths of a bit, as Mbit/s times ns are.
                 prop_assert!(
                     bytes * 8000 <= rate * (span + late) + depth * 8000,
                     "{} bytes in {} ns",
