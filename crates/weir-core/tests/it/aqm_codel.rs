@@ -332,7 +332,7 @@ proptest! {
             due += (interval * interval / k).isqrt();
             prop_assert!(
                 drop >= due && drop - due <= service,
-                "drop {} at {} and not {}",
+                "drop {} at {}, due at {}",
                 k + 1,
                 drop,
                 due

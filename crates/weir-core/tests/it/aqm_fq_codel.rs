@@ -20,7 +20,7 @@ enum Fate {
 
 /// A scheduler that distinguishes flows by their hashes, the frames inside it, and the outcome of
 /// each packet.
-struct Link<S> {
+struct Checked<S> {
     scheduler: S,
     pool: Pool,
     inside: BTreeMap<u32, VecDeque<u32>>,
@@ -29,7 +29,7 @@ struct Link<S> {
     frames: u32,
 }
 
-impl<S: Scheduler> Link<S> {
+impl<S: Scheduler> Checked<S> {
     fn new(scheduler: S) -> Self {
         Self {
             scheduler,
@@ -98,7 +98,7 @@ fn with<R>(kind: Kind, settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driv
     impl<R, F: FnOnce(&mut dyn Driven) -> R> Visitor for Run<F> {
         type Output = R;
         fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> R {
-            (self.0)(&mut Link::new(scheduler))
+            (self.0)(&mut Checked::new(scheduler))
         }
     }
     let mut discipline = Discipline::new(kind);
@@ -106,7 +106,7 @@ fn with<R>(kind: Kind, settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driv
     discipline.visit(Run(run))
 }
 
-/// A link with a scheduler of any type.
+/// A [`Checked`] scheduler of any type.
 trait Driven {
     fn send(&mut self, now: u64, len: u32, header: Header);
     fn take(&mut self, now: u64) -> Option<u32>;
@@ -117,7 +117,7 @@ trait Driven {
     fn out(&self) -> &[(u32, u32, Fate)];
 }
 
-impl<S: Scheduler> Driven for Link<S> {
+impl<S: Scheduler> Driven for Checked<S> {
     fn send(&mut self, now: u64, len: u32, header: Header) {
         self.send(now, len, header);
     }
@@ -151,11 +151,11 @@ fn plain(hash: u32) -> Header {
 #[test]
 fn the_longest_queue_loses_packets_from_its_head() {
     let (a, b) = (1, 2);
-    with(Kind::FqCodel, &[("limit", "4")], |link| {
-        [a, a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
-        assert_eq!((link.drops(a, DropReason::Overlimit), link.waiting(a)), (2, 1));
-        assert_eq!((link.drops(b, DropReason::Overlimit), link.waiting(b)), (0, 2));
-        let first: Vec<u32> = link.out().iter().map(|packet| packet.0).collect();
+    with(Kind::FqCodel, &[("limit", "4")], |checked| {
+        [a, a, a, b, b].into_iter().for_each(|flow| checked.send(0, 120, plain(flow)));
+        assert_eq!((checked.drops(a, DropReason::Overlimit), checked.waiting(a)), (2, 1));
+        assert_eq!((checked.drops(b, DropReason::Overlimit), checked.waiting(b)), (0, 2));
+        let first: Vec<u32> = checked.out().iter().map(|packet| packet.0).collect();
         assert_eq!(first, [0, 1]);
     });
 }
@@ -165,15 +165,15 @@ fn the_longest_queue_loses_packets_from_its_head() {
 #[test]
 fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
     let played = |begin: u64| {
-        with(Kind::FqCodel, &[("limit", "50"), ("drop_batch", "16")], |link| {
+        with(Kind::FqCodel, &[("limit", "50"), ("drop_batch", "16")], |checked| {
             for n in 0..120 {
-                link.send(begin + n * MS, 1000, plain(1));
-                link.send(begin + n * MS, 1000, plain(1));
+                checked.send(begin + n * MS, 1000, plain(1));
+                checked.send(begin + n * MS, 1000, plain(1));
             }
             for k in 0..400 {
-                link.take(begin + (120 + 3 * k) * MS);
+                checked.take(begin + (120 + 3 * k) * MS);
             }
-            link.out().to_vec()
+            checked.out().to_vec()
         })
     };
     assert_eq!(played(0), played(20_000 * MS));
@@ -182,13 +182,13 @@ fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
 #[test]
 fn standing_flows_are_marked_independently() {
     let marks = |settings: &[(&str, &str)]| {
-        with(Kind::FqCodel, settings, |link| {
+        with(Kind::FqCodel, settings, |checked| {
             for n in 0..100 {
-                link.send(0, 120, Header { ecn: Ecn::Ect0, ..plain(n % 5) });
+                checked.send(0, 120, Header { ecn: Ecn::Ect0, ..plain(n % 5) });
             }
-            (1..=60).for_each(|k| assert!(link.take(k * 110 * MS).is_some()));
-            assert!((0..5).all(|flow| link.drops(flow, DropReason::Target) == 0));
-            [0, 1, 2, 3, 4].map(|flow| link.marks(flow))
+            (1..=60).for_each(|k| assert!(checked.take(k * 110 * MS).is_some()));
+            assert!((0..5).all(|flow| checked.drops(flow, DropReason::Target) == 0));
+            [0, 1, 2, 3, 4].map(|flow| checked.marks(flow))
         })
     };
     assert_eq!(marks(&[]), [6; 5]);
@@ -200,60 +200,60 @@ fn standing_flows_are_marked_independently() {
 #[test]
 fn a_quantum_below_a_packet_takes_several_rounds() {
     let (a, b) = (1, 2);
-    with(Kind::FqCodel, &[("quantum", "90")], |link| {
-        link.send(0, 120, plain(a));
-        assert_eq!(link.take(0), Some(a));
-        [a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
-        assert_eq!([0; 5].map(|now| link.take(now)), [Some(b), Some(a), Some(b), Some(a), None]);
+    with(Kind::FqCodel, &[("quantum", "90")], |checked| {
+        checked.send(0, 120, plain(a));
+        assert_eq!(checked.take(0), Some(a));
+        [a, a, b, b].into_iter().for_each(|flow| checked.send(0, 120, plain(flow)));
+        assert_eq!([0; 5].map(|now| checked.take(now)), [Some(b), Some(a), Some(b), Some(a), None]);
     });
 }
 
 #[test]
 fn a_sparse_flow_precedes_standing_flows() {
-    with(Kind::FqCodel, &[], |link| {
+    with(Kind::FqCodel, &[], |checked| {
         for n in 0..100 {
-            link.send(0, 1500, plain(n % 4));
+            checked.send(0, 1500, plain(n % 4));
         }
-        (0..8).for_each(|_| assert!(link.take(0).is_some()));
-        link.send(MS, 100, plain(9));
-        assert_eq!(link.take(MS), Some(9));
+        (0..8).for_each(|_| assert!(checked.take(0).is_some()));
+        checked.send(MS, 100, plain(9));
+        assert_eq!(checked.take(MS), Some(9));
     });
 }
 
 #[test]
 fn a_flow_is_new_again_after_a_pause() {
-    with(Kind::FqCodel, &[], |link| {
+    with(Kind::FqCodel, &[], |checked| {
         // Each of these packets is alone in the scheduler, so the flow uses up no credit.
         for k in 0..100 {
-            link.send(k * MS, 1000, plain(1));
-            assert_eq!(link.take(k * MS), Some(1));
+            checked.send(k * MS, 1000, plain(1));
+            assert_eq!(checked.take(k * MS), Some(1));
         }
         let now = 100 * MS;
-        link.send(now, 1500, plain(2));
-        link.send(now, 1500, plain(2));
-        assert_eq!(link.take(now), Some(2));
-        link.send(now, 1000, plain(1));
-        assert_eq!(link.take(now), Some(1));
+        checked.send(now, 1500, plain(2));
+        checked.send(now, 1500, plain(2));
+        assert_eq!(checked.take(now), Some(2));
+        checked.send(now, 1000, plain(1));
+        assert_eq!(checked.take(now), Some(1));
     });
 }
 
 #[test]
 fn bytes_are_limited_too() {
-    with(Kind::FqCodel, &[("memory_limit", "10000"), ("drop_batch", "1")], |link| {
+    with(Kind::FqCodel, &[("memory_limit", "10000"), ("drop_batch", "1")], |checked| {
         for n in 0..30 {
-            link.send(0, 1000, plain(n % 3));
-            link.check();
+            checked.send(0, 1000, plain(n % 3));
+            checked.check();
         }
-        assert_eq!((0..3).map(|flow| link.waiting(flow)).sum::<usize>(), 10);
+        assert_eq!((0..3).map(|flow| checked.waiting(flow)).sum::<usize>(), 10);
     });
 }
 
 #[test]
 fn all_waiting_packets_leave_at_the_largest_time() {
-    with(Kind::FqCodel, &[], |link| {
-        (0..50).for_each(|n| link.send(0, 1000, plain(n % 3)));
-        (0..50).for_each(|_| assert!(link.take(u64::MAX).is_some()));
-        assert!((0..3).all(|flow| link.drops(flow, DropReason::Target) == 0));
+    with(Kind::FqCodel, &[], |checked| {
+        (0..50).for_each(|n| checked.send(0, 1000, plain(n % 3)));
+        (0..50).for_each(|_| assert!(checked.take(u64::MAX).is_some()));
+        assert!((0..3).all(|flow| checked.drops(flow, DropReason::Target) == 0));
     });
 }
 
@@ -281,24 +281,24 @@ proptest! {
             ("ce_threshold", &ce),
         ];
         let run = || {
-            with(Kind::FqCodel, &settings, |link| {
+            with(Kind::FqCodel, &settings, |checked| {
                 let mut now = 0;
                 for &(hash, sends, len, ecn, gap) in &steps {
                     let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
                     (0..sends).for_each(|_| {
-                        link.send(
+                        checked.send(
                             now,
                             len,
                             Header { ecn, dscp: 0, hash: hash.wrapping_mul(0x0765_4321) },
                         );
                     });
                     now += gap;
-                    link.take(now);
-                    link.check();
+                    checked.take(now);
+                    checked.check();
                 }
-                while link.take(u64::MAX).is_some() {}
-                link.check();
-                link.out().to_vec()
+                while checked.take(u64::MAX).is_some() {}
+                checked.check();
+                checked.out().to_vec()
             })
         };
         prop_assert_eq!(run(), run());

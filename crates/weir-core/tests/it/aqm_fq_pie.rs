@@ -12,7 +12,7 @@ use weir_core::sched::{Discipline, FlowSlot, FqPie, Kind, Scheduler};
 use weir_core::stats::DropReason;
 
 /// The scheduler with its pool; frame numbers identify packets.
-struct Link {
+struct Checked {
     scheduler: FqPie,
     pool: Pool,
     inside: BTreeMap<u32, VecDeque<u32>>,
@@ -20,7 +20,7 @@ struct Link {
     frames: u32,
 }
 
-impl Link {
+impl Checked {
     fn new(settings: &[(&str, &str)]) -> Self {
         let mut discipline = Discipline::new(Kind::FqPie).seeded(5);
         for (name, value) in settings {
@@ -96,7 +96,7 @@ proptest! {
             ("max_burst", "20ms"),
             ("ecn", "on"),
         ];
-        let mut link = Link::new(&settings);
+        let mut checked = Checked::new(&settings);
         let mut policy = Policy::new(aqm::Kind::Pie);
         settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
         let stream = Stream::new(5, 0, Purpose::Scheduler);
@@ -117,15 +117,15 @@ proptest! {
                     pie.leave(now, &seen, &state(&waiting));
                     (77, marked)
                 });
-                prop_assert_eq!(link.take(now), expected);
+                prop_assert_eq!(checked.take(now), expected);
                 continue;
             }
             let header = Header { ecn, dscp: 0, hash: 77 };
             let seen = Seen { len, arrived: now, header };
             let verdict = pie.arrive(now, &seen, &state(&waiting));
-            let before = link.dropped.len();
-            link.send(now, len, 77, ecn);
-            prop_assert_eq!(link.dropped.len() > before, matches!(verdict, Verdict::Drop(_)));
+            let before = checked.dropped.len();
+            checked.send(now, len, 77, ecn);
+            prop_assert_eq!(checked.dropped.len() > before, matches!(verdict, Verdict::Drop(_)));
             if !matches!(verdict, Verdict::Drop(_)) {
                 waiting.push_back((seen, matches!(verdict, Verdict::Mark(_))));
             }
@@ -139,7 +139,7 @@ proptest! {
         onoff in prop_oneof![Just("off"), Just("on")],
         bytemode in prop_oneof![Just("off"), Just("on")],
     ) {
-        let mut link = Link::new(&[
+        let mut checked = Checked::new(&[
             ("variant", variant),
             ("onoff", onoff),
             ("bytemode", bytemode),
@@ -152,26 +152,26 @@ proptest! {
         for (gap, flow, len) in traffic {
             now = now.saturating_add(Nanos(gap));
             if flow < 5 {
-                link.send(
+                checked.send(
                     now,
                     len,
                     flow * 0x1111_1111,
                     if flow % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 },
                 );
             } else {
-                let backlogged = link.inside() > 0;
-                let taken = link.take(now);
+                let backlogged = checked.inside() > 0;
+                let taken = checked.take(now);
                 prop_assert_eq!(taken.is_some(), backlogged);
                 sent += u32::from(taken.is_some());
             }
-            prop_assert!(link.scheduler.len() == link.inside() && link.inside() <= 30);
+            prop_assert!(checked.scheduler.len() == checked.inside() && checked.inside() <= 30);
             prop_assert_eq!(
-                sent as usize + link.dropped.len() + link.inside(),
-                link.frames as usize
+                sent as usize + checked.dropped.len() + checked.inside(),
+                checked.frames as usize
             );
         }
-        while link.take(Nanos::MAX).is_some() {}
-        prop_assert_eq!((link.inside(), link.scheduler.len(), link.scheduler.backlog()), (0, 0, 0));
+        while checked.take(Nanos::MAX).is_some() {}
+        prop_assert_eq!((checked.inside(), checked.scheduler.len(), checked.scheduler.backlog()), (0, 0, 0));
     }
 }
 
@@ -183,11 +183,11 @@ fn a_full_scheduler_drops_from_the_longest_queue_or_the_arrival() {
         ("dummynet", (0, DropReason::Overlimit)),
         ("linux", (4, DropReason::QueueFull)),
     ] {
-        let mut link = Link::new(&[("variant", variant), ("limit", "4")]);
+        let mut checked = Checked::new(&[("variant", variant), ("limit", "4")]);
         for flow in [1, 1, 1, 2, 2] {
-            link.send(Nanos::ZERO, 120, flow, Ecn::NotEct);
+            checked.send(Nanos::ZERO, 120, flow, Ecn::NotEct);
         }
-        assert_eq!(link.dropped, [expected], "{variant}");
+        assert_eq!(checked.dropped, [expected], "{variant}");
     }
 }
 
@@ -195,24 +195,24 @@ fn a_full_scheduler_drops_from_the_longest_queue_or_the_arrival() {
 /// waiting.
 #[test]
 fn only_the_flow_that_sends_too_much_loses_packets() {
-    let mut link = Link::new(&[]);
+    let mut checked = Checked::new(&[]);
     for time in 0..10_000 {
         // In 1 ms, 1 packet leaves, and 1.5 packets of flow 1 and 0.2 of flow 2 arrive.
-        link.send(ms(time), 1000, 1, Ecn::NotEct);
+        checked.send(ms(time), 1000, 1, Ecn::NotEct);
         if time % 2 == 0 {
-            link.send(ms(time), 1000, 1, Ecn::NotEct);
+            checked.send(ms(time), 1000, 1, Ecn::NotEct);
         }
-        let sparse = (time % 5 == 0).then(|| link.send(ms(time), 1000, 2, Ecn::NotEct));
-        link.take(ms(time));
+        let sparse = (time % 5 == 0).then(|| checked.send(ms(time), 1000, 2, Ecn::NotEct));
+        checked.take(ms(time));
         if let Some(frame) = sparse {
-            assert!(!link.dropped.iter().any(|&(dropped, _)| dropped == frame));
+            assert!(!checked.dropped.iter().any(|&(dropped, _)| dropped == frame));
         }
-        assert!(link.inside.get(&2).map_or(0, VecDeque::len) <= 1);
+        assert!(checked.inside.get(&2).map_or(0, VecDeque::len) <= 1);
     }
     // 17,000 packets arrived and 10,000 left.
-    let dropped = link.dropped.len();
+    let dropped = checked.dropped.len();
     assert!(
-        dropped.abs_diff(7000) < 500 && link.dropped.iter().all(|d| d.1 == DropReason::Early),
+        dropped.abs_diff(7000) < 500 && checked.dropped.iter().all(|d| d.1 == DropReason::Early),
         "{dropped}"
     );
 }
@@ -221,23 +221,23 @@ fn only_the_flow_that_sends_too_much_loses_packets() {
 #[test]
 fn dummynet_resets_the_probability_of_an_empty_queue() {
     let drops_after_a_pause = |variant| {
-        let mut link = Link::new(&[("variant", variant)]);
+        let mut checked = Checked::new(&[("variant", variant)]);
         for time in 0..4000 {
-            link.send(ms(time), 1000, 1, Ecn::NotEct);
+            checked.send(ms(time), 1000, 1, Ecn::NotEct);
             if time % 2 == 0 {
-                link.take(ms(time));
+                checked.take(ms(time));
             }
         }
-        while link.take(ms(4000)).is_some() {}
-        let before = link.dropped.len();
+        while checked.take(ms(4000)).is_some() {}
+        let before = checked.dropped.len();
         // The pause is too short for a new burst allowance.
         for time in 4001..4100 {
-            link.send(ms(time), 1000, 1, Ecn::NotEct);
+            checked.send(ms(time), 1000, 1, Ecn::NotEct);
             if time % 10 == 0 {
-                link.take(ms(time));
+                checked.take(ms(time));
             }
         }
-        link.dropped.len() - before
+        checked.dropped.len() - before
     };
     assert_eq!(drops_after_a_pause("dummynet"), 0);
     assert!(drops_after_a_pause("rfc") > 10 && drops_after_a_pause("linux") > 10);

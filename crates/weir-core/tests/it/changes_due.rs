@@ -219,7 +219,7 @@ impl Experiment {
             let due = departure.due;
             assert!(
                 due.0 + slack >= earliest.0 && due.0 <= latest.0 + slack,
-                "packet {frame} is due at {due}, and not from {earliest} to {latest}"
+                "packet {frame} is due at {due}, not between {earliest} and {latest}"
             );
         }
     }

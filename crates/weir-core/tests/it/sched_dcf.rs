@@ -199,7 +199,7 @@ fn other_standards_have_their_own_times() {
 
 /// Every attempt fails, so each packet takes three attempts and is dropped.
 #[test]
-fn a_packet_without_a_good_frame_is_dropped_after_its_retries() {
+fn a_packet_is_dropped_when_all_its_attempts_fail() {
     let mut pool = Pool::new(10);
     let mut dcf = Dcf::new(&dcf(&[("errors", "1"), ("retries", "2")]));
     let slot = dcf.add_flow(Nanos::ZERO, &FlowSpec::default());

@@ -50,12 +50,12 @@ fn a_limit_holds_over_hours_without_drift() {
     for bps in [333_333, 1_000_003, 7] {
         let mut rig = Rig::new(Kind::Htb.build());
         rig.add_spec(class(0, bps));
-        let hours = 5 * 3600;
-        let bytes = serve(&mut rig, 100_000_000, Nanos(hours * SECOND))[0];
-        let exact = bps * hours / 8 + depth(bps);
+        let seconds = 5 * 3600;
+        let bytes = serve(&mut rig, 100_000_000, Nanos(seconds * SECOND))[0];
+        let exact = bps * seconds / 8 + depth(bps);
         assert!(
             (exact - 1500..=exact).contains(&bytes),
-            "{bps} bit/s: {bytes} bytes, {exact} is exact"
+            "{bps} bit/s: {bytes} bytes of the {exact} that the limit allows"
         );
     }
 }
