@@ -146,12 +146,12 @@ fn claims(of: &Values<'_>) -> Vec<Claim> {
         let measured = Quantity::of_runs(&of(case, fast));
         low = low.expect(each("a fast station, Mbit/s"), measured, Range::below(1.0));
         equal = equal.expect(
-            each("fast over slow"),
+            each("ratio of fast to slow"),
             Quantity::ratio(&of(case, fast), &of(case, slow)),
             Range::within(0.95, 1.05),
         );
         degraded = degraded.expect(
-            each("a fast station without the slow station over one with it"),
+            each("a fast station, ratio without the slow station to with it"),
             Quantity::ratio(&of((stations, FAST), fast), &of(case, fast)),
             Range::above(1.5),
         );
@@ -165,7 +165,7 @@ fn claims(of: &Values<'_>) -> Vec<Claim> {
         claim("the lower the rate of the slow station (5.5, 2, 1 Mbit/s), the slower the others");
     for pair in RATES.windows(2) {
         rates = rates.expect(
-            format!("{} over {} Mbit/s", pair[0] as f64 / 1e6, pair[1] as f64 / 1e6),
+            format!("ratio of {} to {} Mbit/s", pair[0] as f64 / 1e6, pair[1] as f64 / 1e6),
             Quantity::ratio(&of((FEW, pair[0]), fast), &of((FEW, pair[1]), fast)),
             Range::below(1.0),
         );

@@ -176,7 +176,7 @@ fn claims(finding: &mut Finding, find: &Find<'_>) {
         .fold((f64::MAX, 0f64), |(least, most), mean| (least.min(mean), most.max(mean)));
     let words = "one FIFO for all packets, never full: the ring's size does not matter";
     add(Claim::new(words, EFFECTS).expect(
-        "longest over shortest mean delay",
+        "ratio of the longest to the shortest mean delay",
         Quantity::exact(most / least),
         Range::within(1.0, 1.05),
     ));

@@ -102,7 +102,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
                 .expect("share of priority 7", Quantity::of_runs(&last), Range::below(0.01))
         } else {
             Claim::new(format!("interface {name}: strict priority is lost"), TEXT).expect(
-                "share of priority 7 over that of priority 0",
+                "share of packets, ratio of priority 7 to priority 0",
                 Quantity::ratio(&last, &first),
                 Range::within(0.95, 1.05),
             )

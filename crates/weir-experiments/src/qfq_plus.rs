@@ -195,7 +195,7 @@ fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
             let words = format!("{set}, at random: QFQ+ M=8 misses the cache 8 % less than DRR");
             let seen = ratio(misses("qfq+:m=8"), misses("drr"));
             claims.push(Claim::new(words, COST).expect(
-                "QFQ+ M=8 over DRR",
+                "cache misses, ratio of QFQ+ M=8 to DRR",
                 seen,
                 Range::at_most(0.92),
             ));
@@ -208,7 +208,7 @@ fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
     );
     for name in ALGORITHMS {
         let seen = time_ratio(rows, (name, PUBLISHED[2].0), (name, PUBLISHED[0].0));
-        all = all.expect(format!("{name}: 32k over 1k"), seen, Range::above(1.2));
+        all = all.expect(format!("{name}: ratio of 32k classes to 1k"), seen, Range::above(1.2));
     }
     claims.push(all);
     claims
@@ -219,7 +219,7 @@ fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
     let less = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
     let timed = |words: String, over: &str, under: &str, range| {
         Claim::new(format!("{title}: {words}"), COST).expect(
-            format!("time of {over} over {under}"),
+            format!("time, ratio of {over} to {under}"),
             time_ratio(rows, (over, set), (under, set)),
             range,
         )
@@ -243,8 +243,8 @@ fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
     let words = "QFQ+ M=8 executes 7 % more instructions than DRR, QFQ 25 to 34 % more";
     claims.push(
         Claim::new(format!("{title}: {words}"), COST)
-            .expect("QFQ+ M=8 over DRR", over_drr("qfq+:m=8"), Range::at_most(1.07))
-            .expect("QFQ over DRR", over_drr("qfq"), Range::within(1.25, 1.34)),
+            .expect("ratio of QFQ+ M=8 to DRR", over_drr("qfq+:m=8"), Range::at_most(1.07))
+            .expect("ratio of QFQ to DRR", over_drr("qfq"), Range::within(1.25, 1.34)),
     );
     claims
 }

@@ -142,21 +142,21 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     claim(
         "a FIFO costs little more than the rig alone",
         Provenance::Inferred { from: "a FIFO has only a list" },
-        "FIFO over none",
+        "ratio of FIFO to none",
         at(("fifo", 1024), ("none", 1024)),
         Range::below(2.0),
     );
     claim(
         "QFQ costs about twice DRR (1k flows)",
         COST,
-        "QFQ over DRR",
+        "ratio of QFQ to DRR",
         at(("qfq", 1024), ("drr", 1024)),
         Range::within(1.1, 3.0),
     );
     claim(
         "KPS costs several times QFQ (1k flows)",
         COST,
-        "KPS over QFQ",
+        "ratio of KPS to QFQ",
         at(("kps", 1024), ("qfq", 1024)),
         Range::above(1.5),
     );
@@ -168,7 +168,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     claim(
         "WF2Q+ costs the most at 32k flows",
         COST,
-        "WF2Q+ over the next",
+        "ratio of WF2Q+ to the next",
         next_costly.map_or(Quantity::exact(None), |next| at(("wf2q+", 32_768), (next, 32_768))),
         Range::above(1.0),
     );
@@ -179,7 +179,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     for name in ["drr", "qfq", "kps"] {
         claim(
             format!("{name} is flat from 16 to 256 flows"),
-            "256 over 16",
+            "ratio of 256 flows to 16",
             at((name, 256), (name, 16)),
             Range::within(0.75, 1.25),
         );
@@ -187,14 +187,14 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     for name in ["drr", "qfq"] {
         claim(
             format!("beyond 1k flows caches show: {name}"),
-            "32k over 256",
+            "ratio of 32k flows to 256",
             at((name, 32_768), (name, 256)),
             Range::above(1.05),
         );
     }
     claim(
         "one flow is no cheaper for QFQ than many".to_owned(),
-        "1 over 16",
+        "ratio of 1 flow to 16",
         at(("qfq", 1), ("qfq", 16)),
         Range::above(0.9),
     );
@@ -222,7 +222,11 @@ fn logarithm(rows: &[Row]) -> Claim {
     [(16, 64), (64, 256), (256, 1024)]
         .into_iter()
         .fold(claim, |claim, (few, many)| {
-            claim.expect(format!("{many} over {few}"), ratio(many, few), Range::above(1.0))
+            claim.expect(
+                format!("ratio of {many} flows to {few}"),
+                ratio(many, few),
+                Range::above(1.0),
+            )
         })
-        .expect("1k over 16", ratio(1024, 16), Range::above(1.25))
+        .expect("ratio of 1k flows to 16", ratio(1024, 16), Range::above(1.25))
 }

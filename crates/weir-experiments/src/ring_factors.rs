@@ -219,7 +219,7 @@ fn size_claims(sizes: &[Measured]) -> [Claim; 3] {
     let far = Quantity::exact(grown).difference(sizes_grown);
     [
         Claim::new("for a given ring the delay depends on the size of packets", FACTORS).expect(
-            "longest over shortest mean delay",
+            "ratio of the longest to the shortest mean delay",
             Quantity::exact(spread(sizes, false)),
             Range::above(1.5),
         ),
@@ -230,7 +230,7 @@ fn size_claims(sizes: &[Measured]) -> [Claim; 3] {
             BYTES,
         )
         .expect(
-            "longest over shortest mean delay",
+            "ratio of the longest to the shortest mean delay",
             Quantity::exact(spread(sizes, true)),
             Range::below(1.5),
         ),
@@ -243,7 +243,7 @@ fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
     [
         Claim::new("for a given ring the delay depends on the load of the processor", FACTORS)
             .expect(
-                "longest over shortest mean delay",
+                "ratio of the longest to the shortest mean delay",
                 Quantity::exact(spread(loads, false)),
                 Range::above(1.5),
             ),
@@ -267,7 +267,7 @@ fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
             Range::below(1.0),
         ),
         Claim::new("DQL lets the ring grow as reports come later, to keep the wire busy", STARVES)
-            .expect("longest over shortest mean delay", on, Range::above(1.2))
+            .expect("ratio of the longest to the shortest mean delay", on, Range::above(1.2))
             .expect(
                 "goodput, ratio with the latest reports to the earliest",
                 Quantity::exact(late[late.len() - 1].goodput / late[1].goodput),
@@ -288,7 +288,7 @@ fn varying_claims(runs: &[Vec<Measured>]) -> [Claim; 2] {
     let mut calmer =
         Claim::new("with DQL the delay varies less, whatever the service time", STABLE);
     for law in 1..SERVICE_LAWS.len() {
-        let what = format!("{} over {}: standard deviation", name(law), name(law - 1));
+        let what = format!("ratio of {} to {}: standard deviation", name(law), name(law - 1));
         varies = varies.expect(what, ratio(deviation, 2 * law, 2 * (law - 1)), Range::above(1.0));
         let what = format!("{}: standard deviation, ratio with DQL to without", name(law));
         calmer = calmer.expect(what, ratio(deviation, 2 * law + 1, 2 * law), Range::below(1.0));

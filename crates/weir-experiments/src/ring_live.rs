@@ -253,7 +253,7 @@ fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {
         for (name, arm) in [("real frames", real), ("simulator", simulated)] {
             let of = |case: usize| arm[case].iter().map(value).collect::<Vec<_>>();
             claim = claim.expect(
-                format!("{name}: {} over {}", CASES[over].0, CASES[under].0),
+                format!("{name}: ratio of {} to {}", CASES[over].0, CASES[under].0),
                 Quantity::ratio(&of(over), &of(under)),
                 Range::above(1.0),
             );

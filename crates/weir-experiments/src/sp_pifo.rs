@@ -176,7 +176,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
 fn compared(runs: &Runs) -> Table {
     let mut table = Table::new(
         format!(
-            "packets that are served while one of lower rank is inside, over those of a FIFO; \
+            "packets that are served while one of lower rank is inside, ratio to those of a FIFO; \
              load {LOADED}, chosen for the reference"
         ),
         &[
@@ -207,7 +207,7 @@ fn compared(runs: &Runs) -> Table {
 }
 
 fn by_load(runs: &Runs) -> Table {
-    let mut table = Table::new("inverted packets over those of a FIFO, by load", &["queue"]);
+    let mut table = Table::new("inverted packets, ratio to those of a FIFO, by load", &["queue"]);
     table.columns.extend(LOADS.map(|load| load.to_string()));
     for (system, (name, ..)) in SYSTEMS.iter().enumerate() {
         let ratios = LOADS.iter().map(|&load| Cell::quantity(&runs.ratio(system, load), 3));
@@ -233,7 +233,7 @@ fn claims(runs: &Runs) -> Vec<Claim> {
     for load in &LOADS[1..] {
         let inverted = |system| runs.of(system, *load, |count| count.inverted);
         for (what, fewer, more) in
-            [("SP-PIFO over FIFO", 1, 0), ("fixed bounds over SP-PIFO", 2, 1)]
+            [("ratio of SP-PIFO to FIFO", 1, 0), ("ratio of fixed bounds to SP-PIFO", 2, 1)]
         {
             let ratio = Quantity::ratio(&inverted(fewer), &inverted(more));
             order = order.expect(format!("load {load}: {what}"), ratio, Range::below(1.0));
@@ -253,8 +253,8 @@ fn claims(runs: &Runs) -> Vec<Claim> {
             about(0.236),
         ),
         Claim::new("more queues come nearer to a PIFO", BY_DESIGN)
-            .expect("32 queues", many, Range::below(1.0))
-            .expect("32 queues over 8", fewer, Range::below(1.0)),
+            .expect("ratio of 32 queues to a FIFO", many, Range::below(1.0))
+            .expect("ratio of 32 queues to 8", fewer, Range::below(1.0)),
         order,
     ]
 }
@@ -271,12 +271,12 @@ fn plot(runs: &Runs) -> Plot {
     });
     Plot {
         name: "inversions".into(),
-        title: "Inverted packets over those of a FIFO".into(),
+        title: "Inverted packets, ratio to those of a FIFO".into(),
         description: "Packets that each scheduler serves out of order, divided by those of a FIFO \
                       of the same size, over the load."
             .into(),
         x: Axis::new("load", Unit::Fraction),
-        y: Axis::new("inverted packets over a FIFO's", Unit::Count),
+        y: Axis::new("inverted packets, ratio to a FIFO", Unit::Count),
         series: series.collect(),
     }
 }

@@ -89,7 +89,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     let twenty = ratio(
         Claim::new("with 20 rules the classifier costs at most 2.5 times one rule", CLASSIFIER),
-        "20 rules over 1",
+        "ratio of 20 rules to 1",
         Part::Tests,
         [20, 1],
         Range::at_most(2.5),
@@ -114,7 +114,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
              host",
             Provenance::Inferred { from: "the classifier looks such rules up in an index" },
         ),
-        "10,000 rules over 10",
+        "ratio of 10,000 rules to 10",
         Part::Hosts,
         [10_000, 10],
         Range::below(2.0),
@@ -125,7 +125,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         EMULATION,
     );
     for pair in PIPES[..4].windows(2) {
-        let what = format!("{} pipes over {}", pair[1], pair[0]);
+        let what = format!("ratio of {} pipes to {}", pair[1], pair[0]);
         slow = ratio(slow, &what, Part::Pipes, [pair[1], pair[0]], Range::below(2.0));
     }
     let mut several = Claim::new(
@@ -135,7 +135,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         },
     );
     for pair in PIPES[1..4].windows(2) {
-        let what = format!("{} pipes over {}", pair[1], pair[0]);
+        let what = format!("ratio of {} pipes to {}", pair[1], pair[0]);
         several = ratio(several, &what, Part::Pipes, [pair[1], pair[0]], Range::below(2.0));
     }
     let beyond = ratio(
@@ -143,7 +143,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
             "beyond the published 1,000 pipes, ten times as many cost less than twice as much",
             Provenance::Inferred { from: "the order of events, which all pipes share" },
         ),
-        "10,000 pipes over 1,000",
+        "ratio of 10,000 pipes to 1,000",
         Part::Pipes,
         [10_000, 1000],
         Range::below(2.0),

@@ -179,17 +179,17 @@ fn claims(results: &Results) -> Vec<Claim> {
         two = two.expect(format!("{name}: packets"), alone, Range::within(1.0, 3.0));
         few = few.expect(format!("{name}: packets"), alone, Range::at_most(6.0));
         lower = lower.expect(
-            format!("{name}: end host over router"),
+            format!("{name}: ratio of end host to router"),
             ratio(ALONE, Case { place: Place::Router, ..ALONE }),
             Range::below(0.5),
         );
         each = each.expect(
-            format!("{name}: four transfers over one"),
+            format!("{name}: ratio of four transfers to one"),
             ratio(Case { flows: MANY, ..ALONE }, ALONE),
             Range::within(2.0, 6.0),
         );
         trains = trains.expect(
-            format!("{name}: with TSO over without"),
+            format!("{name}: ratio with TSO to without"),
             ratio(Case { offload: true, ..ALONE }, ALONE),
             Range::above(1.5),
         );

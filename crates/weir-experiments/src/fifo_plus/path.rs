@@ -54,9 +54,9 @@ pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
     let tails = Quantity::ratio(&values(plus, ALL, |w| w.p999), &values(fifo, ALL, |w| w.p999));
     let claims = vec![
         Claim::new("not only the tail but also the mean is smaller with FIFO+ (0.22)", SINGLE)
-            .expect("FIFO+'s mean over FIFO's", means, Range::below(0.4)),
+            .expect("mean, ratio of FIFO+ to FIFO", means, Range::below(0.4)),
         Claim::new("the 99.9th percentile is about half (0.47)", SINGLE).expect(
-            "FIFO+'s p99.9 over FIFO's",
+            "p99.9, ratio of FIFO+ to FIFO",
             tails,
             Range::within(0.25, 0.75),
         ),
@@ -156,8 +156,8 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
                 ),
                 PATHS,
             )
-            .expect("wait of h1 over h2", over_host(0, 1), Range::below(1.0))
-            .expect("wait of h2 over h3", over_host(1, 2), Range::below(1.0)),
+            .expect("wait, ratio of h1 to h2", over_host(0, 1), Range::below(1.0))
+            .expect("wait, ratio of h2 to h3", over_host(1, 2), Range::below(1.0)),
         );
         claims.push(
             Claim::new(
@@ -166,7 +166,7 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
                 ),
                 PATHS,
             )
-            .expect("most to least", spread(aware, |w| w.behind), Range::below(1.5)),
+            .expect("ratio of most to least", spread(aware, |w| w.behind), Range::below(1.5)),
         );
         let nearer = spread_ratio(aware, equal);
         claims.push(
@@ -176,7 +176,11 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
                 ),
                 PATHS,
             )
-            .expect("most to least, by path over equal", nearer, Range::below(1.0)),
+            .expect(
+                "ratio of most to least, deadlines by path relative to equal ones",
+                nearer,
+                Range::below(1.0),
+            ),
         );
     }
     claims
