@@ -176,7 +176,7 @@ fn ranks_order_packets_only_if_the_following_queues_block() {
     assert_eq!(
         seen.iter().map(|&(flow, ..)| flow).collect::<Vec<_>>(),
         [7],
-        "the first come is served, and what finds the interface full is lost"
+        "the first packet is sent, and packets that find the interface full are lost"
     );
 }
 
@@ -211,13 +211,13 @@ fn fifo_plus_prefers_earlier_waits_and_edf_earlier_deadlines() {
     assert_eq!(
         first("fifo+", vec![busy(500), late(400), late(0)]),
         1,
-        "without a label it has the whole deadline"
+        "a packet without a label has the whole deadline left"
     );
     assert_eq!(first("edf", vec![busy(500), late(9_000), late(8_000)]), 2);
     assert_eq!(
         first("lstf", vec![busy(500), late(400), vec![(300, 100, 1000)]]),
         2,
-        "its slack ends at 400, the other's at 410"
+        "the slack of flow 2 ends at 400 ns, that of flow 1 at 410 ns"
     );
     assert_eq!(first("lstf", vec![busy(500), late(400), vec![(350, 100, 1000)]]), 1);
 }

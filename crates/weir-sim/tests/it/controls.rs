@@ -132,7 +132,10 @@ fn dctcp_fills_a_link_with_a_queue_that_marks_above_a_step() {
     };
     let dctcp = run(&[Kind::Dctcp], 100, 10, make, 5, 10);
     dctcp.show("DCTCP");
-    assert!(dctcp.shares[0] > 0.94, "of the link, headers included 0.965 at most");
+    assert!(
+        dctcp.shares[0] > 0.94,
+        "goodput over 0.94 of the link's rate; headers leave at most 0.965"
+    );
     assert!(dctcp.queue_ms[1] < 6.0 && dctcp.queue_ms[0] < 3.0, "the queue stays short");
     assert!(dctcp.marks > 0 && dctcp.drops == 0);
     let two = run(&[Kind::Dctcp, Kind::Dctcp], 100, 10, make, 5, 20);
@@ -199,7 +202,10 @@ fn bbr_fills_a_deep_buffer_with_little_queue() {
     assert!(bbr.queue_ms[2] < 60.0 && bbr.queue_ms[0] < 20.0, "{:?} ms", bbr.queue_ms);
     let cubic = run(&[Kind::Cubic], 10, 40, make, 5, 40);
     cubic.show("CUBIC");
-    assert!(cubic.queue_ms[0] > 10.0 * bbr.queue_ms[0], "what goes by losses fills the buffer");
+    assert!(
+        cubic.queue_ms[0] > 10.0 * bbr.queue_ms[0],
+        "CUBIC fills the buffer, since only losses slow it down"
+    );
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn an_interval_never_loses_a_peak_however_short() {
         assert_eq!(
             peaks,
             [2, 3, 4, 5, 6],
-            "the burst without the packet on the wire, engine: {engine}"
+            "a burst waits except for the packet on the wire; engine: {engine}"
         );
         assert!(
             outcome.series.links[0]
@@ -221,7 +221,11 @@ fn results_of_a_run_match_values_computed_by_hand() {
     let plan = Plan { warmup: Nanos::from_secs(1), end: Nanos::from_secs(2), ..Plan::default() };
     let outcome = plan.run(&mut world, &names(), &mut |_| {});
     let flow = &outcome.flows[0];
-    assert_eq!((flow.sent, flow.received, flow.lost), (100, 100, 0), "of one second of two");
+    assert_eq!(
+        (flow.sent, flow.received, flow.lost),
+        (100, 100, 0),
+        "one of the two seconds is counted"
+    );
     assert_eq!(
         (outcome.bps(flow.received_bytes), outcome.bps(flow.goodput_bytes)),
         (800_000.0, 777_600.0)

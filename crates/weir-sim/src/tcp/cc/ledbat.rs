@@ -266,7 +266,7 @@ mod tests {
         for _ in 0..3 {
             control.note(at(0), 50);
         }
-        assert_eq!(control.queueing(), Some(0), "the least of four counts");
+        assert_eq!(control.queueing(), Some(0), "the smallest of the last four delays is used");
         control.note(at(0), 50);
         assert_eq!(control.queueing(), Some(40));
         for minute in 1..10 {

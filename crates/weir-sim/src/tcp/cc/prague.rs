@@ -366,7 +366,7 @@ mod tests {
         }
         let sample = Sample { acked: MSS, window_limited: true, ..Sample::default() };
         control.acked(&Path { una: 100 * MSS, next: 200 * MSS, ..path(25, 3) }, &sample);
-        assert!(control.window() > 50 * MSS, "it grows when the loss is repaired");
+        assert!(control.window() > 50 * MSS, "the window grows once the loss is repaired");
     }
 
     #[test]

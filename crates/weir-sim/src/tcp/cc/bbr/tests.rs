@@ -46,10 +46,10 @@ fn states_follow_each_other_as_in_the_draft() {
     assert!(spans[0] < 1000, "start-up takes {} ms", spans[0]);
     assert!(
         (200..400).contains(&spans[3]),
-        "the search for the round-trip time takes {} ms",
+        "the probe for the round-trip time takes {} ms",
         spans[3]
     );
-    assert!((9_000..11_000).contains(&spans[4]), "the next is {} ms later", spans[4]);
+    assert!((9_000..11_000).contains(&spans[4]), "the next probe begins after {} ms", spans[4]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_link_is_full_and_the_queue_below_a_bandwidth_delay_product() {
     model.run(Nanos::from_secs(40));
     assert!(
         model.utilisation() > 0.95,
-        "with searches for the round-trip time: {}",
+        "share of the link, with probes for the round-trip time: {}",
         model.utilisation()
     );
 }
