@@ -247,7 +247,7 @@ mod tests {
             assert!(s.iter().zip(s.iter().skip(1)).all(|(a, b)| b.0 - a.0 == s.period_ns()));
             assert!(
                 s.iter().all(|(_, x)| x.bytes_out_peak <= 3000 + 300),
-                "10 ms hold at most 11 calls"
+                "at most 11 calls fall into a period of 10 ms"
             );
         }
     }

@@ -123,7 +123,7 @@ fn events_weigh_lengths_by_time() {
     assert_eq!(
         queue.periods().as_slice().iter().map(|period| period.packets.max()).max(),
         Some(2),
-        "a peak of no length"
+        "a length that lasts 0 ns counts as a peak"
     );
     let document = serde_json::to_value(Summary::of(&tally, Method::Events, 1.0, &Pace::default()))
         .expect("plain data");
