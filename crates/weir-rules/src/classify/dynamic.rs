@@ -437,7 +437,7 @@ mod tests {
         assert!(add(&mut table, 2, 5000), "a flow that has an entry does not count again");
         let other = FlowKey { src: 9, ..key(3, 17) };
         assert!(table.install(PARENT, None, limit, seen(&other, 0, 5000)));
-        assert!(add(&mut table, 3, 10_000), "the first has ended");
+        assert!(add(&mut table, 3, 10_000), "the first flow has ended");
         table.keep_rules(|_, id| id != 7);
         assert!(table.entries(Nanos::ZERO).is_empty() && table.limits.is_empty());
         assert!(add(&mut table, 1, 10_000));

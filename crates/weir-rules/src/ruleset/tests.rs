@@ -102,7 +102,7 @@ fn numbers_are_assigned_in_steps_after_the_last_rule() {
     assert_eq!(
         r.rules[5].rule.action,
         RuleAction::Deny,
-        "rules with the same number stand in the order of age"
+        "rules with the same number are in the order of age"
     );
     assert_eq!(r.apply(&rule(65_535, 0, RuleAction::Allow)), Err(ApplyError::DefaultRule));
 }

@@ -142,7 +142,11 @@ mod tests {
         }
         assert_eq!(formatted("r=1M\npipe 1 config bw  $r\n"), "r=1M\npipe 1 config bw  $r\n");
         assert_eq!(formatted("ipfw\\\n add pass in\n"), "ipfw\\\n add pass in\n");
-        assert_eq!(formatted("\n\\\n\n\u{b}\n\\\n\u{b}"), "", "nothing, however it is continued");
+        assert_eq!(
+            formatted("\n\\\n\n\u{b}\n\\\n\u{b}"),
+            "",
+            "empty lines give an empty result, even with a `\\`"
+        );
         assert_eq!(formatted("ipfw  -q   add pass in"), "ipfw -q add allow in\n");
         assert_eq!(
             formatted("ipfw -q table 1 add 10.0.0.0/8"),
