@@ -106,7 +106,7 @@ fn an_expectation_that_does_not_hold_is_found_with_its_line() {
     assert_eq!(
         outcome.expectations.iter().filter(|finding| !finding.passed).count(),
         4,
-        "fewer values than expected are none that hold"
+        "an expectation with more values than there are to compare does not hold"
     );
 }
 
