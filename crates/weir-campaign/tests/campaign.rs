@@ -301,7 +301,11 @@ fn what_dead_writers_left_is_removed_and_live_writers_are_left_alone() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].to_string_lossy().contains(&format!(".{dead}.")));
     store.discard(&found[0]).unwrap();
-    assert_eq!(store.abandoned(Duration::ZERO).unwrap().len(), 1, "the one of another host");
+    assert_eq!(
+        store.abandoned(Duration::ZERO).unwrap().len(),
+        1,
+        "only the files of another host's writer"
+    );
 }
 
 #[test]
