@@ -193,7 +193,7 @@ class Results:
         ``lost``, ``retransmitted``, ``marked``; ``goodput_bps`` and ``throughput_bps``;
         ``delay_mean_ns``, ``delay_p50_ns``, ``delay_p99_ns``, …; ``loss`` is a fraction. A name
         ends in its unit; docs/results.md explains each. Means, minima and maxima are exact.
-        Percentiles come from the buckets of :attr:`delays`, and are exact to within 0.1 %.
+        Percentiles come from the bins of :attr:`delays`, and are exact to within 0.1 %.
 
         >>> import weirlab as wl
         >>> r = wl.simulate("two-hosts.toml", set={"duration": "3s"})
