@@ -4,8 +4,9 @@
 //! Queues with packets are in two lists, new and old. The scheduler serves the first queue of the
 //! new list or, if that list is empty, of the old list, while this queue has credit. A queue
 //! without credit receives a quantum of bytes and moves to the end of the old list. An empty queue
-//! leaves its list, but an empty queue of the new list first passes through the old list, so that a
-//! flow cannot overtake other flows by returning as a new flow (DRR++).
+//! leaves its list. While the old list has queues, an empty queue of the new list first passes
+//! through the old list, so that a flow cannot overtake other flows by returning as a new flow
+//! (DRR++).
 //!
 //! When all queues are empty, Linux dequeues once more, and all queues leave their lists. This
 //! implementation has no such call; it clears the lists with the first arrival after the last
