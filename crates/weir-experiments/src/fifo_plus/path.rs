@@ -166,7 +166,11 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
                 ),
                 PATHS,
             )
-            .expect("ratio of most to least", spread(aware, |w| w.behind), Range::below(1.5)),
+            .expect(
+                "ratio of most to least",
+                spread(aware, |w| w.behind),
+                Range::below(1.5),
+            ),
         );
         let nearer = spread_ratio(aware, equal);
         claims.push(
