@@ -43,7 +43,7 @@ pub const ENTRY: usize = 32;
 pub const MAX_HEAD: usize = 4096;
 /// The most bytes of a packet.
 pub const MAX_BYTES: u32 = 1 << 20;
-/// The greatest time, in ns: a year.
+/// The greatest time, in ns: 366 days.
 pub const MAX_TIME: u64 = 366 * 86_400 * 1_000_000_000;
 
 /// The first line of a recording.
