@@ -205,7 +205,7 @@ quantity!(
     "^[0-9.eE+]+([kKmMgGtT]i?)?[A-Za-z]*$"
 );
 
-/// The longest time of a scenario: a year of 365 days.
+/// The longest [`Time`]: 365 days.
 pub const MAX_TIME: Nanos = Nanos::from_secs(365 * 86_400);
 
 #[cfg(test)]

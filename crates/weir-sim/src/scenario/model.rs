@@ -196,7 +196,7 @@ pub const MAX_NODES: usize = 60_000;
 pub const MAX_PORTS: usize = 60_000;
 /// Maximum number of flows.
 pub const MAX_FLOWS: u64 = 1_000_000;
-/// Longest duration: a year.
+/// Longest duration of a scenario: 366 days.
 pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
 /// Maximum number of runs of one scenario.
 pub const MAX_RUNS: i64 = 100_000;

@@ -459,9 +459,9 @@ fn gained(value: u64, gain: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(gain) / 1000).unwrap_or(u64::MAX)
 }
 
-/// 2 / ln 2: the smallest gain that doubles the rate in each round.
+/// 2 / ln 2, in thousandths: the smallest gain that doubles the rate in each round.
 const HIGH_GAIN: u64 = 2885;
-/// The gain that drains in one round the queue that STARTUP builds in one round.
+/// The gain, in thousandths, that drains in one round the queue that STARTUP builds in one round.
 const DRAIN_GAIN: u64 = 347;
 /// The gain of the window in PROBE_BW, in thousandths.
 const WINDOW_GAIN: u64 = 2000;
