@@ -154,8 +154,8 @@ impl Observer for Recorder {
     fn entered(&mut self, now: Nanos, port: PortId, packet: &Packet) {
         let rank = self.about.rank;
         self.inside.entry((port, identity(packet))).or_default().push_back((now, rank));
-        if let Some(order) = self.inversions_at(port) {
-            order.fresh.push_back((now, rank));
+        if let Some(at_port) = self.inversions_at(port) {
+            at_port.fresh.push_back((now, rank));
         }
         self.record(now, Event::Entered, Some(port), packet);
     }
@@ -163,8 +163,8 @@ impl Observer for Recorder {
     fn departed(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
         // A copy that a link made has no arrival.
         let arrival = self.forget(port, packet);
-        if let (Some((arrival, rank)), Some(order)) = (arrival, self.inversions_at(port)) {
-            order.count_departure(arrival, rank, dequeued.unwrap_or(now));
+        if let (Some((arrival, rank)), Some(at_port)) = (arrival, self.inversions_at(port)) {
+            at_port.count_departure(arrival, rank, dequeued.unwrap_or(now));
         }
         let total_ns = arrival.map_or(0, |(arrival, _)| now.since(arrival).0);
         let queue_ns = dequeued.zip(arrival).map(|(left, (arrival, _))| left.since(arrival).0);
@@ -173,9 +173,9 @@ impl Observer for Recorder {
 
     fn dropped(&mut self, now: Nanos, port: PortId, packet: &Packet, reason: DropReason) {
         if let Some((arrival, rank)) = self.forget(port, packet)
-            && let Some(order) = self.inversions_at(port)
+            && let Some(at_port) = self.inversions_at(port)
         {
-            order.remove_lost(arrival, rank);
+            at_port.remove_lost(arrival, rank);
         }
         self.record(now, Event::Dropped(reason), Some(port), packet);
     }
@@ -185,8 +185,8 @@ impl Observer for Recorder {
     }
 
     fn zero(&mut self) {
-        for order in self.port_inversions.iter_mut().flatten() {
-            order.before = order.inversions.variables().map(|(_, n)| n);
+        for at_port in self.port_inversions.iter_mut().flatten() {
+            at_port.before = at_port.inversions.variables().map(|(_, n)| n);
         }
     }
 
@@ -200,12 +200,12 @@ impl Observer for Recorder {
     }
 
     fn inversions(&self, port: PortId) -> Option<[u64; 3]> {
-        let order = self.port_inversions.as_ref()?.get(port.0 as usize);
-        let counts = |order: &PortInversions| {
-            let now = order.inversions.variables().map(|(_, n)| n);
-            std::array::from_fn(|i| now[i] - order.before[i])
+        let at_port = self.port_inversions.as_ref()?.get(port.0 as usize);
+        let counts = |at_port: &PortInversions| {
+            let now = at_port.inversions.variables().map(|(_, n)| n);
+            std::array::from_fn(|i| now[i] - at_port.before[i])
         };
-        Some(order.map_or([0; 3], counts))
+        Some(at_port.map_or([0; 3], counts))
     }
 }
 
@@ -263,29 +263,29 @@ mod tests {
 
     #[test]
     fn a_departure_is_inverted_with_waiting_packets_and_not_with_later_arrivals() {
-        let mut order = PortInversions::default();
+        let mut at_port = PortInversions::default();
         for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
-            order.fresh.push_back((Nanos(at), rank));
+            at_port.fresh.push_back((Nanos(at), rank));
         }
         // The packet of rank 5 leaves at once, and the packet of rank 9 at time 5, when rank 3
         // waits and rank 1 has not arrived. Rank 3 leaves at time 9, when rank 1 waits. Rank 1
         // leaves last.
-        order.count_departure(Nanos(0), 5, Nanos(0));
-        order.count_departure(Nanos(2), 9, Nanos(5));
-        order.count_departure(Nanos(1), 3, Nanos(9));
-        order.count_departure(Nanos(8), 1, Nanos(12));
-        assert_eq!(order.inversions.variables().map(|f| f.1), [2, 2, 6 + 2]);
-        assert!(order.fresh.is_empty());
+        at_port.count_departure(Nanos(0), 5, Nanos(0));
+        at_port.count_departure(Nanos(2), 9, Nanos(5));
+        at_port.count_departure(Nanos(1), 3, Nanos(9));
+        at_port.count_departure(Nanos(8), 1, Nanos(12));
+        assert_eq!(at_port.inversions.variables().map(|f| f.1), [2, 2, 6 + 2]);
+        assert!(at_port.fresh.is_empty());
     }
 
     #[test]
     fn a_lost_packet_is_not_overtaken() {
-        let mut order = PortInversions::default();
+        let mut at_port = PortInversions::default();
         for (at, rank) in [(0, 5), (1, 3), (2, 9)] {
-            order.fresh.push_back((Nanos(at), rank));
+            at_port.fresh.push_back((Nanos(at), rank));
         }
-        order.remove_lost(Nanos(1), 3);
-        order.count_departure(Nanos(2), 9, Nanos(5));
-        assert_eq!(order.inversions.variables().map(|f| f.1), [1, 1, 4]);
+        at_port.remove_lost(Nanos(1), 3);
+        at_port.count_departure(Nanos(2), 9, Nanos(5));
+        assert_eq!(at_port.inversions.variables().map(|f| f.1), [1, 1, 4]);
     }
 }
