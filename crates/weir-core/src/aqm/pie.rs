@@ -80,8 +80,8 @@
 //! differences of 8 units or more: at 10 Mbit/s, which is 20 units, each mean from 16 to 23 stays.
 //!
 //! Three differences from these programs remain: dummynet measures every other departure rate over
-//! a single packet, Linux's lengths include the link-layer header, and dummynet's gains have 13 bits
-//! of fraction.
+//! a single packet, Linux's lengths include the link-layer header, and dummynet's gains have 13
+//! bits of fraction.
 //!
 //! # Validation
 //! Tests run the conformance case of ns-3's test suite and compare the probability with floating

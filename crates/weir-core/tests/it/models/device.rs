@@ -9,9 +9,11 @@ use weir_core::device::{DeviceConfig, Done, Dql, StageConfig};
 /// A packet that left the wire or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
+    /// The end of the transmission, or the time of the drop.
     pub(crate) time: u64,
     pub(crate) frame: u32,
     pub(crate) left_scheduler: u64,
+    /// The start of the transmission; for a dropped packet, the time of the drop.
     pub(crate) started: u64,
     pub(crate) lost: bool,
 }
