@@ -53,8 +53,8 @@ impl Space {
         random.below(n.min(u32::MAX as usize).max(1) as u32) as usize
     }
 
-    /// A random length that the packets of a group may have. The longest and the shortest length
-    /// are more likely than the others.
+    /// A random length that the packets of a group may have. The two ends of a range, and the
+    /// longest length of a mixture, are the most likely.
     pub(super) fn length(&self, group: u32, random: &mut Stream) -> u32 {
         let lengths = self.groups()[group as usize].lengths;
         match lengths {
@@ -131,13 +131,13 @@ impl Space {
         let (others_at, own): (u64, Vec<(u64, u32)>) = match random.below(4) {
             // The victim joins when all other flows have a backlog.
             0 => (0, vec![(1 + within(random, crowd), 1 << random.below(4))]),
-            // The victim gets ahead, then the other flows arrive, then the victim sends another
-            // packet.
+            // The victim gets ahead. The other flows arrive later, as does one more packet of the
+            // victim.
             1 => (
                 within(random, 40_000),
                 vec![(0, 1 << random.below(6)), (within(random, 60_000), 1)],
             ),
-            // All flows start together, with many packets each.
+            // All flows start together. The victim may send more packets than the other flows.
             2 => (0, vec![(0, 1 << random.below(7))]),
             // The victim sends single packets, spread over the time in which the packets of the
             // other flows are sent.
