@@ -301,7 +301,7 @@ fn tcp_life(seen: u16) -> Nanos {
         (both, closed) if both == syn | syn << 8 && closed == fin | fin << 8 => FIN_LIFE,
         (both, _) if both == syn | syn << 8 => ACK_LIFE,
         (forth, 0) if forth == syn => SYN_LIFE,
-        // Without a SYN, the flow was never opened.
+        // The first end sent no SYN, or a FIN arrived before the other end's SYN.
         _ => RST_LIFE,
     }
 }

@@ -86,7 +86,8 @@ struct Cursor {
 }
 
 impl Index {
-    /// The index of a program; `None` if the program is so short that trying every step costs less.
+    /// The index of a program; `None` if the program is so short that trying every step costs less,
+    /// or if no field separates its steps.
     pub(super) fn new(program: &Program) -> Option<Self> {
         if program.steps.len() <= SHORT {
             return None;
