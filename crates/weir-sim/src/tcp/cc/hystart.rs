@@ -138,7 +138,7 @@ impl Hystart {
     }
 }
 
-/// The increase of the round-trip time that ends slow start.
+/// The increase of the round-trip time that ends slow start, or slows it down in RFC 9406.
 fn threshold(rtt: Nanos) -> Nanos {
     Nanos((rtt.0 / 8).clamp(4_000_000, 16_000_000))
 }
