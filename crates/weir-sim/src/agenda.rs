@@ -13,7 +13,7 @@
 //!
 //! # Keys
 //! A match compares one number. Its high bits are the time since a base. Its low bits are the
-//! waiter's number, in as many bits as the highest number needs.
+//! waiter's number, in as many bits as the highest number needs, rounded up to an even number.
 //!
 //! ```text
 //! time since the base, or `far`, or `none`   number
