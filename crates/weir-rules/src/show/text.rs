@@ -437,7 +437,7 @@ fn lookup(out: &mut String, lookup: &LookupView) -> fmt::Result {
     }
 }
 
-/// A rate in eight columns with a unit, with more digits if three decimals are not exact.
+/// A number in seven columns and its unit, with more digits if three decimals are not exact.
 fn rate(bps: Option<u64>) -> String {
     let Some(bps) = bps else { return "unlimited     ".to_owned() };
     let (unit, digits, name) = match bps {
