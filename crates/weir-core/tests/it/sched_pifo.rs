@@ -265,8 +265,8 @@ proptest! {
                     let (a, b, la, lb) =
                         (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
                     let apart = (bytes[i] * b).abs_diff(bytes[j] * a);
-                    // The last terms allow for the rounding of virtual times: a millionth of a byte
-                    // for each unit of weight.
+                    // The last terms allow for the rounding of virtual times: for each flow, a
+                    // millionth of a byte per unit of weight.
                     prop_assert!(
                         apart <= la * b + lb * a + a * b / 500_000 + 1,
                         "{:?} {:?}: {}",
@@ -528,11 +528,10 @@ fn sp_pifo_orders_nearly_by_rank_and_counts_inversions() {
         let flow = rig.add(1, 1500, 0);
         rig.send_labelled(flow, 100, rank);
     }
-    // The first queue gets 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, rank 3 before 2,
-    // and rank 5 before 2.
+    // The first queue gets 2 4 1, the second 3 5 2. Rank 2 leaves before 1, rank 4 before 1 3 2,
+    // rank 3 before 2, and rank 5 before 2.
     assert_eq!(order(&mut rig), [1, 3, 4, 0, 2, 5]);
     let variables = rig.scheduler.variables();
-    // Rank 2 also leaves before 1.
     assert_eq!(
         variables,
         [
