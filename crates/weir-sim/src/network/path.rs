@@ -108,8 +108,8 @@ impl Network {
                 && plain(last);
             assert!(
                 joined || !hop.joined,
-                "a port that was joined to another is entered from elsewhere: flows come before \
-                 the first run"
+                "packets of a new path enter a joined port from elsewhere: add flows before the \
+                 first run"
             );
             hop.joined = joined;
             last = if hop.is_end() { SEVERAL } else { port };
