@@ -1,4 +1,4 @@
-//! A flood of packets from spoofed sources, for which the engine makes links on demand. The test
+//! A flood of packets from spoofed addresses, for which the engine makes links on demand. The test
 //! measures the memory of its process, so its binary contains no other test.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig};
@@ -13,11 +13,11 @@ fn resident() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|k| k * 1024)
 }
 
-fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<(), Rejected> {
-    let key = FlowKey { dst: source.into(), src_port: 80, ..FlowKey::default() };
+fn submit(emulator: &mut Emulator, now: Nanos, address: u32, len: u32) -> Result<(), Rejected> {
+    let key = FlowKey { dst: address.into(), src_port: 80, ..FlowKey::default() };
     emulator.submit(
         now,
-        Arrival { frame: source, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 },
+        Arrival { frame: address, len, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 },
         &key,
         Action::Pipe(1),
     )
@@ -26,7 +26,7 @@ fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<
 /// Memory stays within the limit, existing customers lose no packet, and new customers are served
 /// after the flood's links have expired.
 #[test]
-fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_existing_customers() {
+fn a_flood_of_spoofed_addresses_neither_grows_the_engine_nor_harms_existing_customers() {
     let limits = Limits { idle: Nanos::from_secs(2), instances: 10_000, ..Limits::default() };
     let mut emulator = Emulator::new(1, limits);
     let link = LinkConfig {
@@ -45,11 +45,11 @@ fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_existing_custom
     );
     let before = resident();
     let (mut out, mut now, mut refused) = (Vec::new(), Nanos::ZERO, 0u64);
-    for source in 0..1_000_000u32 {
+    for number in 0..1_000_000u32 {
         now += Nanos(1_000);
         // One of the hundred customers sends a packet before each packet of the flood.
-        submit(&mut emulator, now, source % 100, 1000).unwrap();
-        refused += u64::from(submit(&mut emulator, now, 1_000 + source, 40).is_err());
+        submit(&mut emulator, now, number % 100, 1000).unwrap();
+        refused += u64::from(submit(&mut emulator, now, 1_000 + number, 40).is_err());
         emulator.poll(now, &mut out);
         out.clear();
         assert!(emulator.instances() <= 10_000);

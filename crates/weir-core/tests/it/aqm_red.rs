@@ -149,7 +149,7 @@ fn packets_are_marked_by_the_length_of_the_queue() {
         ("harddrop", "off"),
     ];
     for variant in ["ns3", "linux", "dummynet"] {
-        let share = |depth: u64| {
+        let marks_at = |depth: u64| {
             let settings = [settings.as_slice(), &[("variant", variant)]].concat();
             let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(3)));
             while queue.bytes < depth {
@@ -165,8 +165,8 @@ fn packets_are_marked_by_the_length_of_the_queue() {
             }
             marks
         };
-        assert_eq!(share(20_000), 0, "{variant}");
-        assert!(share(45_000) >= 950, "{variant}");
+        assert_eq!(marks_at(20_000), 0, "{variant}");
+        assert!(marks_at(45_000) >= 950, "{variant}");
     }
 }
 

@@ -595,8 +595,8 @@ fn slices_have_a_width_and_the_last_takes_all_higher_ranks() {
     let mut rig = Rig::new(StrictSlices::new(&discipline(Kind::StrictSlices, &settings)));
     for label in [250, 1000, 150, 199, 100, 99] {
         let flow = rig.add(1, 1500, 0);
-        let full = rig.send_labelled(flow, 100, label);
-        assert_eq!(full, (label == 100).then_some(flow));
+        let refused = rig.send_labelled(flow, 100, label);
+        assert_eq!(refused, (label == 100).then_some(flow));
     }
     assert_eq!(order(&mut rig), [5, 2, 3, 0, 1]);
 }

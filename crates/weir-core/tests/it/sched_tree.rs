@@ -128,11 +128,11 @@ fn a_limit_in_the_middle_holds_for_all_flows_below() {
     let bounded = FlowSpec { ceil: 8_000_000, burst: 1500, ..share(1) };
     let fair = node(&mut rig, shaper, Kind::RoundRobin, &bounded);
     let flows = [1, 3].map(|weight| flow(&mut rig, fair, share(weight)));
-    let idle = flow(&mut rig, Tree::ROOT, FlowSpec { priority: 9, ..share(1) });
+    let rest = flow(&mut rig, Tree::ROOT, FlowSpec { priority: 9, ..share(1) });
     for _ in 0..8 {
         flows.iter().for_each(|&flow| rig.send(flow, 1000));
     }
-    rig.send(idle, 1000);
+    rig.send(rest, 1000);
     let mut bytes = [0u32; 3];
     while rig.now < Nanos(1_000_000_000) {
         match rig.take() {
