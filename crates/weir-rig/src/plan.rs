@@ -3,7 +3,7 @@
 //!
 //! The controller repeats a cycle: it enqueues until the backlog reaches the high threshold and
 //! dequeues until it reaches the low threshold. With equal thresholds it holds the backlog: each
-//! enqueued packet is followed by a dequeue.
+//! enqueued batch is followed by a dequeued batch.
 
 use std::fmt;
 
@@ -160,7 +160,8 @@ impl Plan {
     /// order of arrivals. A trace replaces `flows` by its own flows.
     ///
     /// # Errors
-    /// [`PlanError`] when the thresholds, the batch or the number of packets is invalid.
+    /// [`PlanError`] when the thresholds, the batch or the number of packets is invalid, or the trace
+    /// has no arrivals.
     pub fn new(
         flows: FlowSet,
         order: Order,
