@@ -219,8 +219,8 @@ impl Draft {
         self.traffic(group, "cbr", &settings);
     }
 
-    /// Adds `count` transfers. With `times`, they start within a second of the first time and end
-    /// at the second; without, they start within the first second and do not end.
+    /// Adds `count` transfers. With `times`, they start at most 1 s after `times[0]` and stop at
+    /// `times[1]`; without, they start within the first second of the run and do not end.
     fn transfers(&mut self, group: &str, count: u32, times: Option<[Nanos; 2]>) {
         let mut settings = vec![cc("newreno"), JITTER.to_owned(), format!("count = {count}")];
         settings.extend(times.into_iter().flat_map(between));
