@@ -212,7 +212,8 @@ impl Plan {
         self.low + self.span
     }
 
-    /// The same plan with another number of measured packets.
+    /// The same plan with `pairs` measured packets, from 1 to [`MAX_PAIRS`], rounded up to whole
+    /// cycles.
     #[must_use]
     pub fn with_pairs(&self, pairs: u64) -> Self {
         Self { cycles: pairs.clamp(1, MAX_PAIRS).div_ceil(self.span), ..self.clone() }

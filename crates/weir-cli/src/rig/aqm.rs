@@ -18,7 +18,7 @@ use weir_rig::{Manager, Order};
 use super::args::{InternalTask, Metric, RigArgs};
 use super::config::{self, PAIRS, QUICK_PAIRS, QUICK_RUNS, RUNS, usage};
 use super::json::write_json;
-use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
+use super::measure::{MAX_COUNTED_PAIRS, bar_of, cachegrind, thread_time};
 use crate::output::{Failure, USAGE, print};
 use crate::table::Table;
 
@@ -243,7 +243,7 @@ impl Measured {
 /// different numbers of pairs, and divides the difference of the counts by the difference of the
 /// numbers of pairs.
 fn count_events(config: &Config, manager: &Manager, plan: &AqmPlan) -> Result<PerPair, Failure> {
-    let counted = plan.pairs().min(COUNTED);
+    let counted = plan.pairs().min(MAX_COUNTED_PAIRS);
     let count = |pairs: u64| {
         let words = [
             format!("--aqm={manager}"),

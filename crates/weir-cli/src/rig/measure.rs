@@ -96,8 +96,8 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow; `None` for fewer than 4096 flows, which may fit into memory that the process
-    /// has allocated already.
+    /// Bytes per flow. `None` if memory was not measured, or for fewer than 4096 flows, which may fit
+    /// into memory that the process has allocated already.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
@@ -158,7 +158,7 @@ pub(crate) fn has_valgrind() -> bool {
 /// Counts events: starts the rig twice under cachegrind and takes the difference.
 fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<PerPair, Failure> {
     let short = plan.with_pairs(1);
-    let long = plan.with_pairs(short.pairs() + config.pairs.min(COUNTED));
+    let long = plan.with_pairs(short.pairs() + config.pairs.min(MAX_COUNTED_PAIRS));
     let count = |plan: &Plan| {
         let mut arguments = Vec::from(itself("drive", &algorithm.to_string()));
         let words = [
@@ -272,6 +272,6 @@ pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
 
 const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt \
     install valgrind, or leave instr out";
-/// Number of pairs that are counted under valgrind. It is small, because valgrind is fifty times
-/// slower and its counts need no repetition.
-pub(super) const COUNTED: u64 = 100_000;
+/// Maximum number of pairs that are counted under valgrind, before rounding up to whole cycles. It
+/// is small, because valgrind is fifty times slower and its counts need no repetition.
+pub(super) const MAX_COUNTED_PAIRS: u64 = 100_000;

@@ -93,7 +93,7 @@ mod tests {
         let mut workers = Recorded { instances: vec![all.clone()], turns: Vec::new() };
         let Ok(page) = gather(&mut workers, 1, None, 10_000);
         assert_eq!(page.items, all);
-        assert!(workers.turns.iter().all(|&looked| looked <= PER_TURN as usize));
+        assert!(workers.turns.iter().all(|&looked| looked <= 300), "a turn takes little time");
         assert_eq!(workers.turns.iter().sum::<usize>(), 10_000, "none is looked at twice");
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let mut workers = Recorded { instances: vec![vec![7, 99_999]], turns: Vec::new() };
         let Ok(page) = gather(&mut workers, 1, None, 10);
         assert_eq!((page.items, page.next), (vec![7, 99_999], None));
-        assert!(workers.turns.iter().all(|&looked| looked <= PER_TURN as usize));
+        assert!(workers.turns.iter().all(|&looked| looked <= 300), "a turn takes little time");
     }
 
     #[test]

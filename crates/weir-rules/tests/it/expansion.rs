@@ -40,7 +40,7 @@ fn a_long_variable_in_every_line_is_refused() {
 fn a_word_of_many_variables_is_refused_before_it_is_built() {
     is_refused(
         &script("0123456789", [format!("x=\"{}\"", "$f".repeat(1000))].into_iter()),
-        "bytes",
+        "4194304 bytes",
     );
 }
 
