@@ -80,6 +80,9 @@ const CHOSEN: &str = "WEIR_LIVE_GROUPS";
 const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
 /// Environment variable with the path of a file of postponed tests, which run after the groups.
 const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
+/// Environment variable with the names of all groups that other processes of this program run. A
+/// group that no process runs is then an error.
+const ELSEWHERE: &str = "WEIR_LIVE_ELSEWHERE";
 
 /// A group of tests.
 struct Group {
@@ -124,6 +127,17 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if let Some(elsewhere) = std::env::var_os(ELSEWHERE) {
+        let elsewhere = elsewhere.to_string_lossy();
+        let runs = |group: &&Group| {
+            groups.iter().any(|chosen| chosen.name == group.name)
+                || elsewhere.split(',').any(|name| name == group.name)
+        };
+        if let Some(group) = GROUPS.iter().find(|group| !runs(group)) {
+            eprintln!("no process runs the group '{}'", group.name);
+            return ExitCode::FAILURE;
+        }
+    }
     // Every group runs, even after a failure.
     let failed = groups.into_iter().map(side_by_side).filter(|passed| !passed).count();
     let failed = failed + postponed().into_iter().filter(|test| !alone(test)).count();
