@@ -251,9 +251,11 @@ mod tests {
     use super::*;
     use crate::watch::{Format, Recorder};
 
-    /// A record of readings and events, with a queue that has names in quotes.
-    fn record() -> Vec<u8> {
-        let path = std::env::temp_dir().join(format!("weir-rows-{}.csv", std::process::id()));
+    /// A record of readings and events, with a queue that has names in quotes. Each test gives
+    /// another `name` for the file, since tests run at the same time.
+    fn record(name: &str) -> Vec<u8> {
+        let file = format!("weir-rows-{name}-{}.csv", std::process::id());
+        let path = std::env::temp_dir().join(file);
         let mut recorder = Recorder::create(&path, Format::Csv, "1").expect("a file");
         for (id, netns) in [(0, None), (7, Some("a \"b\",c"))] {
             let queue = Queue {
@@ -313,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_a_recorder_writes_is_read_back() {
-        let table = CsvRows::new().read(&record()).expect("rows");
+        let table = CsvRows::new().read(&record("all")).expect("rows");
         assert_eq!(names(&table, "what"), ["readings", "readings", "enqueue", "readings"]);
         assert_eq!(ints(&table, "time_ns"), [10, 20, 30, 12].map(Some));
         assert_eq!(ints(&table, "queue"), [0, 0, 0, 7].map(Some));
@@ -326,7 +328,7 @@ mod tests {
 
     #[test]
     fn pieces_of_any_length_give_the_same_rows() {
-        let text = record();
+        let text = record("pieces");
         let whole = ints(&CsvRows::new().read(&text).expect("rows"), "time_ns");
         for length in [1, 2, 7, 64] {
             let mut reader = CsvRows::new();
