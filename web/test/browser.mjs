@@ -54,8 +54,9 @@ export async function withBrowser(test, more = []) {
   try {
     return await test(browser);
   } finally {
-    // A test that failed leaves its contexts open.
-    await Promise.all(browser.contexts().map((context) => context.close()));
+    // A test that failed leaves its contexts open. Its error must not be hidden by that of a browser
+    // that has crashed.
+    await Promise.allSettled(browser.contexts().map((context) => context.close()));
   }
 }
 

@@ -44,17 +44,13 @@ export async function enter(page, address, hash = "#/", ready = ".thing") {
   await page.waitForSelector(ready);
 }
 
-/**
- * The violations that axe finds on the page. In a dark page, only contrasts are checked: the colour
- * scheme changes nothing else, and the light page has had all checks.
- */
-export async function violations(page, colorScheme = "light") {
+/** The violations that axe finds on the page. */
+export async function violations(page) {
   // The page's policy forbids foreign scripts, but not those of the test.
   if (!(await page.evaluate(() => "axe" in globalThis)))
     await page.evaluate(readFileSync(AXE, "utf8"));
-  const result = await page.evaluate(
-    (runOnly) => globalThis.axe.run(document, { resultTypes: ["violations"], ...runOnly }),
-    colorScheme === "dark" ? { runOnly: ["color-contrast", "link-in-text-block"] } : {},
+  const result = await page.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ["violations"] }),
   );
   return result.violations.map(
     (v) =>
@@ -75,7 +71,7 @@ export async function faults(page, colorScheme, shot) {
   await page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
   );
-  const found = await violations(page, colorScheme);
+  const found = await violations(page);
   const over = await page.evaluate(
     () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
   );
