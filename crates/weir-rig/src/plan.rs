@@ -160,8 +160,8 @@ impl Plan {
     /// order of arrivals. A trace replaces `flows` by its own flows.
     ///
     /// # Errors
-    /// [`PlanError`] when the thresholds, the batch or the number of packets is invalid, or the trace
-    /// has no arrivals.
+    /// [`PlanError`] when the thresholds, the batch or the number of packets is invalid, or when
+    /// the trace has no arrivals.
     pub fn new(
         flows: FlowSet,
         order: Order,

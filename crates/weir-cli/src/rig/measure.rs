@@ -96,8 +96,8 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow. `None` if memory was not measured, or for fewer than 4096 flows, which may fit
-    /// into memory that the process has allocated already.
+    /// Bytes per flow. `None` if memory was not measured, or for fewer than 4096 flows. So few may
+    /// fit into memory that the process has allocated already.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))

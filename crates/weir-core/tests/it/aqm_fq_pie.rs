@@ -83,7 +83,10 @@ proptest! {
     /// With a single flow, FQ-PIE drops and marks the same packets as PIE at one queue.
     #[test]
     fn a_single_flow_loses_the_packets_that_pie_drops(
-        traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800),
+        traffic in proptest::collection::vec(
+            (0u64..40_000, prop::bool::weighted(0.6), 40u32..1500),
+            1..800,
+        ),
         linux in any::<bool>(),
         derand in prop_oneof![Just("off"), Just("on")],
         measure in prop_oneof![Just("ts"), Just("dre")],
@@ -134,7 +137,14 @@ proptest! {
 
     #[test]
     fn every_packet_leaves_or_is_dropped_and_in_order(
-        traffic in proptest::collection::vec((prop_oneof![Just(0u64), 0u64..20_000_000, 0u64..u64::MAX >> 10], 0u32..8, prop_oneof![40u32..1501, 0u32..=4 << 20]), 1..400),
+        traffic in proptest::collection::vec(
+            (
+                prop_oneof![Just(0u64), 0u64..20_000_000, 0u64..u64::MAX >> 10],
+                0u32..8,
+                prop_oneof![40u32..1501, 0u32..=4 << 20],
+            ),
+            1..400,
+        ),
         variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")],
         onoff in prop_oneof![Just("off"), Just("on")],
         bytemode in prop_oneof![Just("off"), Just("on")],
@@ -171,7 +181,8 @@ proptest! {
             );
         }
         while checked.take(Nanos::MAX).is_some() {}
-        prop_assert_eq!((checked.inside(), checked.scheduler.len(), checked.scheduler.backlog()), (0, 0, 0));
+        let scheduler = &checked.scheduler;
+        prop_assert_eq!((checked.inside(), scheduler.len(), scheduler.backlog()), (0, 0, 0));
     }
 }
 

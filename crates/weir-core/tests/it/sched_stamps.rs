@@ -427,10 +427,10 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 }
 
 proptest! {
-    /// Let `φ` be the share of a backlogged flow, `L` its largest packet and `M` the largest packet
-    /// of all flows. Under WF2Q and WF2Q+ the flow is behind its share by at most `L + φ (M − L)`
-    /// and ahead by at most `(1 − φ) L`. Under WFQ it is behind by at most `M`. Under KPS it is
-    /// behind by at most `4 L + φ M` and ahead by at most `3 L`.
+    /// Let `φ` be the share of a backlogged flow, `L` its largest packet, and `M` the largest
+    /// packet of all flows. Under WF2Q and WF2Q+ the flow is behind its share by at most
+    /// `L + φ (M − L)`, and ahead by at most `(1 − φ) L`. Under WFQ it is behind by at most
+    /// `M`. Under KPS it is behind by at most `4 L + φ M`, and ahead by at most `3 L`.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10),
