@@ -43,9 +43,9 @@ export async function endBrowser() {
 }
 
 /**
- * Runs a test with a browser, to which `more` arguments are passed. Tests with equal arguments share
- * a browser; each test opens its own contexts. Without a browser, the result is the reason for
- * skipping the test.
+ * Runs a test with a browser, to which `more` arguments are passed. Tests with equal arguments
+ * share a browser; each test opens its own contexts. Without a browser, the result is the reason
+ * for skipping the test.
  */
 export async function withBrowser(test, more = []) {
   const executablePath = find();
@@ -54,8 +54,8 @@ export async function withBrowser(test, more = []) {
   try {
     return await test(browser);
   } finally {
-    // A test that failed leaves its contexts open. Its error must not be hidden by that of a browser
-    // that has crashed.
+    // A test that failed leaves its contexts open. If the browser has crashed, closing them fails,
+    // which must not hide the error of the test.
     await Promise.allSettled(browser.contexts().map((context) => context.close()));
   }
 }

@@ -62,8 +62,8 @@ export async function violations(page) {
 }
 
 /**
- * What is wrong with the looks of the page in a colour scheme: violations that axe finds, and whether
- * it is wider than the window. `shot` names a file for a picture.
+ * What is wrong with the looks of the page in a colour scheme: violations that axe finds, and
+ * whether it is wider than the window. `shot` names a file for a picture.
  */
 export async function faults(page, colorScheme, shot) {
   await page.emulateMedia({ colorScheme });
