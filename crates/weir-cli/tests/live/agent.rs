@@ -55,13 +55,13 @@ fn is_direct(to: &str) -> bool {
     rtt(to).is_some_and(|ms| ms < DIRECT)
 }
 
-/// Starts the agent. The returned file also receives the events as lines of JSON.
+/// Starts the agent. Its standard output has the events as lines of JSON.
 fn start(lab: &Lab, words: &[&str]) -> Running {
     let options = ["agent", "--json", "--spin", "off", "--no-realtime"];
     lab.start(options.iter().chain(words))
 }
 
-/// The agent as `weir ps --json` shows it.
+/// The agent as `weir ps --json` shows it; null if no agent is listed.
 fn shown(lab: &Lab) -> Value {
     let done = lab.weir(["ps", "--json"]);
     let all: Value = serde_json::from_str(&done.stdout).unwrap_or_default();
@@ -128,7 +128,7 @@ fn labelled_containers(lab: &Lab) {
     restarted_engine(lab, &mut docker);
 }
 
-/// Labels that are wrong in several ways are reported, and affect no other container.
+/// Labels with errors of several kinds are reported, and affect no other container.
 fn hostile_labels(lab: &Lab, docker: &Engine<'_>) {
     let long = lab.file("long", &format!("weir.up={}", "x".repeat(50_000)));
     run(docker, "wrong", &["--label \"weir.up=$(printf '4M\\033[2J<b>')\""]);
@@ -153,7 +153,8 @@ fn hostile_labels(lab: &Lab, docker: &Engine<'_>) {
     until("no container is listed under Not shaped", || problem(lab, "").is_none());
 }
 
-/// kill -9 of the agent: the container answers within a second, and the next agent shapes it again.
+/// Kills the agent with SIGKILL. The container must answer again within half a second, and the
+/// agent must have reported its events.
 fn killed(agent: Running, web: &str) {
     kill(agent.pid(), Signal::SIGKILL).expect("it is alive");
     let begin = Instant::now();
@@ -202,7 +203,7 @@ fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// The Compose file of the examples, unchanged.
+/// The agent shapes the services of the Compose file of the examples, which is used unchanged.
 fn compose(lab: &Lab, docker: &Engine<'_>) {
     docker.must("docker rm -f web");
     let path = lab.path("docker.sock").display().to_string();
@@ -224,7 +225,7 @@ fn compose(lab: &Lab, docker: &Engine<'_>) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// An engine that restarts, and a container that is started again.
+/// The engine restarts, and the agent shapes a container that is then started again.
 fn restarted_engine(lab: &Lab, docker: &mut Engine<'_>) {
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
@@ -241,7 +242,7 @@ fn restarted_engine(lab: &Lab, docker: &mut Engine<'_>) {
     assert_eq!(agent.finish().code, 0);
 }
 
-/// Engines that are absent, refuse requests or send nonsense are reported, and the agent goes on.
+/// Engines that are absent or send nonsense are reported, and the agent goes on.
 fn absent_engines(lab: &Lab) {
     let absent = lab.path("absent").display().to_string();
     let nonsense = lab.path("nonsense");
@@ -266,8 +267,8 @@ fn absent_engines(lab: &Lab) {
     assert!(done.code == 0 && !done.stderr.contains('\x1b'), "{done:?}");
 }
 
-/// A second agent is refused if it would follow an engine of the first, and runs otherwise. An
-/// agent that was killed does not count.
+/// A second agent is refused if it uses an engine that the first agent uses. Otherwise it runs,
+/// even if a killed agent has used its engine.
 fn second_agent(lab: &Lab, of_first: &str, of_podman: &str) {
     let pid = shown(lab)["pid"].to_string();
     for words in [["--docker", of_first], ["--podman", of_podman], ["--nri", of_first]] {
@@ -285,7 +286,8 @@ fn second_agent(lab: &Lab, of_first: &str, of_podman: &str) {
     }
 }
 
-/// A pod, as the namespace `wp` with 10.92.0.1. The machine has 10.92.0.2 on the interface `wn`.
+/// The network of a pod: the namespace `wp` with the address 10.92.0.1. The machine has 10.92.0.2
+/// on the interface `wn`.
 struct Pod;
 
 impl Pod {
@@ -307,11 +309,12 @@ impl Drop for Pod {
 /// A runtime that has accepted the plugin.
 struct Runtime {
     stream: UnixStream,
+    /// The ttrpc stream of the last call.
     stream_number: u32,
 }
 
 impl Runtime {
-    /// Accepts the plugin, and answers its registration.
+    /// Accepts the plugin, answers its registration, configures it, and reports that no pod runs.
     fn accept(listener: &UnixListener) -> Self {
         let (stream, _) = listener.accept().expect("the plugin connects");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
@@ -336,6 +339,7 @@ impl Runtime {
         assert_eq!(self.read().0, 1, "an answer to {method}");
     }
 
+    /// Writes a frame with one message. `kind` is 1 for a request and 2 for a response.
     fn write(&mut self, connection: u32, stream: u32, kind: u8, payload: &[u8]) {
         let length = payload.len() as u32;
         let words = [connection, length + 10, length, stream];
@@ -405,6 +409,7 @@ fn annotated_pods(lab: &Lab) {
     assert_eq!(done.code, 0, "{done:?}");
 }
 
+/// The name of the test with Docker.
 const DOCKER: &str = "agent_shapes_labelled_containers";
-/// The longest round trip without a link, in ms, even on a busy machine.
+/// The longest round-trip time without a link on a busy machine, in ms.
 const DIRECT: f64 = 20.0;

@@ -1,8 +1,9 @@
 //! Tests every AQM on real traffic: two CUBIC transfers and a ping share one queue of 1000 packets
 //! at 10 Mbit/s, and the tests judge the queueing delay of the ping.
 //!
-//! Each AQM of the table manages a FIFO; schedulers that contain AQMs are used directly. Most tests
-//! run several at once, each in its own namespaces, because their loads are small for the machine.
+//! Each AQM of the table manages a FIFO; schedulers that distinguish flows by headers are used
+//! directly. Several methods are tested at once, each in its own namespaces, because their loads
+//! are small for the machine.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -52,7 +53,8 @@ fn through(lab: &Lab, options: &[&str], ecn: bool) -> Run {
     let out = |name: &str| lab.path(name).display().to_string();
     let ecn = u8::from(ecn);
     let set = format!("sysctl -qw net.ipv4.tcp_ecn={ecn}");
-    // On a busy machine, a server may not listen yet; it would then wait for its client forever.
+    // On a busy machine, a server may not listen yet. Without another attempt of its client, it
+    // would wait forever.
     let transfer = |port, name: &str| {
         let once = format!("iperf3 -c right -4 -C cubic -p {port} -t {SECONDS} -J > {}", out(name));
         format!("(for i in 1 2 3 4 5; do {once} && break; sleep 0.5; done)")
@@ -65,7 +67,8 @@ fn through(lab: &Lab, options: &[&str], ecn: bool) -> Run {
     );
     let right =
         format!("{set}; iperf3 -s -1 -p 5201 >/dev/null & iperf3 -s -1 -p 5202 >/dev/null & wait");
-    // The delays are milliseconds. Loops that spin would take the processors from each other.
+    // Delays of milliseconds need no spinning, and spinning loops would take the processors from
+    // each other.
     let options = [&["--spin", "off", "--no-realtime"], options].concat();
     let result = lab.pair_with(&options, 7, &left, &right);
     let goodput = ["one.json", "two.json"].map(|name| {
@@ -119,8 +122,8 @@ fn bounds(name: &str) -> (f64, f64) {
     }
 }
 
-/// Repeats a run until its results are within the bounds. If they never are, returns the last
-/// results. Repetitions are necessary, because other work on the machine delays pings.
+/// Repeats a run until its results are within the bounds, because other work on the machine delays
+/// pings. If they never are, `Err` has the results of all runs.
 fn judge(name: &str, rules: &str) -> Result<(), String> {
     let (least, most) = bounds(name);
     let mut shown = Vec::new();

@@ -56,7 +56,7 @@ fn shapes_both_ways(lab: &Lab) {
     let result = end(lab, running);
     assert_eq!(link(&result, "up")["from"], "netns:wa");
     for name in ["up", "down"] {
-        // A transfer of 1 MB is some 700 packets in its direction.
+        // A transfer of 1 MiB is more than 700 packets in its direction.
         assert!(number(link(&result, name), "packets_out") > 700, "{result}");
     }
     assert!(is_direct("wa", "10.97.0.2"));
@@ -105,7 +105,7 @@ fn killed_at_each_step(lab: &Lab) {
     whole.finish();
     nothing_remains();
     let calls = std::fs::read_to_string(lab.path("calls")).expect("strace writes them");
-    // strace counts the calls of each thread.
+    // strace counts the calls of each thread separately.
     let count = |call: &str| {
         let mut of_threads = BTreeMap::<&str, u64>::new();
         for line in calls.lines().filter(|line| line.contains(&format!(" {call}("))) {
@@ -139,7 +139,7 @@ fn kills() -> u64 {
 /// Checks that the namespace has its connectivity half a second from now.
 fn check_restored(when: &str) {
     let begin = Instant::now();
-    // Twenty echo requests within a second. Those of its second half must all be answered.
+    // Twenty echo requests within a second. All requests of the last half second must be answered.
     let text = output_of("ip netns exec wa ping -c20 -i0.05 -W1 10.97.0.2");
     let answered = |n: u32| text.contains(&format!("icmp_seq={n} "));
     assert!((11..=20).all(answered), "{when}, {:?}: {text}", begin.elapsed());
@@ -168,8 +168,8 @@ fn stopped(lab: &Lab) {
 fn overflow(lab: &Lab) {
     let _world = World::make();
     let running = delay(lab, &["attach", "netns:wa"], || ping("wa", "10.97.0.2"));
-    // Far more than the 500 packets that fit, within the half second in which they are still
-    // redirected.
+    // The flood has far more than the 500 packets that fit, and must arrive within the half second
+    // in which packets are still redirected.
     let flood = "send --to 10.97.0.2:9 -4 --count 5000 --flood --size 100 --after 0";
     let flood = format!("ip netns exec wa {} {flood} >/dev/null", load());
     let dropped = || {
@@ -231,7 +231,7 @@ fn process_ends(lab: &Lab) {
     assert!(is_direct("wa", "10.97.0.2"));
 }
 
-/// A process that ends before, while and after Weir attaches to it. Weir ends, too, and says why.
+/// The process ends before, while or after Weir attaches to it. Weir ends, too, and says why.
 fn dies_meanwhile(lab: &Lab) {
     let _world = World::make();
     for round in 0..DEATHS {
@@ -257,7 +257,7 @@ fn dies_meanwhile(lab: &Lab) {
     }
 }
 
-/// A namespace that is deleted before, while and after Weir attaches to it.
+/// The namespace is deleted before, while or after Weir attaches to it.
 fn vanishes_meanwhile(lab: &Lab) {
     let _world = World::make();
     for round in 0..DEATHS {
@@ -353,5 +353,5 @@ const KILLS: u64 = 6;
 const STEPS: [&str; 3] = ["setns", "ioctl", "bpf"];
 /// The number of times that a target ends during an attachment, each time 25 ms later.
 const DEATHS: u64 = 6;
-/// The number of attempts to send a flood in time, because a loaded machine may send it too late.
+/// Maximum number of floods. A loaded machine may send a flood too late.
 const FLOODS: u32 = 20;

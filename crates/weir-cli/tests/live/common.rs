@@ -154,8 +154,8 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The directory of a test, and the commands that the test runs with their files in it. This is not
-/// a lab of a scenario. Every user can read the directory, and it is removed when this is dropped.
+/// The directory of a test, which runs its commands with their files in it. This is not a lab of a
+/// scenario. Every user may read and write the directory. It is removed when this is dropped.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -191,7 +191,7 @@ impl Lab {
         self.path(name).display().to_string()
     }
 
-    /// The results that `weir` wrote to a file. They follow the schema of results.
+    /// The results that `weir` wrote to a file. Fails when they do not follow their schema.
     pub(crate) fn document(&self, name: &str) -> Value {
         let path = self.path(name);
         document(&fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
@@ -240,7 +240,7 @@ impl Lab {
         self.pair_with(&["--link", spec], seed, left, right)
     }
 
-    /// Like `pair`, with these options for the link.
+    /// Like `pair`, with these options, which specify the link too.
     pub(crate) fn pair_with(&self, options: &[&str], seed: u64, left: &str, right: &str) -> Value {
         let json = self.path("weir.json").display().to_string();
         let seed = seed.to_string();
@@ -351,6 +351,7 @@ pub(crate) struct Running {
     child: Child,
     out: PathBuf,
     err: PathBuf,
+    /// The command, for messages.
     shown: String,
     ended: bool,
 }
@@ -439,7 +440,7 @@ impl Copies {
     }
 }
 
-/// A prefix that runs a command as an ordinary user.
+/// The words in front of a command that run it as an ordinary user.
 pub(crate) const NOBODY: [&str; 8] = [
     "setpriv",
     "--reuid=65534",
@@ -539,9 +540,9 @@ pub(crate) fn check_accounting(result: &Value) {
     }
 }
 
-/// Checks a count of independent events with probability `p` among `n` trials. It must be within 4
-/// standard deviations of the mean, which chance violates once in 16,000 cases. The seed is fixed,
-/// so a test that passes keeps passing.
+/// Checks a count of independent events with probability `p` among `n` trials. It may differ from
+/// the mean by 1 plus 4 standard deviations, which chance exceeds less than once in 16,000 cases.
+/// The seed is fixed, so a test that passes keeps passing.
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();

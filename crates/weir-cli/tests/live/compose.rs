@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Three services. The client's first action is a ping; its exit code is that of the job.
+/// Three services. The client begins with a ping, and its exit code 7 is that of the job.
 const JOB: &str = r#"
 version: "3.7"
 services:
@@ -62,13 +62,14 @@ volumes:
   data:
 "#;
 
+/// Starts Docker. If it does not start, reports that the test is skipped.
 fn engine<'a>(lab: &'a Lab, name: &str) -> Option<Engine<'a>> {
     Engine::docker(lab)
         .map_err(|words| skipped(name, &format!("dockerd does not start here: {words}")))
         .ok()
 }
 
-/// The containers, networks and volumes of Weir's projects that still exist.
+/// The ids of all containers, of Weir's networks, and of all volumes that still exist.
 fn leftovers(docker: &Engine<'_>) -> String {
     docker
         .must("docker ps -aq; docker network ls -q --filter name=weir-; docker volume ls -q")
@@ -163,7 +164,7 @@ fn ends(lab: &Lab) {
     }
 }
 
-/// Does the same as `until`, with enough time for a removal on a busy machine.
+/// Waits like `until`, but for up to 40 s, which is enough for a removal on a busy machine.
 fn until_within(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..100 {
         if holds() {
@@ -174,7 +175,7 @@ fn until_within(what: &str, holds: impl Fn() -> bool) {
     panic!("after forty seconds this is still not true: {what}");
 }
 
-/// The numbers of a command's guard processes.
+/// The process ids of a command's guards.
 fn guards(of: &Running) -> Vec<String> {
     let text = output_of(&format!("pgrep -P {} -f __weir-guard", of.pid()));
     text.lines().map(str::to_owned).collect()

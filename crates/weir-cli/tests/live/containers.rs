@@ -40,7 +40,7 @@ pub(crate) struct Engine<'a> {
     kind: &'static str,
     /// The shell words that call the engine.
     command: String,
-    /// The variable that names the engine's socket, and the socket.
+    /// The environment variable with the address of the engine's socket, and the address.
     socket: (&'static str, String),
     /// The shell words that run the engine.
     service: String,
@@ -48,11 +48,12 @@ pub(crate) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    /// Starts Docker with an image called `box`. If it does not start, `Err` has its last words.
+    /// Starts Docker with an image called `box`. If that fails, `Err` has the error message.
     pub(crate) fn docker(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = docker_socket(lab);
-        // Without the machine's configuration, Docker chooses the best method to store images here.
+        // With an empty configuration in place of the machine's, Docker chooses the best method to
+        // store images.
         let service = format!(
             "dockerd --iptables=false --ip6tables=false -H {socket} --bip 10.95.0.1/24 \
              --default-address-pool base=10.93.0.0/16,size=24 --data-root {} --exec-root {} \
@@ -87,7 +88,7 @@ impl<'a> Engine<'a> {
         self.import().map(|()| self)
     }
 
-    /// Starts the engine. If it does not start, `Err` has its last words.
+    /// Starts the engine. If it does not start, `Err` has the last line of its messages.
     pub(crate) fn start(&mut self) -> Result<(), String> {
         let mut command = Command::new("sh");
         let daemon = self.lab.launch(command.args(["-c", &format!("exec {}", self.service)]));
@@ -300,7 +301,7 @@ fn on_the_machine(engine: &Engine<'_>) {
         assert!(done.code == 125 && done.stderr.contains("has no network of its own"), "{done:?}");
         return;
     }
-    // Arriving pings belong to no group, so this measures one direction.
+    // Arriving packets belong to no control group, so only the direction up is delayed.
     let rtt = || {
         let text = engine.call("E exec hosted ping -c 3 -w 3 10.96.0.2").stdout;
         let (_, times) = text.split_once("min/avg/max = ")?;
@@ -314,9 +315,10 @@ fn on_the_machine(engine: &Engine<'_>) {
     assert!(rtt().expect("an answer") < 60.0);
 }
 
+/// The names of the tests with Docker and with Podman.
 const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
-/// The number of checks, every 0.2 s, whether the engine has started.
+/// Maximum number of checks, every 0.2 s, whether the engine has started.
 const STARTS: u32 = 100;
 /// The number of times that a container ends during an attachment, each time 60 ms later.
 const DEATHS: u64 = 4;

@@ -183,7 +183,7 @@ fn thousand(lab: &Lab) {
     let result = lab.document("weir.json");
     crate::common::check_accounting(&result);
     assert_eq!(notes(&result, "became"), 100, "the results note a bounded number");
-    // The first words of three clients name the value that is already in force, and change nothing.
+    // The first change of three clients sets the value that is already in force, so it has no note.
     assert_eq!(notes(&result, "and 897 more changes"), 1, "{}", result["notes"]);
 }
 
@@ -288,7 +288,8 @@ fn refusals(lab: &Lab) {
     drop(session);
 }
 
-/// A session with a stopped process is listed, and answers again when the process continues.
+/// A session with a stopped process is listed as not answering. It answers again when the process
+/// continues.
 fn silent(lab: &Lab, session: &Running) {
     kill(session.pid(), Signal::SIGSTOP).expect("it is alive");
     let done = lab.weir(["ps", "--json"]);
@@ -637,7 +638,7 @@ fn scenario(lab: &Lab) {
     let done = lab.weir(["stop", "scene"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(session.finish().code, 128 + 15);
-    // A link without a name has one name for both directions, and each link has statistics.
+    // `a-r` names both directions of a link without a name. Each direction has statistics.
     let file = lab.file("routed.toml", &ROUTED.replace("1500ms", "60s"));
     let session = lab.start(["live", &file, "--name", "routed"]);
     let mut client = connect("routed");
@@ -684,7 +685,7 @@ fn sessions(lab: &Lab) -> Vec<Value> {
     document["sessions"].as_array().expect("a list").clone()
 }
 
-/// The socket of a session that listens.
+/// The path of the socket of the session with this name; `None` if no such session listens.
 fn socket(name: &str) -> Option<PathBuf> {
     let all = Directory::all();
     let mut found = all.iter().flat_map(|directory| directory.sessions().unwrap_or_default());
@@ -709,14 +710,17 @@ fn results(client: &mut SessionClient) -> Value {
     crate::schema::document(client.results().expect("results").as_bytes())
 }
 
+/// The number of packets inside a link.
 fn inside(client: &mut SessionClient, name: &str) -> u64 {
     number(link(&results(client), name), "backlog_packets")
 }
 
+/// The number of packets that have passed a link.
 fn passed(client: &mut SessionClient, name: &str) -> u64 {
     number(link(&results(client), name), "packets_out")
 }
 
+/// The number of drops of a link, for all reasons.
 fn drops_of(link: &Value) -> u64 {
     let drops = link["drops"].as_object().expect("drops by reason");
     drops.values().map(|n| n.as_u64().expect("a count")).sum()

@@ -1,4 +1,4 @@
-//! A daemon on a bridge between two namespaces, for the tests of what it does there.
+//! A daemon on a bridge between two namespaces, for all tests that need one.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,8 @@ impl Wire {
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
-    /// Waits until the other side answers (`answered`), or until it no longer does.
+    /// Waits until the right side answers a ping from the left side, or, if `answered` is false,
+    /// until it does not answer.
     pub(crate) fn ping(&self, answered: bool) {
         let ping = "ip netns exec wl ping -c 1 -W 1 10.77.0.2 | grep -c 'bytes from'";
         let deadline = Instant::now() + LIMIT;
@@ -87,7 +88,7 @@ impl Wire {
             "exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600",
             load()
         );
-        // Without an answer to its address query the kernel queues only some packets.
+        // Until the neighbour's address is known, the kernel queues only a few packets.
         must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
         lab.launch(Command::new("sh").args(["-c", &send]))
     }
@@ -126,6 +127,7 @@ impl Daemon {
         Self::started(lab, lab.launch(&mut command))
     }
 
+    /// Waits until the daemon that `running` has started answers.
     pub(crate) fn started(lab: &Lab, mut running: Running) -> Self {
         let client = Client::new(lab.path("weir.sock"));
         let deadline = Instant::now() + LIMIT;
@@ -143,14 +145,14 @@ impl Daemon {
     }
 
     /// Number of the daemon's open descriptors below `limit`. The daemon may have inherited
-    /// descriptors above it.
+    /// descriptors from `limit` on.
     pub(crate) fn descriptors_below(&self, limit: u32) -> usize {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive");
         let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
         numbers.filter(|&number| number < limit).count()
     }
 
-    /// The daemon's state, unless the daemon does not answer.
+    /// The daemon's health; `None` if the daemon does not answer.
     pub(crate) fn try_health(&self) -> Option<Health> {
         self.client.health().ok()
     }
@@ -160,7 +162,7 @@ impl Daemon {
         self.running.finish()
     }
 
-    /// The number of the thread with this name.
+    /// The id of the daemon's thread with this name.
     pub(crate) fn thread(&self, name: &str) -> Pid {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.running.pid())).expect("threads");
         let found = tasks.flatten().find(|task| {

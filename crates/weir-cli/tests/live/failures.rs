@@ -111,7 +111,7 @@ fn full_disk(lab: &Lab) {
         (&pcap, &["r.pcapng"]),
         (&all, &["r.json", "r.html", "r.pcapng"]),
     ] {
-        // The traffic suffices to fill the file system with the capture.
+        // A capture of this traffic is larger than the file system.
         let inside = ["--", "sh", "-c", "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5"];
         let done = lab.weir(["run", "--link", "1G/1ms"].iter().chain(options).chain(&inside));
         assert_eq!(
@@ -125,7 +125,7 @@ fn full_disk(lab: &Lab) {
                 .any(|line| line.contains(name) && line.contains("No space left"));
             assert!(message, "name the file and the cause: {name} {done:?}");
         }
-        // A failed capture keeps its complete packets; here it has none.
+        // A failed capture keeps its complete packets; here there are none.
         let left = fs::read_dir(&small.0).expect("a directory").flatten();
         let half: Vec<_> = left
             .filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0))
@@ -141,7 +141,8 @@ fn missing_directory(lab: &Lab) {
     assert!(done.stderr.contains("nowhere"), "{done:?}");
 }
 
-/// Runs a command in a mount namespace in which these programs cannot be executed.
+/// Runs a command in a mount namespace in which these programs cannot be executed. `user` is empty
+/// or the words that run the command as another user.
 fn without(lab: &Lab, programs: &[&str], user: &[&str], arguments: &[&str]) -> Done {
     let files = programs.iter().filter_map(|p| find(p)).map(|p| p.display().to_string());
     let hide: String = files.map(|f| format!("mount --bind /dev/null {f}; ")).collect();
@@ -200,7 +201,7 @@ fn no_user_namespaces(lab: &Lab) {
         "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left \
          true --right true"
     );
-    // A program has root's privileges there only if it starts after the mapping.
+    // A program has root's privileges there only if it starts after the users are mapped.
     let inner = format!("read x < {go}; exec sh -c \"{inner}\"");
     let outer = format!(
         "mkfifo {go}; unshare --user sh -c '{inner}' & \

@@ -38,7 +38,7 @@ fn run_without_descriptors(lab: &Lab) {
     for limit in [8, 12, 14, 16, 18] {
         let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
         let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
-        // The last of these limits may suffice for a run, which then ends as usual.
+        // The limits above 14 may suffice for a run, which then ends as usual.
         let complete = done.code == 0 && done.stderr.contains("exit 0");
         let refused = done.code == 125 && done.stderr.contains("Too many open files");
         assert!(complete || refused, "{limit} descriptors: {done:?}");
@@ -68,8 +68,8 @@ fn without_descriptors(lab: &Lab) {
     daemon.check_accounting();
 }
 
-/// A stopped daemon is a very late loop: everything that the kernel's buffer holds arrives
-/// afterwards.
+/// While the daemon is stopped, packets wait in the kernel's buffer. All of them arrive afterwards,
+/// late.
 fn stopped(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
@@ -127,7 +127,7 @@ fn out_of_memory(lab: &Lab) {
     let daemon = Daemon::start(lab, &[]);
     let pipes = daemon.client.pipes().expect("pipes");
     let found = pipes[0].rate_bps.unwrap_or_default() / 1000;
-    // The change that failed may have been on disk already.
+    // The change that was not acknowledged may already be on disk.
     let last = u64::from(acknowledged);
     let expected = if last == 0 { [4000, 5000] } else { [4999 + last, 5000 + last] };
     assert!(expected.contains(&found), "{found} kbit/s after {acknowledged} changes");
@@ -161,14 +161,16 @@ fn starved(lab: &Lab) {
     panic!("the overload is not named: {seen:#?}");
 }
 
-/// A control group with a limit of memory; removed when dropped.
+/// A control group with a memory limit; removed when dropped.
 struct MemoryGroup {
     path: PathBuf,
+    /// The name of the file with the limit.
     limit: &'static str,
 }
 
 impl MemoryGroup {
-    /// Makes a group; `None` where this is not allowed. The kernel has one of two hierarchies.
+    /// Makes a group; `None` where this is not allowed. The kernel limits memory in the hierarchy
+    /// of version 1 or in that of version 2.
     fn make() -> Option<Self> {
         let name = format!("weir-test-{}", std::process::id());
         let first = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");

@@ -1,5 +1,5 @@
-//! Tests that the first packet between two ends is like all others: no address is resolved over the
-//! link before the first packet, unless the user asks for address resolution.
+//! Tests that the first packet between two ends takes as long as all others: no address is resolved
+//! over the link before the first packet, unless the user asks for address resolution.
 
 use std::process::Command;
 
@@ -62,7 +62,7 @@ fn first_ping(_: &Lab) {
     at_once(2, commands, |(backend, words)| {
         check(&format!("{backend} {words:?}"), || {
             let options = ["-q", "--link", "delay 4ms", "--backend", backend];
-            // The command's name comes first, and the words of the program last.
+            // The subcommand comes before the options; its other words follow.
             let mut command = Command::new(weir());
             command.arg(&words[0]).args(options).args(&words[1..]);
             output(&mut command)
@@ -100,7 +100,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).expect("the program's output")
 }
 
-/// Two hosts with a router between them. Ordinary users may ping inside too.
+/// Two hosts with a router between them. One host pings the other, which an ordinary user may do.
 const SCENARIO: &str = r#"
 duration = "2s"
 node = [{ name = "a" }, { name = "b" }, { name = "r", kind = "router" }]

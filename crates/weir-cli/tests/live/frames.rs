@@ -53,7 +53,8 @@ fn inject(interface: &str, frames: &[Vec<u8>]) {
     }
 }
 
-/// A broadcast frame with these bytes after its addresses, filled with a pattern.
+/// A broadcast frame with these bytes after its addresses, filled with a pattern up to `len` bytes.
+/// Its source address ends in `mark`.
 fn frame(after_addresses: &[u8], len: usize, mark: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0x77, mark]);
@@ -63,7 +64,7 @@ fn frame(after_addresses: &[u8], len: usize, mark: u8) -> Vec<u8> {
     frame
 }
 
-/// The test frames of a bridge in a capture file of tcpdump.
+/// The frames made by [`frame`] in a capture file of tcpdump.
 fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
     let file = fs::read(path).unwrap_or_default();
     let mut rest = file.get(24..).unwrap_or_default();
@@ -78,8 +79,9 @@ fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Starts a bridge over the two pairs and a capture at its right outer end. Sends the frames into
-/// the left end, and returns those that arrive.
+/// Starts a bridge between the two pairs, and a capture at the right host. Sends the frames from
+/// the left host, waits until as many as `expected` arrive, and returns all that arrived and the
+/// result.
 fn through_bridge(
     lab: &Lab,
     frames: &[Vec<u8>],
@@ -159,7 +161,7 @@ fn vanished(lab: &Lab) {
     let _pairs = Pairs::make();
     let json = lab.path("weir.json").display().to_string();
     let mut running = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Broadcasts from one outer end need no address resolution.
+    // Broadcasts from the left host need no address resolution.
     let mut flood = Command::new("sh");
     flood.args(["-c", "ip addr add 10.77.0.1/24 dev wla; exec ping -q -b -i 0.005 10.77.0.255"]);
     let _flood = lab.launch(&mut flood);

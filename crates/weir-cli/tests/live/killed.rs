@@ -36,14 +36,15 @@ fn interface_is_gone(lab: &Lab) {
     }
 }
 
-/// A run with continuous traffic and a daemon that has left its session.
+/// `weir run`, up to the script that the shell executes.
 const RUN: [&str; 6] = ["run", "--link", "10M/5ms", "--", "sh", "-c"];
-/// The same traffic between two programs.
+/// `weir pair`, up to the program on the right.
 const PAIR: [&str; 6] = ["pair", "--link", "10M/5ms", "--left", "exec sleep 100", "--right"];
 
 fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     let copies = Copies::make(lab);
     let peer = if arguments[0] == "run" { "host" } else { "left" };
+    // Continuous traffic, and a process that has left its session, like a daemon.
     let inside = format!("setsid sleep 100 & exec ping -q -i 0.01 {peer} >/dev/null");
     let words: Vec<&str> = user.iter().copied().chain([copies.weir.as_str()]).collect();
     // A first run may have permanent effects, such as the sysctls of a kernel module that it loads.

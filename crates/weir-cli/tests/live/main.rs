@@ -2,12 +2,12 @@
 //!
 //! Tests that measure the times of packets, and tests of whole scenarios, run two at a time. Tests
 //! that measure shares and rates under small loads run five at a time. Tests that mostly wait, for
-//! processes to end and files to appear, run eight at a time. A measurement that fails beside
-//! others runs again alone. One that fails alone while the machine pauses is repeated, at most
-//! twice. The output says so. Each test runs in a process of its own. As root, the process first
-//! moves into its own network and mount namespaces, so that a fault cannot affect the machine. As
-//! an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test that cannot
-//! run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
+//! processes to end and files to appear, run eight at a time. A test that fails beside others runs
+//! again alone. A test that fails alone while the machine pauses is repeated, at most twice. The
+//! output reports each repetition. Each test runs in a process of its own. As root, the process
+//! first moves into its own network and mount namespaces, so that a fault cannot affect the
+//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
+//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
 //! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in one
 //! process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all run.
 //!
@@ -75,8 +75,8 @@ use crate::pauses::PauseWatch;
 const TEST: &str = "WEIR_LIVE_TEST";
 /// Environment variable with the names of the groups to run.
 const CHOSEN: &str = "WEIR_LIVE_GROUPS";
-/// Environment variable with the path of a file. Tests that fail beside others are added to it, in
-/// place of their second run.
+/// Environment variable with the path of a file. Tests that fail beside others are added to it
+/// instead of running again alone.
 const POSTPONE: &str = "WEIR_LIVE_POSTPONE";
 /// Environment variable with the path of a file of postponed tests, which run after the groups.
 const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
@@ -89,7 +89,8 @@ struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
     at_once: usize,
-    /// Maximum number of runs of a test. Only a failure while the machine paused is repeated.
+    /// Maximum number of runs of a test alone. A run is repeated only if it failed while the
+    /// machine paused.
     most_runs: usize,
     tests: fn() -> Vec<Trial>,
 }
@@ -173,7 +174,7 @@ fn compared() -> Vec<Trial> {
 
 /// Tests of rates, shares and counts. Their loads are small for the machine.
 fn shaped() -> Vec<Trial> {
-    // The longest tests come first, so that none of them ends alone.
+    // The longest tests come first, so that none of them still runs when all others have ended.
     let modules = [
         sched::tests(),
         first_packet::tests(),
@@ -192,7 +193,7 @@ fn shaped() -> Vec<Trial> {
 
 /// Tests of behaviour, not of speed.
 fn waiting() -> Vec<Trial> {
-    // The longest tests come first, so that none of them ends alone.
+    // The longest tests come first, so that none of them still runs when all others have ended.
     let modules = [
         labs::tests(),
         compose::tests(),
@@ -224,8 +225,8 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The groups that a list names, in their own order; all groups without a list, and none for an
-/// empty list. An unknown name is the error.
+/// The groups that a list names, in the order of [`GROUPS`]; all groups without a list, and none
+/// for an empty list. `Err` has a name that no group has.
 fn chosen(list: Option<&str>) -> Result<Vec<&'static Group>, &str> {
     let Some(list) = list else { return Ok(GROUPS.iter().collect()) };
     let names: Vec<&str> = list.split(',').filter(|name| !name.is_empty()).collect();
@@ -286,7 +287,7 @@ fn show(output: &Output) -> bool {
     output.status.success()
 }
 
-/// Runs a test while no other runs, and prints its output. Returns whether it has passed.
+/// Runs a test while no other test runs, and prints its output. Returns whether it has passed.
 fn alone(test: &Test) -> bool {
     show(&test.run_again())
 }
@@ -294,9 +295,9 @@ fn alone(test: &Test) -> bool {
 /// Runs each test of a group in a process of its own, several at a time, and prints the output of
 /// each process when it has ended. Returns whether all tests passed, apart from postponed ones.
 fn side_by_side(group: &'static Group) -> bool {
-    // The lock also keeps the outputs of two tests apart.
+    // While a test's output is printed, its thread holds this lock, which keeps outputs apart.
     let passed = Mutex::new(true);
-    // Beside other tests, a test can lack processor time. The verdict is then that of a run alone.
+    // Beside other tests, a test can lack processor time. After a failure, a run alone decides.
     let is_shared = group.at_once > 1 && group.most_runs > 1;
     let again = Mutex::new(Vec::new());
     let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
@@ -329,7 +330,7 @@ fn side_by_side(group: &'static Group) -> bool {
 
 /// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in
 /// which mounts, named namespaces and sessions of other processes do not appear. Some tests compare
-/// the state of the machine before and after a run.
+/// the state of the machine before and after a run, which other processes must not change.
 fn withdraw() {
     use nix::sched::CloneFlags;
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {
