@@ -33,8 +33,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Two hosts with a link of 20 ms in each direction; `web` and `client` are further keys of the
-/// hosts.
+/// Two hosts with a link of 20 ms in each direction. `web` and `client` hold further keys of the
+/// hosts with these names.
 fn two(web: &str, client: &str) -> String {
     format!(
         "duration = \"30s\"\n[[node]]\nname = \"web\"\n{web}\n[[node]]\nname = \
@@ -154,9 +154,10 @@ fn roots(lab: &Lab) {
     }
 }
 
-/// Runs `weir` as root, or a copy of it as an ordinary user.
+/// Root or an ordinary user, who runs a copy of `weir`.
 struct User<'a> {
     lab: &'a Lab,
+    /// The words in front of a command that run it as this user; none for root.
     prefix: &'a [&'a str],
     weir: &'a str,
 }
@@ -213,7 +214,7 @@ fn kept(lab: &Lab) {
             assert_eq!(done.code, code, "{words:?}: {done:?}");
             assert!(done.stderr.contains(part), "{words:?}: {done:?}");
         }
-        // A command in a host ends with the lab. The lab continues after its duration.
+        // The lab continues after its duration of 1 s. A command in a host ends with the lab.
         std::thread::sleep(Duration::from_secs(1));
         let inside = user.start(&["exec", name, "web", "sleep", "1000"]);
         until("the command runs in the host", || {
@@ -441,7 +442,7 @@ fn containers(lab: &Lab) {
     failed_start(lab, &docker, &left);
 }
 
-/// One container fails to start while the engine creates the other.
+/// One container fails to start while the engine creates the other container.
 fn failed_start(lab: &Lab, docker: &Engine<'_>, left: &dyn Fn() -> String) {
     let before = left();
     let web = "image = \"box\"\ncommand = [\"sleep\", \"1000\"]";

@@ -51,7 +51,7 @@ fn loss(lab: &Lab) {
 
 fn gilbert_elliott(lab: &Lab) {
     // The good state loses no packet, and the bad state loses every packet. The chain enters the
-    // bad state with 1 % and leaves it with 25 %.
+    // bad state with a probability of 1 % and leaves it with 25 %.
     let stream = Stream { extra: "--list-lost", ..Stream::default() };
     let (r, _) = lab.stream("loss 0,0.01,1,0.25", 7, &stream);
     let (enter, leave) = (0.01, 0.25);
@@ -252,8 +252,8 @@ fn profile(lab: &Lab) {
     check_count("lost above the loss level", r.lost, stream.count, 0.2);
     assert!(drops(link, "profile") >= r.lost, "{link}");
     assert_eq!(r.reordered, 0, "air-time never reorders");
-    // Lost packets also use air-time. Between the first and the last received packet, each sent
-    // packet therefore takes at least 4 ms.
+    // Lost packets also use air-time, so each packet after the first takes at least 4 ms. Only
+    // received packets are counted, because the first and last packets of the stream may be lost.
     let numbers = stream.count - r.lost - 1;
     assert!(r.span_ns >= numbers * 4_000_000, "{numbers} packets in {} ns", r.span_ns);
     assert!(r.span_ns < 20 * SECOND);

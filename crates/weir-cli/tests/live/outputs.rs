@@ -75,6 +75,7 @@ fn run_line(lab: &Lab, line: &str) -> Done {
 }
 
 fn closed_pipes(lab: &Lab) {
+    // The program ignores SIGPIPE, so that a closed pipe does not end it.
     let noisy =
         "sh -c 'trap \"\" PIPE; for i in 1 2 3; do echo data; echo words >&2; done; exit 7'";
     for (streams, what) in [
@@ -83,7 +84,6 @@ fn closed_pipes(lab: &Lab) {
         ("| true", "data to a closed pipe"),
         (">&- 2>&-", "no streams at all"),
     ] {
-        // The messages of the program about the closed pipe are hidden; they do not end the run.
         let line = format!(
             "$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended \
              ${{PIPESTATUS[0]}}"
@@ -249,8 +249,8 @@ fn page(lab: &Lab) {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|ms| ms.parse::<u64>().ok());
     let took = took.unwrap_or_else(|| panic!("the page did not run: {done:?}"));
-    // The four crossings of 150 ms have a deviation of 15 ms each: 600 ms minus six standard
-    // deviations is 420 ms.
+    // The four crossings of 150 ms have a standard deviation of 15 ms each. If they were
+    // independent, 420 ms would be 600 ms minus six standard deviations.
     assert!(took >= 420, "{took} ms for two round trips of 300 ms");
     let result = lab.document("weir.json");
     check_accounting(&result);
@@ -261,7 +261,7 @@ fn page(lab: &Lab) {
     });
 }
 
-/// Flags that prevent a browser from sending traffic of its own.
+/// Flags of a browser without a window that sends no traffic of its own.
 const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",

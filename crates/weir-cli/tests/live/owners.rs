@@ -122,6 +122,7 @@ fn unit(lab: &Lab) {
 /// test. It has one service, an iperf3 server on port 5300.
 struct Systemd {
     nspawn: Running,
+    /// The id of its first process.
     init: String,
     group: Group,
 }
@@ -177,10 +178,10 @@ impl Systemd {
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        // On a machine with groups of version 1, the systemd machine has a group there, too.
         let name = self.group.path().file_name().expect("it has a name").display();
         self.nspawn.signal_group(Signal::SIGKILL);
         output_of(&format!("echo 1 > {}/cgroup.kill", self.group.path().display()));
+        // On a machine with groups of version 1, the systemd machine has a group there, too.
         let left = format!("/sys/fs/cgroup/systemd/{name}");
         output_of(&format!("sleep 0.3; find {left} -depth -type d -exec rmdir {{}} +"));
     }
@@ -252,8 +253,8 @@ fn session(lab: &Lab) {
     let line = format!("exec {} {sshd} -D -e -f {config}", group.prefix(lab));
     let _sshd = lab.launch(Command::new("sh").args(["-c", &line]));
     until("sshd listens", || !output_of("ss -Hltn 'sport = :2222'").is_empty());
-    // The session executes the lines that arrive in the pipe. It finds no line if it opens the pipe
-    // before the writer of the last line has closed it.
+    // The session executes the lines that arrive in the pipe. It reads no line if it opens the pipe
+    // before the writer of the last line has closed it. Up to 100 such attempts are allowed.
     let inside = format!(
         "echo $$ > {0}/session/cgroup.procs; echo $$ > {1}; n=0; while [ $n -lt 100 ]; do if read \
          -r line < {fifo}; then eval \"$line\"; else n=$((n+1)); fi; done",
@@ -270,7 +271,7 @@ fn session(lab: &Lab) {
     let out = path("out");
     let within = lab.file(
         "within",
-        // A session that has ended answers nothing, and opens the pipe no more.
+        // `timeout` is for a session that has ended, which neither opens the pipe nor answers.
         &format!(
             "exec timeout 60 sh -c 'rm -f {out}; echo \"$0 > {out}.part; mv {out}.part {out}\" > \
              {fifo}; while [ ! -e {out} ]; do sleep 0.01; done; cat {out}' \"$*\"\n"
@@ -287,9 +288,10 @@ fn session(lab: &Lab) {
 
 /// A prefix that runs a command as another user.
 const NOBODY: &str = "setpriv --reuid=65534 --clear-groups";
+/// The names of the tests with systemd and with SSH.
 const SYSTEMD: &str = "attach_shapes_a_service_of_systemd";
 const SSH: &str = "attach_shapes_the_programs_of_an_ssh_session";
 /// The service of the machine with systemd.
 const UNIT: &str = "weir-live-served";
-/// The number of checks, every 0.1 s, whether systemd has booted.
+/// Maximum number of checks, every 0.1 s, whether systemd has booted.
 const BOOTS: u32 = 200;

@@ -20,9 +20,10 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
+/// The options of the daemon.
 const WORDS: &[&str] = &["--web", "127.0.0.1:18935"];
 
-/// The points of an object in the last hours.
+/// The points of an object in the last two hours.
 fn points(site: &Site, object: &str) -> Vec<Value> {
     let cookie = site.login(&site.full);
     let now = site.get("/v1/page", &cookie).json()["now_ms"].as_i64().expect("a time");
@@ -36,7 +37,7 @@ fn time(point: &Value) -> f64 {
     point[0].as_f64().expect("a time in ms")
 }
 
-/// Packets that arrived in a point.
+/// The number of packets that arrived in the time of a point.
 fn packets(point: &Value) -> f64 {
     point[6].as_f64().expect("a rate") * point[1].as_f64().expect("a span") / 1e3
 }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How the machine paused while a test ran, which the test cannot influence.
+/// The pauses of the machine while a test ran, which the test cannot influence.
 pub(crate) struct Pauses {
     /// The longest time by which a thread that only sleeps woke up late.
     longest: Duration,
-    /// Percentage of the processors' time that the hypervisor gave to others.
+    /// Percentage of the processors' time that the hypervisor gave to other machines.
     stolen: f64,
 }
 
@@ -88,7 +88,7 @@ impl Ticks {
     }
 }
 
-/// The length of one sleep: short, so that most pauses fall into a sleep.
+/// The length of one sleep: short, because a pause that ends before the sleep is not noticed.
 const STEP: Duration = Duration::from_millis(2);
 /// The longest pause at which measurements still count. A queue of 100 packets at 20 Mbit/s lasts
 /// 60 ms, so a longer pause changes rates and losses.

@@ -100,8 +100,6 @@ fn iperf(lab: &Lab) {
         let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
         until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
         let dir = lab.path("").display().to_string();
-        // The server ends without being killed: it has received the end of the connection, although
-        // the client has already ended.
         let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
         let json = format!("{dir}/weir.json");
         let done = lab.weir([
@@ -109,6 +107,8 @@ fn iperf(lab: &Lab) {
             &client,
         ]);
         assert_eq!(done.code, 0, "{done:?} {}", lab.json("iperf.json"));
+        // The server is not killed. It ends because it receives the end of the connection, although
+        // the client has already ended.
         assert_eq!(server.finish().code, 0);
         let measured = lab.json("iperf.json");
         judge_iperf(&measured, limit, reverse);

@@ -30,7 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// The answer to a request, without its head.
+/// The body of the answer to a request; `None` without a valid answer.
 fn get(address: &str, path: &str, header: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     let head = format!("GET {path} HTTP/1.0\r\nHost: weir\r\n{header}\r\n");
@@ -41,7 +41,7 @@ fn get(address: &str, path: &str, header: &str) -> Option<String> {
     head.starts_with("HTTP/1.").then(|| body.to_owned())
 }
 
-/// A session with a link at which twice its rate arrives.
+/// Starts a session with a link to which packets arrive at twice its rate.
 fn busy(lab: &Lab, name: &str) -> Running {
     let send = format!(
         "sleep 0.5; {} send --to right:9000 -4 --count 1000000 --pps 500 --size 500 >/dev/null",
@@ -55,7 +55,7 @@ fn busy(lab: &Lab, name: &str) -> Running {
     running
 }
 
-/// `weir metrics --listen`, and its address.
+/// Starts `weir metrics --listen`, and returns it with its address.
 fn exporter(lab: &Lab) -> (Running, String) {
     let running = lab.start(["metrics", "--listen", "127.0.0.1:0"]);
     let mut address = String::new();
@@ -91,7 +91,7 @@ impl Prometheus {
         Self { address, _running: running }
     }
 
-    /// The values of a query by their labels; none if the query is not answered.
+    /// The values of a query by their labels; `None` if the query is not answered.
     fn ask(&self, query: &str) -> Option<BTreeMap<String, f64>> {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let body = get(&self.address, &format!("/api/v1/query?query={escaped}"), "")?;
@@ -168,7 +168,7 @@ fn sessions(lab: &Lab) {
     let (labels, _) = drops.first_key_value().expect("packets are dropped");
     assert!(labels.contains("queue_full") && labels.contains("scraped"), "{drops:?}");
     let delay = down(&prometheus.values(of("Queueing delay", "0.5")));
-    // 20 packets of 528 bytes at 1 Mbit/s take 84 ms; buckets are 50 and 100 ms.
+    // 20 packets of 500 bytes take 80 ms at 1 Mbit/s, which is in the bucket from 50 to 100 ms.
     assert!((0.05..=0.1).contains(&delay), "{delay}");
     for (title, query) in &queries {
         assert!(prometheus.ask(query).is_some(), "{title}: {query}");

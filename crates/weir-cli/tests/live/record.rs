@@ -47,8 +47,8 @@ impl Drop for Cable {
     }
 }
 
-/// Shell words that send packets of 1000 bytes of payload, to a separate port for each flow. Each
-/// flow is given by its packets per second and its number of packets.
+/// Shell words that send packets of 1000 bytes, to a separate port for each flow. Each flow is
+/// given by its packets per second and its number of packets.
 fn send(flows: &[(u32, u32)]) -> String {
     let one = |(port, (pps, count)): (u32, &(u32, u32))| {
         format!(
@@ -60,7 +60,8 @@ fn send(flows: &[(u32, u32)]) -> String {
     (9000..).zip(flows).map(one).collect::<String>() + "wait; sleep 0.3"
 }
 
-/// Records while the flows send, replays with the words, and returns the document.
+/// Records the queue while the flows send, replays the recording with the options in `words`, and
+/// returns the results document.
 fn replayed(lab: &Lab, flows: &[(u32, u32)], words: &[&str]) -> Value {
     let trace = lab.path("q.trace").display().to_string();
     let done = lab.weir(["watch", "ra", "--record", &trace, "--exec", &send(flows)]);
@@ -74,6 +75,7 @@ fn replayed(lab: &Lab, flows: &[(u32, u32)], words: &[&str]) -> Value {
     document(done.stdout.as_bytes())
 }
 
+/// The row of a result with a name that begins with `name`.
 fn row<'a>(result: &'a Value, name: &str) -> &'a Value {
     let rows = result["rows"].as_array().expect("rows");
     rows.iter()
@@ -92,7 +94,7 @@ fn near(what: &str, ours: u64, theirs: u64, share: f64, least: u64) {
 
 fn fifo(lab: &Lab) {
     let _cable = Cable::with("tbf rate 8mbit burst 5000 limit 40000");
-    // 12 Mbit/s from one flow and 0.8 Mbit/s from another, for two seconds.
+    // 11.6 Mbit/s from one flow and 0.8 Mbit/s from another, for two seconds.
     let words = ["--alg", "fifo,fq_codel", "--aqm", "codel"];
     let result = replayed(lab, &[(1450, 2900), (100, 200)], &words);
     let [packets, bytes, drops] = Cable::counters();
@@ -109,8 +111,8 @@ fn fifo(lab: &Lab) {
     for gap in ["lost_events", "strays", "changes", "bypassed"] {
         assert_eq!(number(content, gap), 0, "{gap}: {content}");
     }
-    // On a busy processor, the kernel does not run the programs for a few dequeues, although its
-    // own traces show these dequeues. No packet is missing.
+    // On a busy processor, the kernel does not run the recording's programs for a few dequeues,
+    // although its own traces show these dequeues. No packet is missing.
     let unknown = number(content, "unknown");
     assert!(unknown <= packets / 50, "{content}");
     assert_eq!(
@@ -126,8 +128,8 @@ fn fifo(lab: &Lab) {
     near("drops", number(ours, "dropped"), drops, 0.05, 3);
     let delay = |row: &Value, quantile: &str| number(&row["delay_ns"], quantile);
     near("p50", delay(ours, "p50"), delay(kernel, "p50"), 0.10, 1_000_000);
-    // A full queue of 40,000 bytes takes 40 ms. A busy processor delays the departures of the
-    // kernel further, but not those of the replay.
+    // A full queue of 40,000 bytes delays a packet by 40 ms. A busy processor delays the departures
+    // of the kernel further, but not those of the replay.
     for quantile in ["p99", "max"] {
         let (ours, theirs) = (delay(ours, quantile), delay(kernel, quantile));
         assert!((36_000_000..=41_500_000).contains(&ours), "{quantile}: {ours} in the replay");

@@ -40,7 +40,7 @@ fn queue_sampler(lab: &Lab) {
     let value =
         |table: usize, column: &str| cell(table, column)["value"].as_f64().unwrap_or(f64::NAN);
     assert!(value(0, "tc") > 0.0 && value(0, "netlink") > value(0, "tc"), "{result:#}");
-    // If BPF is not permitted, the result states this.
+    // The fifth table lists what was not tried, such as `loop` where BPF is not permitted.
     if result["tables"][4].is_null() {
         assert!(value(0, "loop") > value(0, "tc"), "{result:#}");
     }

@@ -85,8 +85,8 @@ fn reordering(lab: &Lab) {
             stream.count,
             0.2,
         );
-        // A packet on the longer path is overtaken unless it is one of the last, which have no
-        // later packet.
+        // A packet on the longer path is overtaken unless it is one of the last packets, which no
+        // packet on the shorter path follows.
         check_count("packets overtaken", r.reordered, stream.count, 0.2);
         assert_eq!(matched(&result, 100) + matched(&result, 200), stream.count);
         assert!(
@@ -270,8 +270,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
         received(&sink).is_some()
     });
     let counting = std::thread::spawn(move || count(&sink));
-    // Each sampled customer gets 300 kbit/s, which is 75 packets per second; each other customer
-    // gets an occasional packet.
+    // Each sampled customer is sent 300 kbit/s, which is 75 packets per second; each other customer
+    // is sent one or two packets.
     let (start, mut others) = (Instant::now(), (1..CUSTOMERS).filter(|c| c % STEP != 0).cycle());
     for turn in 0..TURNS {
         while start.elapsed() < turn * TURN {
@@ -298,7 +298,7 @@ fn serve_customers(lab: &Lab, workers: &str) {
     assert!(drops(pipe, "queue_full") > 1000 && pipe["balanced"] == true, "{pipe}");
 }
 
-/// Counts the packets of each customer until no packet arrives for a while. Also returns the time
+/// Counts the packets of each customer until no packet arrives for a second. Also returns the time
 /// from the first to the last packet of each customer.
 fn count(sink: &OwnedFd) -> BTreeMap<u32, (u64, Duration)> {
     let mut seen: BTreeMap<u32, (u64, Instant, Instant)> = BTreeMap::new();

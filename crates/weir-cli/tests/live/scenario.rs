@@ -23,7 +23,7 @@ pub(crate) fn delays() -> Vec<Trial> {
 /// The other tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        // The longest test comes first, so that it does not end alone.
+        // The longest test comes first, so that it does not run on when all others have ended.
         trial("congested_live_runs_do_not_differ_from_simulated_ones", &[Need::Root], congestion),
         trial("packets_go_the_scenarios_routes_and_no_others", &[], routes),
         trial(
@@ -42,9 +42,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Two hosts; a stream at nine tenths of the link's rate, and a ping. After a pause of the machine
-/// the sender makes up for it, which fills the queue. CoDel with its usual target then drops some
-/// packets, as it should, and the simulator has no such pause.
+/// Two hosts with a stream at nine tenths of the link's rate, and a ping. After a pause of the
+/// machine, the sender catches up, which fills the queue. CoDel with its usual target would then
+/// drop some packets; the simulator has no such pause. The target is therefore 100 ms.
 const PAIR: &str = r#"
 name = "pair"
 duration = "6s"
@@ -121,7 +121,8 @@ fn simulate(text: &str) -> Value {
 }
 
 /// Runs a scenario several times, simulated and live, and compares the results. Returns the exit
-/// code of the comparison, and its verdicts by the names of the object and the metric.
+/// code of the comparison, and its verdicts. Each verdict is after the object, the metric and the
+/// two values, as text.
 fn compared(
     lab: &Lab,
     file: &str,
@@ -158,7 +159,7 @@ fn compared(
 }
 
 /// Live and simulated runs have the same rates, losses and delays. Other work on the machine makes
-/// intervals wider, so more runs are made if the first ones decide nothing.
+/// intervals wider, so more runs are made if the first runs decide nothing.
 fn agreement(lab: &Lab) {
     let file = lab.file("pair.toml", PAIR);
     let settings = ["duration=3s", "warmup=500ms"];
@@ -195,8 +196,8 @@ fn congestion(lab: &Lab) {
     assert_eq!(queue.map(|(_, verdict)| &**verdict), Some("agrees"), "{verdicts:#?}");
 }
 
-/// Three hosts and a router. The path from the first host to the third is longer than the path in
-/// the reverse direction.
+/// Three hosts and two routers. The path from the first host to the third is longer than the path
+/// in the reverse direction.
 const ROUTED: &str = r#"
 name = "routed"
 duration = "3s"
@@ -264,8 +265,8 @@ fn routes(lab: &Lab) {
         let (least, most) = (least * 1_000_000, (least + 5) * 1_000_000);
         assert!((least..most).contains(&min), "{name} takes {min} ns, not {least}");
         assert_eq!(number(flow(&live, name), "lost"), 0, "{live}");
-        // The source and its seed are the same in both runs, so only packets in flight at the end
-        // differ.
+        // The source and its seed are the same in both runs, so only a packet at the end may be
+        // sent in one of them alone.
         let [sent, expected] = [&live, &simulated].map(|s| number(flow(s, name), "sent"));
         assert!(sent.abs_diff(expected) <= 1, "{name}: {sent} packets sent, simulated {expected}");
     }
@@ -434,8 +435,8 @@ fn refused(lab: &Lab) {
     }
 }
 
-/// The tolerances of a stream and a ping that do not fill their link. The absolute tolerance of a
-/// rate is the rate of one packet of the ping.
+/// The tolerances of a stream and a ping that do not fill their link. The absolute tolerance of
+/// rates, in bit/s, is for the ping, which has a low rate.
 const AGREEMENT: [&str; 5] = [
     "goodput_bps=1%/10000",
     "throughput_bps=1%/10000",

@@ -59,8 +59,8 @@ fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
     [lab.reception("one.json"), lab.reception("two.json")]
 }
 
-/// Checks that the second flow gets this share of the bytes. The error may be at most `tolerance`
-/// of either flow's own share.
+/// Checks that the second flow gets this share of the bytes, and the first flow the rest. The error
+/// of each share must be less than `tolerance` times the share.
 fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f64, tolerance: f64) {
     let mut tried = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -138,8 +138,8 @@ fn medium(lab: &Lab) {
         Offer { bits_per_second: 2_400_000, size: 300 },
         Offer { bits_per_second: 12_000_000, size: 1500 },
     ];
-    // Both flows get equal numbers of packets, so bytes in proportion to packet sizes, with random
-    // variation.
+    // Both flows get equal numbers of packets, with random variation. Their bytes are therefore in
+    // proportion to their packet sizes.
     check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
 }
 

@@ -110,7 +110,7 @@ fn session(lab: &Lab) {
         assert_eq!(done.code, 2, "{done:?}");
         assert!(done.stderr.contains("`weir pipe 1 config"), "{done:?}");
     }
-    // A daemon is not stopped or changed by accident.
+    // Without its name, a daemon is not stopped or changed.
     for words in [&["stop"][..], &["change", "loss 2%"], &["stats"]] {
         let done = weir(words);
         assert_eq!(done.code, 2, "{done:?}");
@@ -183,7 +183,7 @@ fn queued(lab: &Lab) {
         send(&client, "pipe 1 config bw 50Mbit/s queue 1000");
         before
     });
-    // The stream takes ten seconds at the first rate.
+    // The stream takes almost ten seconds at the first rate.
     let received = wire.stream(lab, 300, 3_000, 800);
     assert!(faster.join().expect("the pipe is changed") > 200);
     assert_eq!((received.lost, received.received), (0, 300), "{received:?}");
@@ -193,7 +193,7 @@ fn queued(lab: &Lab) {
 fn killed(lab: &Lab) {
     let wire = Wire::new();
     let mut traffic = wire.flood(lab);
-    // The rate that was last acknowledged, and the one that was last sent, in kbit/s. Each change
+    // The rate that was last acknowledged, and the rate that was last sent, in kbit/s. Each change
     // raises the rate by 1 kbit/s.
     let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let rate = |daemon: &Daemon| {
@@ -505,6 +505,7 @@ fn hangs(lab: &Lab) {
     ptrace::seize(worker, ptrace::Options::empty()).expect("root may trace it");
     ptrace::interrupt(worker).expect("it is traced");
     until("the daemon notices", || daemon.running.stderr().contains("worker 1 hangs"));
+    // Discards the reports that have arrived so far.
     alive();
     std::thread::sleep(WATCHDOG);
     assert!(!alive(), "it reports that it is alive while a worker hangs");
@@ -529,8 +530,8 @@ fn carrier(lab: &Lab) {
     assert_eq!(daemon.health().bridges[0].went_down, 1);
 }
 
-/// The daemon asks the kernel whether an interface is down or gone, which its filter of system
-/// calls must allow.
+/// The daemon asks the kernel whether an interface is down or gone. The daemon's filter of system
+/// calls must allow this.
 fn switched_off(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
@@ -584,7 +585,7 @@ fn stuck(lab: &Lab) {
     reaper.join().expect("the thread has ended");
 }
 
-/// The service manager's period in the test of its reports.
+/// The watchdog period of the service manager in the test of the daemon's reports.
 const WATCHDOG: Duration = Duration::from_secs(2);
 /// How often the daemon is killed.
 const KILLS: u64 = 50;

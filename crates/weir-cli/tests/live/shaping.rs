@@ -126,7 +126,7 @@ fn table(lab: &Lab) {
 
 fn schedule(lab: &Lab) {
     let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,100%\n");
-    // The sender continues during the silence, and the receiver waits until the silence ends.
+    // The sender continues for one second after the cut. The receiver waits for longer than that.
     let stream =
         Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };
     let (r, summary) = lab.stream(&format!("schedule {csv}"), 7, &stream);
@@ -170,8 +170,8 @@ fn limits(lab: &Lab) {
 }
 
 fn where_lost(lab: &Lab) {
-    // 1.4 Mbit/s are offered to a link of 1 Mbit/s. With a loss of one third before the queue, the
-    // rest fits. Packets that are lost on the link have already used its rate.
+    // 1.4 Mbit/s are offered to a link of 1 Mbit/s. With a loss of 35 % before the queue, the
+    // remaining packets fit. Packets that are lost on the link have already used its rate.
     let stream = Stream { count: 1_750, pps: 350, size: 500, ..Stream::default() };
     let (before, summary) = lab.stream("bw 1Mbit/s plr 35% queue 100", 7, &stream);
     let link = link_from(&summary, "left");
@@ -212,8 +212,8 @@ fn latency(lab: &Lab) {
 }
 
 fn distribution(lab: &Lab) {
-    // One in four packets is 20 ms early, the others are 20 ms late; the tables have a scale of
-    // 8192.
+    // One in four packets is 20 ms early, the others are 20 ms late. In a table, 8192 stands for
+    // the jitter.
     let table = lab.file("two.dist", "# early and late\n-8192 8192\n8192 8192\n");
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, _) = lab.stream(&format!("delay 50ms jitter 20ms {table} reorder"), 7, &stream);
@@ -224,8 +224,8 @@ fn distribution(lab: &Lab) {
         "the early ones take 30 ms: {d:?}"
     );
     assert!(d.p50 >= 70_000_000, "most take 70 ms: {d:?}");
-    // The mean is 60 ms. Four standard deviations of the draw are 1.1 ms, and the machine adds some
-    // delay.
+    // The mean is 60 ms. Four standard deviations of the mean of all draws are 1.1 ms, and the
+    // machine adds some delay.
     assert!((58_900_000.0..65_000_000.0).contains(&d.mean), "{d:?}");
     assert!(r.reordered > 500, "the early ones overtake: {}", r.reordered);
 }
@@ -239,6 +239,7 @@ fn trains(lab: &Lab) {
         extra: "--list-lost",
         ..Stream::default()
     };
+    // The numbers of trains that are lost in part, and as a whole.
     let partly = |lost: &[u32]| {
         let mut blocks = vec![0u32; 640];
         lost.iter().for_each(|n| blocks[*n as usize / 10] += 1);
@@ -259,11 +260,11 @@ fn trains(lab: &Lab) {
     let (some, all) = partly(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
-    // The counters count each packet of a train also with `gso whole`.
+    // The counters count each packet of a train with `gso whole` too.
     assert!(number(link_from(&summary, "left"), "packets_in") >= stream.count);
     assert!(drops(link_from(&summary, "left"), "loss_on_link") >= whole.lost);
-    // The rate counts the headers of each packet, whether or not the packet travels in a train: 39
-    // trains follow the first.
+    // The rate counts the headers of each packet in a train. A train takes 20 ms, and 39 trains
+    // follow the first.
     let slow = Stream { count: 400, ..stream };
     let (r, summary) = lab.stream("bw 2Mbit/s queue 1000 gso whole", 7, &slow);
     assert_eq!(r.lost, 0);

@@ -74,7 +74,7 @@ fn image(lab: &Lab) {
     refused(&docker);
 }
 
-/// Starts a container with a route to the other network.
+/// Starts a container with a route to the other network. `third` is the third byte of its address.
 fn start(docker: &Engine<'_>, name: &str, network: &str, third: u8) {
     docker.must(&format!(
         "docker run -d --name {name} --cap-add NET_ADMIN --network {network} \
@@ -109,7 +109,7 @@ fn pings(docker: &Engine<'_>, count: u32) -> Vec<f64> {
 }
 
 /// Scenarios that Weir does not support are refused by name, with exit code 127, as the runner
-/// expects.
+/// expects. Wrong parameters give exit code 1.
 fn refused(docker: &Engine<'_>) {
     for (scenario, code, part) in [
         ("rebind --first-rebind=1s", 127, "does not translate addresses"),

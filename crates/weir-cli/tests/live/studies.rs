@@ -72,7 +72,8 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The processes of studies below the process `parent`: the spawner, and those that it has forked.
+/// The processes of studies below the process `parent`: the spawner, and the processes that it has
+/// forked. Each has its id and its status.
 fn below(parent: i32) -> Vec<(i32, String)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("processes").flatten() {
@@ -235,5 +236,5 @@ fn confined(lab: &Lab) {
     until(|| below(own).is_empty().then_some(()));
 }
 
-/// The longest wait for anything here: other tests may hold the processors.
+/// The longest wait in these tests. It is long, because other tests may use the processors.
 const LIMIT: Duration = Duration::from_secs(180);

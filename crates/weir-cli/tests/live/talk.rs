@@ -149,8 +149,8 @@ fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     (0..addresses.len()).map(|n| steady(lab, n)).collect()
 }
 
-/// The rate while all streams run. Later, after the senders have ended, the backlog of the light
-/// queues would have the link to itself.
+/// The rate of stream `n` in bit/s while all streams run. After the senders have ended, the backlog
+/// of the light queues would have the link to itself.
 fn steady(lab: &Lab, n: usize) -> f64 {
     let second = 1_000_000_000;
     let arrivals = lab.reception(&format!("recv{n}.json")).arrivals;

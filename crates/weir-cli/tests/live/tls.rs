@@ -233,7 +233,7 @@ fn half_done(lab: &Lab) {
     // More connections than the server serves at once.
     for n in 0..300 {
         let mut socket = TcpStream::connect(("127.0.0.1", site.port)).expect("the page listens");
-        // A third of the clients send nothing at all.
+        // A third of the clients send nothing, and a third send half of the start.
         if n % 3 > 0 {
             // The server may have closed the connection.
             let _ = socket.write_all(&begin[..begin.len() * (n % 3) / 2]);

@@ -163,7 +163,7 @@ fn changes(lab: &Lab) {
     screen.shows("to its initial configuration? y/n");
     screen.keys(&["y"]);
     screen.shows("in force: to-left bw 2Mbit/s");
-    // The client of the transfer notices too: kbit/s of each second.
+    // The output of iperf3's client shows the new rate too, in kbit/s for each second.
     until("the client gets more", || {
         let text = std::fs::read_to_string(&got).unwrap_or_default();
         let rate = |line: &str| -> Option<f64> {
@@ -255,7 +255,7 @@ fn daemon(lab: &Lab) {
     let socket = lab.path("weir.sock").display().to_string();
     let screen = Screen::open(lab, &[("WEIR_SOCKET", socket)]);
     screen.top("-n 0.5 serve");
-    // The lanes of the bridge and the pipes.
+    // The two lanes of the bridge and the pipes have rows.
     screen.shows(&format!("daemon: {},{:03} rows", (PIPES + 2) / 1000, (PIPES + 2) % 1000));
     screen.keys(&["/"]);
     screen.write("delay 9ms");
@@ -322,5 +322,5 @@ fn once(lab: &Lab) {
     assert!(none.stderr.contains("no links run"), "{none:?}");
 }
 
-/// Pipes of the daemon.
+/// Number of the daemon's pipes.
 const PIPES: u32 = 2000;

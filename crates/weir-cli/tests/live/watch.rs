@@ -1,5 +1,5 @@
-//! Tests `weir watch`: for a queue that does not change, it reports the same values as `tc`; it
-//! writes its results whatever ends the watch; and its outputs agree with each other.
+//! Tests `weir watch`. For a queue that does not change, it reports the same values as `tc`. It
+//! writes its results whatever ends the watch. Its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -85,7 +85,7 @@ fn qdisc<'a>(summary: &'a Value, handle: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {handle} in {summary}"))
 }
 
-/// Runs `weir watch` with a summary and returns both.
+/// Runs `weir watch`, and returns the finished command and the summary that it wrote.
 fn watch(lab: &Lab, words: &[&str]) -> (Done, Value) {
     let json = lab.path("watch.json").display().to_string();
     let done =

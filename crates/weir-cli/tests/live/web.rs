@@ -79,7 +79,7 @@ fn watches(lab: &Lab) {
         let fields = subscribed["fields"].as_array().unwrap();
         fields.iter().position(|field| field == name).unwrap_or_else(|| panic!("no {name}"))
     };
-    // 100 packets of 84 bytes a second.
+    // The program sends 100 packets of 84 bytes a second.
     let mut packets = 0.0;
     let mut span = 0.0;
     while span < 1_000.0 {
@@ -193,7 +193,7 @@ fn refuses(lab: &Lab) {
     assert_eq!(site.post("/v1/stop", &look, &json!({})).status, 403);
     assert_eq!(site.post("/v1/undo", &look, &json!({"change": 1})).status, 403);
 
-    // The message of a cut stream says why.
+    // The server closes a stream with too many messages; the close code says why.
     let mut stream = site.stream(&cookie).expect("a stream");
     for _ in 0..60 {
         stream.send(&json!({"op": "unsubscribe", "id": 1}));
@@ -318,7 +318,9 @@ fn daemon(lab: &Lab) {
 /// A page's server, with the tokens that the command has printed.
 pub(crate) struct Site {
     pub(crate) port: u16,
+    /// The token that permits everything.
     pub(crate) full: String,
+    /// The token that permits reading only.
     pub(crate) read: String,
 }
 
@@ -331,7 +333,7 @@ pub(crate) struct Reply {
 }
 
 impl Site {
-    /// Reads the addresses that a command prints.
+    /// Waits until a command has printed the addresses with its tokens, and reads them.
     pub(crate) fn of(running: &mut Running) -> Self {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -440,6 +442,7 @@ impl Reply {
 /// The client's end of a stream.
 pub(crate) struct Stream {
     socket: TcpStream,
+    /// The server's close code.
     closed: Option<u16>,
 }
 
@@ -461,7 +464,7 @@ impl Stream {
         let _ = self.socket.write_all(&frame);
     }
 
-    /// The next message; none after the end of the stream.
+    /// The next message; `None` after the end of the stream.
     fn receive(&mut self) -> Option<Value> {
         loop {
             let mut head = [0; 2];

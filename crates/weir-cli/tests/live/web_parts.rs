@@ -47,8 +47,8 @@ fn traces(lab: &Lab) {
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.json()
     };
-    // The answer of a flow that does not exist is dropped. The token that permits reading only is
-    // enough for a trace.
+    // An answer without a request is dropped. The token that permits reading only is enough for a
+    // trace.
     let answer = "icmp 10.77.0.2 10.77.0.1 type 0";
     let before = trace("sr", answer);
     assert_eq!(
@@ -136,7 +136,7 @@ fn plans(lab: &Lab) {
     assert_eq!(site.ask("DELETE", "/v1/plan", &site.host(), &look, "").status, 403);
     let stopped = site.ask("DELETE", "/v1/plan", &site.host(), &cookie, "");
     assert_eq!((stopped.status, &stopped.json()["state"]), (200, &json!("stopped")), "{stopped:?}");
-    // A session ends at once, with a plan that has steps to come.
+    // A session ends at once, even if its plan has further steps.
     assert_eq!(plan("3600s reset", false).status, 200);
     nix::sys::signal::kill(session.pid(), nix::sys::signal::Signal::SIGTERM).expect("it runs");
     session.finish();

@@ -114,10 +114,10 @@ pub(crate) fn is_delayed(namespace: &str, to: &str) -> bool {
     ping(namespace, to).is_some_and(|ms| ms >= RTT)
 }
 
-/// Transfers some bytes over TCP between the namespaces. Returns the report of iperf3. `client` is
-/// the prefix of the client's command.
+/// Transfers some bytes over TCP. Returns the report of iperf3. `server` is the namespace of the
+/// server, and `client` is the prefix of the client's command.
 pub(crate) fn transfer(server: &str, client: &str, to: &str, more: &str) -> Value {
-    // A server may still be ending when the next server begins.
+    // A server may still be ending when the next server begins, so each has a port of its own.
     static PORT: AtomicU16 = AtomicU16::new(5301);
     let port = PORT.fetch_add(1, Ordering::Relaxed);
     must(&format!("{}iperf3 -s -1 -D -p {port}", within(server)));
@@ -201,7 +201,7 @@ pub(crate) fn check_owned(lab: &Lab, words: &[&str], prefix: &str, to: To) {
 
 /// Links that delay both directions.
 pub(crate) const DELAYS: [&str; 4] = ["--up", "delay 30ms", "--down", "delay 20ms"];
-/// The round-trip time that [`DELAYS`] add at least, in ms.
+/// The round-trip time that [`DELAYS`] add, in ms.
 pub(crate) const RTT: f64 = 50.0;
 /// A path is direct if the lowest round-trip time of several pings is below this, in ms. The bound
 /// allows for a busy machine.
