@@ -5,7 +5,8 @@
 //! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE] [netns=NAME]`, where PORT is
 //! `packet:INTERFACE` or `tap:NAME@NETNS`. After `seconds` it prints the report of each direction
 //! and the processor time of the process. `observe` copies every packet to FILE, as a capture does.
-//! Packet ports are opened in the namespace NAME of `ip netns`, or in the caller's namespace.
+//! A port without `@NETNS` is opened in the namespace NAME of `ip netns`, or, without `netns`, in
+//! the caller's namespace.
 
 use std::error::Error;
 use std::fs::File;

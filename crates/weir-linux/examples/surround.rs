@@ -3,9 +3,10 @@
 //!
 //! `surround run [tap|packet] [closed] [slow] [count] -- COMMAND…`,
 //! `surround pair [tap|packet] [slow] [count] -- LEFT… -- RIGHT…`,
-//! `surround bridge [tap|packet] IF1 IF2`, `surround doctor`. The link has a delay of 1 ms; `slow`
-//! makes it 4 Mbit/s and 20 ms. `count` writes the counters of each direction to standard error,
-//! once after the packets of the setup have passed and once at the end.
+//! `surround bridge [slow] [count] IF1 IF2`, `surround doctor`. The link has a delay of 1 ms;
+//! `slow` makes it 4 Mbit/s and 20 ms. With `closed`, the program reaches only the machine. `count`
+//! writes the counters of each direction to standard error, once after the packets of the setup
+//! have passed and once at the end.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -136,7 +137,7 @@ fn drive(
     });
     if options.count {
         let handle = handle.clone();
-        // This thread ends after one line, or with the process.
+        // This thread ends after it has written the counters once, or with the process.
         std::thread::spawn(move || {
             std::thread::sleep(SETTLED);
             count("settled", &handle);

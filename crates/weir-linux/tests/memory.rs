@@ -1,6 +1,6 @@
 //! The memory of the process stays below about twice the budget of its frames, whatever lengths
-//! arrive. The memory beyond the budget is free pieces of the allocator between frames, which are
-//! too small for the next frames.
+//! arrive. The memory beyond the budget consists of free pieces between frames, which are too small
+//! for the next frames.
 //!
 //! The test measures its own process, so this program contains no other test.
 
@@ -22,7 +22,8 @@ fn bursts_of_mixed_lengths_take_at_most_about_twice_the_budget() {
             stored.push(slot);
         }
         most = most.max(resident() - before);
-        // The frames of the last burst that are still inside are scattered over its memory.
+        // The frames that remain from the burst before leave. One in `SCATTERED` frames of this
+        // burst stays, so that they are scattered over its memory.
         kept.drain(..).for_each(|slot| arena.release(slot, 1));
         for (number, slot) in stored.into_iter().enumerate() {
             if number % SCATTERED == 0 {
@@ -36,7 +37,7 @@ fn bursts_of_mixed_lengths_take_at_most_about_twice_the_budget() {
     assert!(most <= BUDGET * 9 / 4, "{most} bytes for a budget of {BUDGET}");
 }
 
-/// Stores a frame and writes its memory, as when a frame is received.
+/// Stores a frame and writes its memory, as when a frame is received. `None` if the arena is full.
 fn store(arena: &mut Arena, len: usize) -> Option<u32> {
     let mut buffer = arena.pool.take(len);
     buffer.bytes_mut()[..len].fill(1);

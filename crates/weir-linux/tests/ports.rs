@@ -1,5 +1,5 @@
-//! Tests of the ports and the loop with real network stacks on both sides, in namespaces made for
-//! each test.
+//! Tests of the ports and the live loop with real network stacks on both sides, in namespaces made
+//! for each test.
 
 mod ports_net;
 
@@ -332,8 +332,8 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         running.handle.set_pipe(1, &pipe(corrupt)).unwrap();
         net.within("a", || {
             let socket = client("0.0.0.0:0");
-            // The datagrams fit into the socket's buffer, because the kernel verifies the checksum
-            // only when a datagram is read.
+            // All datagrams must fit into the socket's buffer, because the kernel verifies their
+            // checksums only when they are read.
             for _ in 0..50 {
                 socket.send_to(&[1; 300], "10.77.0.2:9").unwrap();
             }
@@ -413,6 +413,7 @@ fn a_full_memory_drops_with_its_own_reason() {
     });
     wait_for(&running, |report| report.lanes[0].counters.packets_in >= 100);
     let report = running.stop();
+    // 64 KiB hold at most 32 small buffers of 2 KiB.
     assert!(
         report.lanes[0].counters.drops(DropReason::NoMemory) >= 68,
         "{:?}",
@@ -474,7 +475,7 @@ fn pipe(link: LinkConfig) -> PipeConfig {
     }
 }
 
-/// A UDP socket that waits at most five seconds.
+/// A UDP socket with the local address `any`, which waits at most five seconds.
 pub(crate) fn client(any: &str) -> UdpSocket {
     let socket = UdpSocket::bind(any).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -520,7 +521,7 @@ pub(crate) fn transfer(net: &Net, address: &'static str, len: usize) {
     );
 }
 
-/// Waits until the running loop's report satisfies `what`, at most ten seconds.
+/// Waits until the report of the loop satisfies `what`; more than ten seconds is a failure.
 pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !what(&running.handle.report().unwrap()) {
@@ -529,7 +530,7 @@ pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> b
     }
 }
 
-/// Waits until at least `packets` have arrived on the lane up and none of them is inside.
+/// Waits until at least `packets` have arrived on the lane up, no more arrive, and none is inside.
 pub(crate) fn settle(running: &Running, packets: u64) {
     let mut before = 0;
     wait_for(running, |report| {

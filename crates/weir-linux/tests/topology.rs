@@ -1,6 +1,6 @@
-//! Sessions leave nothing behind. The tests compare programs, interfaces, rules, settings, mounts
-//! and files before and after a session. The sessions end in every possible manner, including
-//! SIGKILL at any moment.
+//! Tests that sessions leave nothing behind. They compare programs, interfaces, rules, settings,
+//! mounts and files before and after a session. The sessions end in every possible manner,
+//! including SIGKILL at any moment.
 //!
 //! Each test has its own machine, see [`topology_net`]. The tests need root.
 
@@ -26,7 +26,7 @@ fn exit_codes_pass_through() {
     assert_eq!(code(&["run", "--", "sh", "-c", "kill -KILL $$"]), Some(128 + 9));
     assert_eq!(code(&["run", "--", "no-such-command-anywhere"]), Some(127));
     assert_eq!(code(&["run", "--", "/etc/hosts"]), Some(126));
-    // The exit code is that of the right program. The session ends the left program.
+    // The exit code is that of the program that ends on its own. The session then ends the other.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");
@@ -239,7 +239,7 @@ fn session_ends_when_its_program_is_killed_from_outside() {
         let deadline = Instant::now() + PATIENCE;
         let pid = loop {
             let all = machine.processes();
-            // The command line of surround itself also ends with these words.
+            // The command lines of `surround` and `nsenter` contain these words too.
             let found = all.iter().find(|line| {
                 line.contains(victim) && !line.contains("surround") && !line.contains("nsenter")
             });
@@ -368,7 +368,7 @@ fn settings_are_restored_when_the_directories_of_sessions_are_deleted() {
 fn init_refuses_to_run_outside_process_1() {
     let Some(machine) = Machine::new("init") else { return };
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    // The order to run `true`. When it has ended, init ends all other processes.
+    // The order to run `true`. When `true` has ended, init ends all other processes.
     let order = r#"{"command":[[116,114,117,101]],"environment":[],"hosts":null,"resolv":null,
         "own_proc":false,"without_stdin":true,"keep_capabilities":false,"netns":null,"grace_ms":100}"#;
     ours.write_all(&u32::try_from(order.len()).unwrap().to_le_bytes()).unwrap();

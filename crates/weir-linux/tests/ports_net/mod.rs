@@ -1,5 +1,5 @@
-//! Namespaces for the tests of ports and loop: A, the emulator's E, and B. The test that uses them
-//! creates and removes them.
+//! Namespaces for the tests of ports and loop: A, the emulator's E, and B. Each test creates its
+//! own namespaces and removes them.
 
 mod faults;
 mod rules;
@@ -29,13 +29,13 @@ pub(crate) enum Kind {
     Tap,
 }
 
-/// Two namespaces to be joined. A has 10.77.0.1 and fd77::1, B has 10.77.0.2 and fd77::2, both on
-/// interface `x0`.
+/// Two namespaces, which the loop joins. A has 10.77.0.1 and fd77::1, B has 10.77.0.2 and fd77::2,
+/// both on interface `x0`.
 pub(crate) struct Net {
     tag: String,
     /// The loop's ports: index 0 leads to A, 1 to B.
     ports: Vec<AnyPort>,
-    /// The ports of further workers.
+    /// The ports of each worker after the first.
     more: Vec<Vec<AnyPort>>,
 }
 
@@ -162,7 +162,7 @@ impl Net {
         launch(Live::new(config).expect("the configuration is right"))
     }
 
-    /// Starts the loop with rules for which A is the machine.
+    /// Starts the loop with rules that describe the traffic of A as that of the machine.
     pub(crate) fn start_ruled(
         &mut self,
         script: &str,

@@ -126,13 +126,13 @@ fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
     assert_eq!((pipe(7).packets_in, pipe(1).packets_in), (12, 4));
     assert!((6..=12).contains(&pipe(7).peak_queue_packets), "{:?}", pipe(7));
     assert!((1..=4).contains(&pipe(1).peak_queue_packets), "{:?}", pipe(1));
-    // A lane with rules has no fixed pipe, so the counters of pipe 1 or 2 would be wrong.
+    // A lane with rules has no fixed pipe, so the queue of pipe 1 or 2 would be the wrong one.
     let lanes = report.lanes.iter().map(|lane| lane.counters.peak_queue_packets);
     assert_eq!(lanes.collect::<Vec<_>>(), [0, 0]);
 }
 
-/// An observer that passes on the network-layer bytes of each IPv4 packet on the lane up, and the
-/// time from leaving the queue to the due time.
+/// An observer that sends to the test, for each IPv4 packet on the lane up, its network-layer bytes
+/// and the time from its departure from the queue to its due time.
 struct Spans(Sender<(u64, Nanos)>);
 
 impl Observer for Spans {

@@ -146,6 +146,7 @@ const PORTS: u16 = 20;
 const FLOWS: u16 = 40;
 /// Packets of a flow.
 const PACKETS_EACH: u16 = 150;
+/// Bytes of payload of a packet.
 const SIZE: usize = 500;
 /// Bits per second of each instance.
 const RATE: u64 = 2_500_000;

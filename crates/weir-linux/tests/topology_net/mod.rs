@@ -92,7 +92,7 @@ impl Machine {
             && (!has_ipv6 || addresses.lines().count() == all && !addresses.contains("tentative"))
     }
 
-    /// A command on this machine. All its processes have the mark in their environment.
+    /// A command on this machine. All its processes have the machine's mark in their environment.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -106,8 +106,8 @@ impl Machine {
         self.command(words).output().expect("nsenter was found")
     }
 
-    /// Runs `work` on a thread in the machine's network namespace, to which sockets of `work`
-    /// belong.
+    /// Runs `work` on a thread in the machine's network namespace. Sockets that `work` opens belong
+    /// to this namespace.
     pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let namespace =
             File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
@@ -185,7 +185,7 @@ impl Machine {
             .collect()
     }
 
-    /// Waits until the machine is as before, because the kernel needs a moment after a SIGKILL.
+    /// Waits until the machine is as before. The kernel needs a moment after a SIGKILL.
     pub(crate) fn assert_as_before(&self, before: &[String], what: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -219,8 +219,9 @@ pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&[path][..], words].concat()
 }
 
-/// The path of `examples/surround`, in a directory where every user may run it.
-/// `WEIR_TEST_EXAMPLES` is the directory of built examples; without it, cargo builds the example.
+/// The path of `examples/surround`, in a directory where every user may run it. The environment
+/// variable `WEIR_TEST_EXAMPLES` has the directory of built examples; without it, cargo builds the
+/// example.
 pub(crate) fn build_surround() -> PathBuf {
     if let Some(examples) = std::env::var_os("WEIR_TEST_EXAMPLES") {
         return PathBuf::from(examples).join("surround");

@@ -25,8 +25,8 @@ fn machine(name: &str) -> Option<Machine> {
     Some(machine)
 }
 
-/// Handles every connection to the machine's loopback with `serve`, for as long as the test process
-/// lives; returns the port number.
+/// Handles every connection to a loopback address of the machine with `serve`, for as long as the
+/// test process lives. Returns the port number.
 fn serve(
     machine: &Machine,
     address: &'static str,
@@ -241,6 +241,8 @@ fn without_its_tools_a_session_is_limited_and_notes_it() {
         "import socket; c = socket.create_connection(('host', {port}), 10); \
          c.sendall(b'question'); print(c.recv(99).decode())"
     );
+    // Runs a command in a session without these tools. Returns whether it succeeded, its output,
+    // and the messages.
     let hidden = |tools: &[&str], options: &[&str], command: &[&str]| {
         let mounts: String = tools
             .iter()
@@ -279,5 +281,5 @@ fn without_its_tools_a_session_is_limited_and_notes_it() {
 /// A Python program that runs a command as on a kernel without nftables.
 const WITHOUT_NFTABLES: &str = include_str!("without_nftables.py");
 
-/// Bytes that take four seconds at 4 Mbit/s.
+/// Bytes of a download, which take four seconds at 4 Mbit/s.
 const DOWNLOAD: usize = 2_000_000;
