@@ -101,7 +101,7 @@ fn labelled_containers(lab: &Lab) {
     let shaped = |least: f64| rtt(&web).is_some_and(|ms| ms >= least);
     until("the container is shaped", || shaped(50.0));
     assert!(is_direct(&plain), "a container without labels is left alone");
-    until("the engine is no problem any more", || problem(lab, "docker").is_none());
+    until("the engine is no longer a problem", || problem(lab, "docker").is_none());
 
     hostile_labels(lab, &docker);
     until("wrong labels shape nothing", || is_direct(&plain));
@@ -192,10 +192,10 @@ fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     until("the agent is refused", || {
         problem(lab, "mine: ").is_some_and(|why| why.contains("already shaped by process"))
     });
-    until("the agent found the others", || spec(lab, "web.up").is_some());
+    until("the agent has found the other containers", || spec(lab, "web.up").is_some());
     manual.signal_group(Signal::SIGINT);
     assert_eq!(manual.finish().code, 0);
-    until("the agent shapes it", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
+    until("the agent shapes the container", || rtt(&mine).is_some_and(|ms| ms >= 80.0));
     docker.must("docker rm -f mine");
     until("the links of mine are gone", || spec(lab, "mine.up").is_none());
     assert!(is_direct(plain));

@@ -131,7 +131,7 @@ fn judge(name: &str, rules: &str) -> Result<(), String> {
         let lab = Lab::new();
         let run = run(&lab, rules, false);
         let congestion = &lab.json("one.json")["end"]["sender_tcp_congestion"];
-        assert_eq!(congestion, "cubic", "{name}: what controls the transfers");
+        assert_eq!(congestion, "cubic", "{name}: the congestion control of the transfers");
         let what = format!(
             "{name}: p99 {:.1} ms above the base, {:.2} Mbit/s, drops {}",
             run.p99(),
@@ -156,7 +156,7 @@ fn every(_lab: &Lab) {
         at_once(count, methods, |(name, rules)| judge(&name, &rules).err())
     });
     let wrong: Vec<String> = judged.into_iter().flatten().flatten().collect();
-    assert!(wrong.is_empty(), "what was shown, and should not be: {wrong:#?}");
+    assert!(wrong.is_empty(), "results outside the bounds: {wrong:#?}");
 }
 
 fn ecn(lab: &Lab) {

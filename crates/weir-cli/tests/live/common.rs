@@ -546,7 +546,7 @@ pub(crate) fn check_accounting(result: &Value) {
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();
-    assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, expected {expected:.0} ± {sigma:.1}");
+    assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, not {expected:.0} ± {sigma:.1}");
 }
 
 /// Time limit of a condition, and the bounds of the pauses between its checks.

@@ -182,7 +182,7 @@ fn thousand(lab: &Lab) {
     assert_eq!((reception.received, reception.lost), (4000, 0), "{reception:?}");
     let result = lab.document("weir.json");
     crate::common::check_accounting(&result);
-    assert_eq!(notes(&result, "became"), 100, "the results note a bounded number");
+    assert_eq!(notes(&result, "became"), 100, "the results have a bounded number of notes");
     // The first change of three clients sets the value that is already in force, so it has no note.
     assert_eq!(notes(&result, "and 897 more changes"), 1, "{}", result["notes"]);
 }
@@ -204,7 +204,7 @@ fn whole_life(lab: &Lab) {
     let second = lab.start(["run", "--link", link_words, "--no-outside", "--", "sleep", "61"]);
     let [one, two] = ["sleep 60", "sleep 61"].map(|program| {
         let mut name = None;
-        until("both are listed", || {
+        until("the session is listed", || {
             let listed = sessions(lab);
             name = listed.iter().find(|view| view["program"] == program).cloned();
             name.is_some()
@@ -348,7 +348,7 @@ fn with_rules(lab: &Lab) {
     assert_eq!(done.code, 0, "{done:?}");
     let (rules, pipes, now) = state();
     assert!(rules[0].contains("pipe 1") && rules.len() == 2, "{rules:?}");
-    assert_eq!(pipes, ["1"], "a pipe of a change is gone");
+    assert_eq!(pipes, ["1"], "the pipe that a change made is gone");
     assert_eq!(notes(&now, "the rules became those of the start"), 1, "{now}");
     let again = lab.weir(["change", "ruled", "reset"]);
     assert_eq!((again.code, notes(&state().2, "the rules became those")), (0, 1), "{again:?}");
@@ -401,8 +401,8 @@ fn statistics(lab: &Lab) {
     assert_eq!((&first["kind"], &first["session"]), (&"interval".into(), &"seen".into()));
     let up = link(first, "up");
     let sent = number(up, "packets_out");
-    assert!(sent > 0 && sent <= after - before, "only those of the interval: {sent}: {first}");
-    assert_eq!(number(&up["lateness_ns"], "count"), sent, "each has its lateness: {up}");
+    assert!(sent > 0 && sent <= after - before, "only packets of the interval: {sent}: {first}");
+    assert_eq!(number(&up["lateness_ns"], "count"), sent, "each packet has its lateness: {up}");
     assert_eq!(number(&up["queue_ns"], "count"), sent, "{up}");
     session.finish();
 }
@@ -521,7 +521,11 @@ fn completions(lab: &Lab) {
     connect("scene");
     let links = ["a\\>r", "r\\>a", "line", "line.back", "a-r"];
     let one = completed(lab, &["change", ""]);
-    assert_eq!(one, [&["scene"][..], &links, &["reset"]].concat(), "the only one needs no name");
+    assert_eq!(
+        one,
+        [&["scene"][..], &links, &["reset"]].concat(),
+        "the only session needs no name"
+    );
     assert_eq!(completed(lab, &["change", "line"]), ["line", "line.back"]);
     let other = lab.start(["run", "-q", "--name", "other", "--no-outside", "--", "sleep", "60"]);
     connect("other");

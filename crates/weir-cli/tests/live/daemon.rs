@@ -51,7 +51,11 @@ impl Wire {
         let deadline = Instant::now() + LIMIT;
         // The first packet may be lost during address resolution.
         while output_of(ping).trim() != if answered { "1" } else { "0" } {
-            assert!(Instant::now() < deadline, "answered within {LIMIT:?}: not {answered}");
+            assert!(
+                Instant::now() < deadline,
+                "after {LIMIT:?}, pings are answered: {}",
+                !answered
+            );
         }
     }
 
@@ -101,7 +105,7 @@ impl Drop for Wire {
             let _ = output_of(&format!("ip netns del {name}"));
         }
         let _ = output_of("ip link del sl; ip link del sr");
-        until("the cables are gone", || {
+        until("the veth pairs are gone", || {
             !Path::new("/sys/class/net/sl").exists() && !output_of("ip -o link").contains(" sl@")
         });
     }

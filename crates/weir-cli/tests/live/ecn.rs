@@ -64,7 +64,7 @@ fn marked(lab: &Lab) {
         assert_eq!(
             summary["marks"]["target"].as_u64(),
             Some(r.marked),
-            "what is counted has arrived: {what}"
+            "each counted mark arrives: {what}"
         );
     }
 }

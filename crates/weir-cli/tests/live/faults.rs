@@ -121,7 +121,7 @@ fn out_of_memory(lab: &Lab) {
             Ok(reply) => panic!("{reply:?}"),
             Err(_) => break,
         }
-        assert!(acknowledged < 1000, "the memory's limit has no effect");
+        assert!(acknowledged < 1000, "the memory limit has no effect");
     }
     assert_eq!(daemon.finish().code, 128 + 9, "the kernel kills it as with kill -9");
     let daemon = Daemon::start(lab, &[]);

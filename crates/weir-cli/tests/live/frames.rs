@@ -100,7 +100,7 @@ fn through_bridge(
     });
     inject("wla", frames);
     let ours = || captured(&pcap).into_iter().filter(|f| f[11] != 0).collect::<Vec<_>>();
-    until("the frames come out", || ours().len() >= expected);
+    until("the frames arrive", || ours().len() >= expected);
     bridge.signal_group(nix::sys::signal::Signal::SIGINT);
     let done = bridge.finish();
     assert_eq!(done.code, 0, "{done:?}");
@@ -137,8 +137,8 @@ fn too_large(lab: &Lab) {
     must("ip link set wla mtu 9000 && ip link set wlb mtu 9000");
     let (small, large) = (frame(&[0x88, 0xb5], 1_514, 2), frame(&[0x88, 0xb5], 3_014, 1));
     let (seen, result) = through_bridge(lab, &[large.clone(), large, small.clone()], 1);
-    assert_eq!(seen, [small], "what the other side's MTU does not hold cannot arrive");
-    assert_eq!(drops(link(&result, "to-right"), "too_long"), 2, "and is counted: {result}");
+    assert_eq!(seen, [small], "a frame longer than the other side's MTU cannot arrive");
+    assert_eq!(drops(link(&result, "to-right"), "too_long"), 2, "it is counted: {result}");
     // With a sufficient MTU on both sides, the frame arrives.
     must("ip link set wra mtu 9000 && ip link set wrb mtu 9000");
     let large = frame(&[0x88, 0xb5], 9_014, 3);

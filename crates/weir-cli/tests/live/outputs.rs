@@ -190,7 +190,7 @@ fn report(lab: &Lab) {
     );
     assert!(
         browse(lab, &[], &format!("file://{broken}")).stderr.contains("seen 42"),
-        "the browser does not tell of errors"
+        "the browser does not report errors"
     );
     let done = browse(lab, &[], &format!("file://{html}"));
     assert!(done.stdout.contains("<svg") && done.stdout.contains("to-right"), "{done:?}");

@@ -274,7 +274,7 @@ fn routes(lab: &Lab) {
     let sent = number(flow(&live, "ac"), "sent");
     assert!(
         number(link(&live, "s>c"), "packets_in").abs_diff(sent) < 40,
-        "all of it goes over the far router: {live}"
+        "all packets go over the far router: {live}"
     );
 }
 

@@ -272,12 +272,12 @@ fn vanishes_with(lab: &Lab, options: &[&str]) {
     daemon.send("pipe 1 config delay 5ms\nadd 100 pipe 1 icmp from any to any");
     wire.ping(true);
     must("ip link del sl");
-    until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+    until("the loss of the interface is seen", || daemon.health().status == HealthStatus::Degraded);
     let reply = daemon.send("pipe 1 config delay 6ms");
     assert!(reply.notices.iter().any(|notice| notice.contains("sl")), "{reply:?}");
     wire.ping(false);
     Wire::left_side();
-    until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+    until("the interface is taken again", || daemon.health().status == HealthStatus::Ok);
     wire.ping(true);
     let health = daemon.health();
     assert_eq!((health.bridges[0].vanished, health.bridges[0].attached), (1, [true, true]));
@@ -288,7 +288,7 @@ fn vanishes_with(lab: &Lab, options: &[&str]) {
     let daemon = Daemon::start(lab, options);
     assert_eq!(daemon.health().status, HealthStatus::Degraded);
     Wire::right_side();
-    until("it is taken when it comes", || daemon.health().status == HealthStatus::Ok);
+    until("the interface is taken when it appears", || daemon.health().status == HealthStatus::Ok);
     wire.ping(true);
 }
 
@@ -301,10 +301,12 @@ fn named_namespace(lab: &Lab) {
         wire.ping(true);
         assert_eq!(daemon.health().bridges[0].netns.as_deref(), Some("wm"));
         must("ip -n wm link del sl");
-        until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+        until("the loss of the interface is seen", || {
+            daemon.health().status == HealthStatus::Degraded
+        });
         Wire::left_side();
         must("ip link set sl netns wm && ip -n wm link set sl up");
-        until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+        until("the interface is taken again", || daemon.health().status == HealthStatus::Ok);
         wire.ping(true);
     }
     must("ip netns del wm");
@@ -364,7 +366,7 @@ fn in_use(lab: &Lab) {
         done.code == 125 && done.stderr.contains("another daemon uses the state directory"),
         "{done:?}"
     );
-    assert_eq!(daemon.health().status, HealthStatus::Ok, "the first one is not disturbed");
+    assert_eq!(daemon.health().status, HealthStatus::Ok, "the first daemon is not disturbed");
     let done = lab.weir(["serve", "--bridge", "sl", "--state", &other_state]);
     assert!(done.code == 2 && done.stderr.contains("eth1,eth2"), "{done:?}");
 }
@@ -381,7 +383,7 @@ fn signals(lab: &Lab) {
     assert_eq!(
         daemon.client.rules().expect("rules").len(),
         1,
-        "what the file does not say is gone"
+        "a rule that the file no longer has is gone"
     );
     lab.file("rules", "pipe 1 config bw fast\n");
     kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
@@ -461,9 +463,9 @@ fn other_user(lab: &Lab) {
     let spec = || daemon.client.pipes().expect("pipes").first().map(|pipe| pipe.spec.clone());
     until("the rules are read again", || spec().as_deref() == Some("bw 3Mbit/s"));
     must("ip link del sl");
-    until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+    until("the loss of the interface is seen", || daemon.health().status == HealthStatus::Degraded);
     Wire::left_side();
-    until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+    until("the interface is taken again", || daemon.health().status == HealthStatus::Ok);
     wire.ping(true);
     let owner = |name: &str| {
         std::os::unix::fs::MetadataExt::uid(&fs::metadata(lab.path(name)).expect("a file"))
@@ -508,10 +510,12 @@ fn hangs(lab: &Lab) {
     // Discards the reports that have arrived so far.
     alive();
     std::thread::sleep(WATCHDOG);
-    assert!(!alive(), "it reports that it is alive while a worker hangs");
+    assert!(!alive(), "the daemon reports that it is alive while a worker hangs");
     ptrace::detach(worker, None).expect("it is stopped");
     until("the daemon reports again", alive);
-    until("it says so", || daemon.running.stderr().contains("forward packets again"));
+    until("the daemon says that it forwards packets again", || {
+        daemon.running.stderr().contains("forward packets again")
+    });
 }
 
 fn carrier(lab: &Lab) {

@@ -207,7 +207,7 @@ fn latency(lab: &Lab) {
     let (queue, total) = (number(&link["queue_ns"], "p50") as f64, number(total, "p50") as f64);
     assert!(
         ((total - queue) / 34.0e6 - 1.0).abs() < 0.25,
-        "beside the queue there are 4 ms on the wire and 30 ms: {queue} of {total}"
+        "beside the queue, 4 ms on the wire and 30 ms of delay: {queue} of {total}"
     );
 }
 
@@ -253,7 +253,7 @@ fn trains(lab: &Lab) {
     check_count("packets lost", split.lost, stream.count, 0.1);
     assert!(
         partly(&split.lost_sequences).0 > 300,
-        "packets are lost by themselves: {:?}",
+        "packets are lost one by one: {:?}",
         partly(&split.lost_sequences)
     );
     let (whole, summary) = lab.stream(&format!("{spec} gso whole"), 7, &stream);

@@ -71,7 +71,7 @@ fn silent(lab: &Lab) {
     until("the machine answers", || pings("hostl", &left) && pings("hostr", &right));
     let run = bridge(lab);
     for (host, address) in [("hostl", &*left), ("hostr", &right), ("hostl", "10.9.0.77")] {
-        assert!(!pings(host, address), "{host} hears the machine at {address}");
+        assert!(!pings(host, address), "{host} gets an answer from the machine at {address}");
     }
     let neighbours = output_of("ip -n hostl neigh show 10.9.0.77");
     assert!(!neighbours.contains("lladdr"), "the machine answers ARP: {neighbours}");

@@ -200,7 +200,8 @@ fn refused(lab: &Lab) {
         let to = format!("{}.lasting", &begin[..2]);
         must(&format!(
             "cd {} && rm -f db* && : > db && echo 01 > serial && openssl ca -batch -notext \
-             -selfsign -config ca -in csr -keyfile {key} -startdate {begin} -enddate {end} -out {to}",
+             -selfsign -config ca -in csr -keyfile {key} -startdate {begin} -enddate {end} \
+             -out {to}",
             path("")
         ));
         path(&to)
@@ -290,10 +291,10 @@ fn confined(lab: &Lab) {
     // certificate.
     must(&format!("chown 0 {key} && chmod 600 {key}"));
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
-    until("it is said", || daemon.running.stderr().contains("Permission denied"));
+    until("the error is reported", || daemon.running.stderr().contains("Permission denied"));
     fs::write(&cert, "nothing").expect("a file");
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
-    until("it is said", || daemon.running.stderr().contains("holds no certificate"));
+    until("the error is reported", || daemon.running.stderr().contains("holds no certificate"));
     assert!(daemon.running.stderr().contains("stays in use"));
     assert!(subject().contains("CN = after"), "{}", subject());
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");

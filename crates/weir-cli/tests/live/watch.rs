@@ -134,7 +134,7 @@ fn program(lab: &Lab) {
     assert!(number(ours, "drops") > 0, "more was sent than fits: {ours}");
     assert_eq!(number(&ours["qlen"], "max"), number(&theirs, "qlen"));
     let share = ours["above"]["share"].as_f64().expect("a share");
-    assert!(share > 0.0 && share < 1.0, "it was empty at first and full in the end: {ours}");
+    assert!(share > 0.0 && share < 1.0, "the queue was empty at first and full in the end: {ours}");
 }
 
 fn exit_codes(lab: &Lab) {
@@ -218,7 +218,7 @@ fn interrupted(lab: &Lab) {
         let (json, csv) =
             (lab.path("i.json").display().to_string(), lab.path("i.csv").display().to_string());
         let running = lab.start(["watch", "qa", "--json", &json, "--csv", &csv]);
-        until("it tells of the queue", || running.stderr().contains("tbf 7:"));
+        until("the queue is reported", || running.stderr().contains("tbf 7:"));
         running.signal_group(signal);
         let done = running.finish();
         assert_eq!(done.code, 0, "{done:?}");
@@ -243,7 +243,7 @@ fn without_rights(lab: &Lab) {
     ]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 0, "{done:?}");
-    assert!(done.stderr.contains("netlink"), "it says why: {done:?}");
+    assert!(done.stderr.contains("netlink"), "the reason is reported: {done:?}");
     let summary = document(&fs::read(&json).expect("a summary"));
     assert_eq!(summary["method"], "netlink");
     assert_eq!(number(&qdisc(&summary, "7:")["qlen"], "max"), number(&tc("7:"), "qlen"));
@@ -268,9 +268,9 @@ fn deleted(lab: &Lab) {
     let _jam = Jam::fill();
     let json = lab.path("d.json").display().to_string();
     let running = lab.start(["watch", "q?", "--json", &json]);
-    until("it tells of the queue", || running.stderr().contains("tbf 7:"));
+    until("the queue is reported", || running.stderr().contains("tbf 7:"));
     must("ip link del qa");
-    until("it tells of the end", || {
+    until("the end of the queue is reported", || {
         let message = running.stderr();
         message
             .lines()
@@ -294,7 +294,7 @@ fn full_disk(lab: &Lab) {
     assert!(done.stderr.contains("/dev/full") && done.stderr.contains("No space left"), "{done:?}");
     assert!(
         summary["seconds"].as_f64().expect("seconds") < 20.0,
-        "without a program it ends there: {summary}"
+        "without a program, the watch ends at the error: {summary}"
     );
     let (done, summary) =
         watch(lab, &["qa", "--csv", "/dev/full", "--", "sh", "-c", "sleep 2; exit 3"]);
@@ -373,7 +373,7 @@ fn daemon_queues(lab: &Lab) {
     let waiting = daemon.waiting();
     assert!(
         waiting > 40 && number(&pipe["qlen"], "max").abs_diff(waiting) <= 2,
-        "{waiting} wait by the daemon's account: {pipe}"
+        "{waiting} packets wait according to the daemon: {pipe}"
     );
     assert!(
         number(pipe, "samples") > 20 && number(&of("sl")["qdiscs"][0], "samples") > 20,
