@@ -346,7 +346,7 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         assert_eq!(
             next,
             Some(20),
-            "{kind:?}: a corrupted datagram got through, or none: {:?}",
+            "{kind:?}: a corrupted datagram arrived, or no datagram: {:?}",
             running.handle.report()
         );
         running.stop();
@@ -525,7 +525,11 @@ pub(crate) fn transfer(net: &Net, address: &'static str, len: usize) {
 pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> bool) {
     let end = Instant::now() + Duration::from_secs(10);
     while !what(&running.handle.report().unwrap()) {
-        assert!(Instant::now() < end, "it did not happen: {:?}", running.handle.report());
+        assert!(
+            Instant::now() < end,
+            "the report is not as expected: {:?}",
+            running.handle.report()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -305,7 +305,7 @@ fn forwarding_stays_on_until_the_last_session_ends() {
     assert_eq!(forwarding(), b"1\n");
     kill(first.id(), "TERM");
     assert_eq!(first.wait().unwrap().code(), Some(128 + 15));
-    assert_eq!(forwarding(), b"1\n", "the second session still needs it");
+    assert_eq!(forwarding(), b"1\n", "the second session still needs forwarding");
     kill(second.id(), "TERM");
     second.wait().unwrap();
     machine.assert_as_before(&before, "after both");
@@ -323,7 +323,7 @@ fn next_session_does_the_work_of_a_killed_janitor() {
         .processes()
         .into_iter()
         .find(|line| line.contains("__weir-janitor"))
-        .expect("forwarding was off");
+        .expect("forwarding was off, so a janitor runs");
     kill(janitor.trim_start_matches("/proc/").split(' ').next().unwrap().parse().unwrap(), "KILL");
     kill(child.id(), "KILL");
     child.wait().unwrap();
@@ -370,7 +370,8 @@ fn init_refuses_to_run_outside_process_1() {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     // The order to run `true`. When `true` has ended, init ends all other processes.
     let order = r#"{"command":[[116,114,117,101]],"environment":[],"hosts":null,"resolv":null,
-        "own_proc":false,"without_stdin":true,"keep_capabilities":false,"netns":null,"grace_ms":100}"#;
+        "own_proc":false,"without_stdin":true,"keep_capabilities":false,"netns":null,
+        "grace_ms":100}"#;
     ours.write_all(&u32::try_from(order.len()).unwrap().to_le_bytes()).unwrap();
     ours.write_all(order.as_bytes()).unwrap();
     // The PID namespace protects the processes of the tests.

@@ -122,7 +122,7 @@ fn a_worker_that_panics_ends_the_other_workers() {
             assert!(Instant::now() < end, "the worker that did not panic still runs");
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(thread.join().is_err(), "the panic of a worker is one of the loop");
+        assert!(thread.join().is_err(), "a worker's panic is a panic of the loop");
     }
 }
 

@@ -194,7 +194,7 @@ fn a_train_examined_as_one_is_counted_and_rewritten_in_all_its_packets() {
             assert!(verified(&frame), "{version}");
             marked += u64::from(weir_wire::parse(&frame).unwrap().dscp == 34);
         }
-        assert!(marked > 600, "a megabyte is some 700 packets: {marked}");
+        assert!(marked > 600, "a megabyte is about 700 packets: {marked}");
         assert_eq!(matched(&report, 1).0, marked, "counted in packets, not in trains");
     }
 }

@@ -56,7 +56,7 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
     }
     assert_eq!(flows.len(), usize::from(FLOWS));
     let instances = running.handle.with_engines(|engine, _| engine.instances()).unwrap();
-    assert!(instances.iter().all(|&n| n > 0), "both workers have some: {instances:?}");
+    assert!(instances.iter().all(|&n| n > 0), "both workers have instances: {instances:?}");
     let during = running.handle.report().unwrap();
     assert!(
         during

@@ -10,7 +10,8 @@ use super::{Machine, PATIENCE, POLL, kill, skip, with_surround};
 fn machine_in_between(name: &str) -> Option<Machine> {
     let machine = Machine::new(name)?;
     let script = "set -e; for side in left right; do
-            ip netns add $side; ip link add to-$side type veth peer name eth0 netns $side; ip link set to-$side up
+            ip netns add $side; ip link add to-$side type veth peer name eth0 netns $side
+            ip link set to-$side up
             ip -n $side link set lo up; ip -n $side link set eth0 up; done
         ip -n left address add 10.9.9.1/24 dev eth0; ip -n right address add 10.9.9.2/24 dev eth0";
     let made = machine.output(&["sh", "-c", script]);
@@ -54,7 +55,8 @@ fn pings_and_connections_pass_and_nothing_is_left() {
     }
     let before = machine.snapshot();
     let mut bridge = start(&machine);
-    let server = "import socket; s = socket.create_server(('10.9.9.2', 7000)); print('ready', flush=True); c = s.accept()[0]
+    let server = "import socket; s = socket.create_server(('10.9.9.2', 7000))
+print('ready', flush=True); c = s.accept()[0]
 while b := c.recv(65536): c.sendall(b)";
     let mut serving = machine
         .command(&["ip", "netns", "exec", "right", "python3", "-c", server])
@@ -62,7 +64,8 @@ while b := c.recv(65536): c.sendall(b)";
         .spawn()
         .unwrap();
     serving.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
-    let client = "import socket, threading; c = socket.create_connection(('10.9.9.2', 7000), 10); n = 0; size = 3000000
+    let client = "import socket, threading
+c = socket.create_connection(('10.9.9.2', 7000), 10); n = 0; size = 3000000
 def send(): c.sendall(bytes(size)); c.shutdown(socket.SHUT_WR)
 threading.Thread(target=send).start()
 while b := c.recv(65536): n += len(b)

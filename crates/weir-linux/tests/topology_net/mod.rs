@@ -40,10 +40,14 @@ impl Machine {
         }
         // As on most machines, every user may open the device for TUN and TAP. Where no such device
         // can be created, the real machine's device stays.
-        let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net && { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
+        let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net &&
+                { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
             set -e; mount -t tmpfs tmpfs /run; ip link set lo up
-            echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
-            ip address add 192.0.2.2/24 dev up0; ip route add default via 192.0.2.1; echo ready; exec sleep 600";
+            echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
+            echo 0 >/proc/sys/net/ipv4/ip_forward
+            ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
+            ip address add 192.0.2.2/24 dev up0; ip route add default via 192.0.2.1
+            echo ready; exec sleep 600";
         let mut holder = Command::new("unshare")
             .args(["--net", "--mount", "sh", "-c", script])
             .stdout(Stdio::piped())

@@ -72,7 +72,8 @@ fn a_download_over_a_slow_link_has_the_rate_of_the_link() {
         let _ = client.write_all(&vec![7; DOWNLOAD]);
     });
     let program = format!(
-        "import socket, time; start = time.monotonic(); c = socket.create_connection(('host', {port}), 30); n = 0
+        "import socket, time; start = time.monotonic()
+c = socket.create_connection(('host', {port}), 30); n = 0
 while b := c.recv(65536): n += len(b)
 print(n, int(n * 8 / (time.monotonic() - start)))"
     );
@@ -103,7 +104,8 @@ fn many_connections_at_once_each_get_their_own_answer() {
 target = socket.getaddrinfo('host', {port}, socket.{family}, socket.SOCK_STREAM)[0][4]
 right = []
 def one(i):
-    c = socket.socket(socket.{family}); c.settimeout(30); c.connect(target); text = (b'%06d' % i) * 5000; got = b''
+    c = socket.socket(socket.{family}); c.settimeout(30); c.connect(target)
+    text = (b'%06d' % i) * 5000; got = b''
     threading.Thread(target=lambda: (c.sendall(text), c.shutdown(socket.SHUT_WR))).start()
     while b := c.recv(65536): got += b
     right.append(got == text)
@@ -137,11 +139,13 @@ fn refusals_resets_and_half_closed_connections_are_passed_on() {
         machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
     let program = format!(
         "import socket
-for family, target in ((socket.AF_INET, 'host'), (socket.AF_INET6, 'host'), (socket.AF_INET, '192.0.2.2')):
+for family, target in ((socket.AF_INET, 'host'), (socket.AF_INET6, 'host'),
+        (socket.AF_INET, '192.0.2.2')):
     c = socket.socket(family); c.settimeout(10)
     try: c.connect(socket.getaddrinfo(target, {closed}, family)[0][4]); print('connected')
     except ConnectionRefusedError: print('refused')
-c = socket.create_connection(('host', {counting}), 10); c.sendall(bytes(100000)); c.shutdown(socket.SHUT_WR); print(c.recv(99).decode())
+c = socket.create_connection(('host', {counting}), 10); c.sendall(bytes(100000))
+c.shutdown(socket.SHUT_WR); print(c.recv(99).decode())
 c = socket.create_connection(('host', {resetting}), 10); c.sendall(bytes(1000))
 try: print(c.recv(1))
 except ConnectionResetError: print('reset')"
@@ -180,7 +184,8 @@ fn pings_and_datagrams_reach_the_machine() {
         });
         let program = format!(
             "import socket; s = socket.socket(socket.{family}, socket.SOCK_DGRAM); s.settimeout(10)
-s.sendto(b'question', socket.getaddrinfo('host', {port}, socket.{family}, socket.SOCK_DGRAM)[0][4]); print(s.recvfrom(99)[0].decode())"
+target = socket.getaddrinfo('host', {port}, socket.{family}, socket.SOCK_DGRAM)[0][4]
+s.sendto(b'question', target); print(s.recvfrom(99)[0].decode())"
         );
         assert_eq!(python(&machine, &[], &program).0.trim(), "question", "{family}");
     }
@@ -223,7 +228,8 @@ fn an_upload_arrives_complete() {
         let _ = sender.send(read.map_or(0, |_| received.len()));
     });
     let program = format!(
-        "import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(bytes(2000000)); c.shutdown(socket.SHUT_WR)
+        "import socket; c = socket.create_connection(('host', {port}), 10)
+c.sendall(bytes(2000000)); c.shutdown(socket.SHUT_WR)
 c.settimeout(20); c.recv(1)"
     );
     python(&machine, &[], &program);
