@@ -95,8 +95,9 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 }
 
 /*
- * Whether the packet belongs to the resolution of link-layer addresses, or configures addresses. Such
- * packets are never shaped: a delay or a loss would hit each first connection several times.
+ * Whether the packet belongs to the resolution of link-layer addresses, or configures addresses.
+ * Such packets are never shaped: a delay or a loss would affect the first connection to a neighbour
+ * several times.
  */
 static __always_inline bool resolves_neighbours(struct __sk_buff *skb)
 {
@@ -252,12 +253,14 @@ static __always_inline bool fits(struct settings *s, struct packet *p, const str
 	return has_port(port) || (!(s->flags & LOOPBACK) && has_port(other));
 }
 
+/* Whether the packet is selected, as a packet that the target sends. */
 static __always_inline bool is_up(struct settings *s, struct __sk_buff *skb, struct packet *p)
 {
 	return fits(s, p, &p->destination, p->ports.destination, p->ports.source) &&
 	       is_senders(s, skb);
 }
 
+/* Whether the packet is selected, as a packet that the target receives. */
 static __always_inline bool is_down(struct settings *s, struct __sk_buff *skb, struct packet *p)
 {
 	return fits(s, p, &p->source, p->ports.source, p->ports.destination) &&

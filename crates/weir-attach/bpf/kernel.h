@@ -152,7 +152,7 @@ struct settings {
 	u64 cgroup;
 	u64 level;  /* depth of the group below the root of all groups; 0 if it is not known */
 	u64 user;
-	u64 missed; /* packets that passed because Weir did not answer; written by the programs */
+	u64 missed; /* packets that passed because the heartbeat was late; written by the programs */
 };
 
 #endif

@@ -1,4 +1,4 @@
-//! One interface with packets that pass through Weir.
+//! Attachments: the selected packets of one interface pass through Weir.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +14,7 @@ use crate::find::Site;
 use crate::programs::{self, ALIVE_UNTIL, Devices, MISSED, Programs};
 use crate::selection::Selection;
 
-/// An interface with selected packets that are redirected to two ports. Dropping this ends the
+/// The redirection of an interface's selected packets to two ports. Dropping this ends the
 /// redirection.
 pub struct Attachment {
     // Dropped first, so that the redirection ends before the other fields are dropped.
@@ -230,10 +230,10 @@ fn tap(netlink: &mut Netlink, link: &Link, alias: &str) -> Result<(TapPort, u32)
     Ok((port, index))
 }
 
-/// The process of another Weir that already shapes packets of the interface; `None` if that Weir
-/// and this one both shape only a part of the packets. `own` is the interface index of this
-/// attachment's TAP device. Of two attachments that begin at the same time, the one with the lower
-/// index stays.
+/// The number of another process of Weir that already shapes packets of the interface. `None` if
+/// there is none, or if both processes shape only a part of the packets. `own` is the interface
+/// index of this attachment's TAP device. Of two attachments that begin at the same time, the one
+/// with the lower index stays.
 fn other_owner(links: &[Link], interface: &str, scope: &str, own: u32) -> Option<u32> {
     links.iter().filter(|link| link.index < own).find_map(|link| {
         let words = link.alias.as_deref()?.strip_prefix(ALIAS)?;

@@ -13,7 +13,7 @@ use crate::selection::Owner;
 pub(crate) struct Cgroup {
     /// The path of its directory.
     pub(crate) directory: PathBuf,
-    /// The owner of sockets that were made in the group.
+    /// The owner that selects the sockets created in the group.
     pub(crate) owner: Owner,
 }
 
@@ -87,7 +87,8 @@ pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     }
 }
 
-/// The control group of a systemd unit: the first directory below the root with the unit's name.
+/// The control group of a systemd unit: the first directory with the unit's name that a search from
+/// the mount point finds.
 pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
     let mount = mount()?;
     let mut waiting = vec![mount.point.clone()];

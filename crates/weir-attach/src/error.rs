@@ -72,7 +72,7 @@ pub enum AttachError {
         /// The existing interfaces, separated by commas.
         known: String,
     },
-    /// Another Weir shapes this interface.
+    /// Another process of Weir shapes this interface.
     #[error(
         "{interface} of {target} is already shaped by {other}; change or end that attachment (two \
          attachments would shape the packets one after the other)"
@@ -82,7 +82,7 @@ pub enum AttachError {
         target: String,
         /// The interface.
         interface: String,
-        /// The other Weir in words.
+        /// The other process in words.
         other: String,
     },
     /// The interface has as many programs as the kernel allows.

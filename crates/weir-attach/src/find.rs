@@ -61,7 +61,7 @@ impl Site {
     /// container would decide about the machine's traffic.
     ///
     /// # Errors
-    /// The container shares a network, has ended, or refuses this user access.
+    /// The container is in the machine's network, has ended, or refuses this user access.
     pub fn of_container(container: &Container) -> Result<Site, AttachError> {
         let found = if container.on_host { None } else { Site::in_container(container)? };
         found.ok_or_else(|| AttachError::Shared {
@@ -168,7 +168,8 @@ impl Target {
     /// Finds the target. A pattern may have several sites.
     ///
     /// # Errors
-    /// The target does not exist, shares a network, or refuses this user access.
+    /// The target does not exist, has no network of its own and cannot be selected by a control
+    /// group, or refuses this user access.
     pub fn find(&self) -> Result<Vec<Site>, AttachError> {
         let one = match self {
             Target::Container(kind, pattern) => {
@@ -253,7 +254,7 @@ impl Target {
         Ok(Site { name, netns, owner: None, on_host: false, group: None, anchor })
     }
 
-    /// The site of a process or container that shares a network: its control group.
+    /// The site of a process or container in the machine's network, selected by its control group.
     fn by_group(&self, group: Cgroup) -> Result<Site, AttachError> {
         Ok(Site { group: Some(group.clone()), ..self.in_group(group)? })
     }

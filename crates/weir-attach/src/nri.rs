@@ -5,10 +5,10 @@
 //! runtime reports a new pod after the setup of the pod's network and before the start of its first
 //! container.
 //!
-//! The protocol is protobuf in ttrpc in the frames of a multiplexer ([`frames`]). The plugin needs
-//! nine of its messages. [`wire`] reads and writes them in a few hundred lines, in which every
-//! length is bounded. The libraries for the protocol would bring an asynchronous runtime and
-//! generated code.
+//! Messages are encoded in protobuf ([`wire`]), and ttrpc carries them in the frames of a
+//! multiplexer ([`frames`]). The plugin uses eight methods of the protocol, which these modules
+//! implement in a few hundred lines. Every length is bounded. The libraries for the protocol would
+//! bring an asynchronous runtime and generated code.
 
 mod frames;
 mod wire;
@@ -105,9 +105,9 @@ impl fmt::Debug for Nri {
 /// The state of the thread.
 struct Plugin {
     report: Box<dyn FnMut(PodSeen) + Send>,
-    /// The reported pods that run.
+    /// The identifiers of the reported pods that run.
     known: BTreeSet<String>,
-    /// The pods of the list that the runtime is sending.
+    /// The identifiers in the list of pods, while the runtime sends its parts.
     listed: BTreeSet<String>,
     /// Name and version of the runtime.
     runtime: String,

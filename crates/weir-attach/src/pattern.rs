@@ -1,4 +1,4 @@
-//! Names of targets: one name, or a regular expression that several names match.
+//! Patterns for names of targets: one name, or a regular expression that several names may match.
 
 use std::fmt;
 use std::str::FromStr;

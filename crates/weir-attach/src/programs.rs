@@ -54,7 +54,8 @@ pub(crate) fn attach(
         Ok::<(), AttachError>(())
     };
     for tap in [devices.target, devices.network] {
-        // This program drops all packets on the TAP devices that Weir's programs did not redirect.
+        // The kernel and daemons also send packets to the TAP devices. The guard drops all packets
+        // except those that Weir's programs redirected.
         on("guard", tap, Direction::Egress)?;
     }
     on("deliver", devices.target, Direction::Ingress)?;

@@ -9,7 +9,7 @@ use crate::engine::{Api, Engine};
 use crate::error::AttachError;
 use crate::starting::Starting;
 
-/// A container of a project. It need not run.
+/// A container of a project, running or not.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The service that the container belongs to.
@@ -39,7 +39,7 @@ pub enum Networks {
 /// The engine does not answer, or has more than a thousand such containers.
 pub fn members(project: &str) -> Result<Vec<Member>, AttachError> {
     let api = Api::of(Engine::Docker)?;
-    // The name of a project has no character that has a meaning in JSON or in a URL.
+    // The name becomes part of the JSON in the URL, so it must not have special characters.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !project.chars().all(plain) {
         return Err(AttachError::Engine(format!("'{project}' is no name of a project")));

@@ -1,11 +1,11 @@
 //! Finds a container that an engine is starting: after the setup of its network, and before its
 //! program begins.
 //!
-//! While a container starts, the engine's API does not answer requests about it. By then, the
-//! runtime has put a process into the container's control group. The path of the group contains the
-//! container's identifier, which is known since the container was created. The process executes the
-//! container's program only after the setup of the network, so some tens of milliseconds remain in
-//! which Weir can stop the process.
+//! While a container starts, the engine's API does not answer requests about it. But the runtime
+//! has already put a process into the container's control group. The path of the group contains the
+//! container's identifier, which is known since the container was created. Between the setup of the
+//! network and the start of the container's program, Weir has some tens of milliseconds to stop the
+//! process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,9 @@ use crate::find::Site;
 /// A container that may start at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Starting {
-    /// The files that list the processes of the container's control group, by kind of engine and
-    /// version of the groups. Some of these files, or all, may not exist.
+    /// The possible paths of the file that lists the processes of the container's control group.
+    /// The path depends on the version of the groups and on the program that manages them (the
+    /// engine or systemd). Some of these files, or all, may not exist.
     lists: Vec<PathBuf>,
 }
 
@@ -103,7 +104,7 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
     for line in mounts.lines() {
         let Some((fields, kind)) = line.split_once(" - ") else { continue };
         let is_second = kind.starts_with("cgroup2 ");
-        // The hierarchies of version 1 have the same groups, except systemd's hierarchy. One is
+        // Except for systemd's, the hierarchies of version 1 have the same groups, so one is
         // enough.
         let is_first = !has_first && kind.starts_with("cgroup ") && !kind.contains("name=");
         let Some(point) = fields.split(' ').nth(4).filter(|_| is_second || is_first) else {
@@ -123,7 +124,7 @@ fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
 
 /// The beginnings of the names that a process has before it executes the container's program.
 const RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
-/// Maximum number of processes of a container that are looked at.
+/// Maximum number of processes of a container that a search examines.
 const MOST_PROCESSES: usize = 1000;
 
 #[cfg(test)]

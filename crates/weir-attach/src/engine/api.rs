@@ -1,5 +1,5 @@
-//! The API socket of an engine: requests, each with a bounded answer and time, and the stream of
-//! events.
+//! The API of an engine on its socket: requests with limits for the length and the time of the
+//! answer, and the stream of events.
 
 use std::future::Future;
 use std::io;
@@ -110,7 +110,7 @@ impl Api {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.failed(&error.to_string()))?;
-        // The request reports an error of the connection.
+        // `send_request` reports errors of the connection.
         tokio::spawn(connection);
         let request = Request::get(path)
             .header(HOST, "weir")

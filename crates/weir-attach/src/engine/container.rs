@@ -20,9 +20,9 @@ pub struct Container {
     pub pid: u32,
     /// Whether it uses the network of the machine.
     pub on_host: bool,
-    /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A value longer than
-    /// [`LONGEST_LABEL`] bytes is cut, but stays longer than the limit, so that a reader recognises
-    /// that it was too long.
+    /// The labels that begin with `weir.`, at most [`MOST_LABELS`] of them. A name or value longer
+    /// than [`LONGEST_LABEL`] bytes is cut, but stays longer than the limit, so that a reader
+    /// recognises that it was too long.
     pub labels: Labels,
     /// The time of its start, as the engine writes it. Together with `pid`, it distinguishes two
     /// runs of a container.
@@ -153,7 +153,7 @@ pub(super) const LIST: &str = "/containers/json?all=1";
 const PREFIX: &str = "weir.";
 /// Maximum number of labels of a container that are kept.
 pub const MOST_LABELS: usize = 16;
-/// Maximum length of a label's value in bytes.
+/// Maximum length of a label's name and of its value, in bytes.
 pub const LONGEST_LABEL: usize = 4096;
 /// Maximum number of containers that one pattern may match, or that one watch follows.
 pub(crate) const MOST_CONTAINERS: usize = 1000;

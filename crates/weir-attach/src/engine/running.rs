@@ -50,7 +50,7 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     Ok(containers)
 }
 
-/// The states in the list of a container that has no process.
+/// The listed states of containers without a process.
 const NOT_RUNNING: [&str; 3] = ["created", "exited", "dead"];
 /// Maximum number of names in an error.
 const MOST_NAMES: usize = 20;

@@ -248,7 +248,7 @@ impl Follower {
     }
 }
 
-/// The stream of an engine's events, as the identifiers of the containers that they are about.
+/// The stream of an engine's events. It yields the identifiers of the containers concerned.
 struct Events {
     body: Incoming,
     lines: Lines,
@@ -289,7 +289,7 @@ impl Events {
 struct Lines {
     /// The bytes of an incomplete line.
     line: Vec<u8>,
-    /// The number of skipped bytes of a line that is too long.
+    /// The number of skipped bytes of a line that is too long; 0 for any other line.
     skipped: usize,
     /// Whether an event was left out.
     lost: bool,
@@ -355,7 +355,7 @@ fn touched_by(line: &[u8]) -> Result<Option<String>, ()> {
     Ok(is_ours.then_some(event.actor.id))
 }
 
-/// The states of the engines' lists in which a container has processes.
+/// The listed states of containers that have processes.
 const RUNS: &[&str] = &["running", "paused", "restarting", "stopping"];
 /// The actions after which a container may have started or ended. Other actions are ignored: some
 /// are frequent, such as health checks, and some occur while a container starts, when the engine
@@ -504,7 +504,7 @@ mod tests {
             lines.take(part, &mut touched).expect("it is an event");
         }
         assert!(touched.contains(&id) && !lines.lost());
-        // A long line is skipped, and the next line is read again.
+        // A line that is too long is skipped, and the line after it is read.
         let long = vec![b'x'; LONGEST_LINE + 1];
         touched.clear();
         lines.take(&long, &mut touched).expect("it is skipped");

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
 
-/// A runtime: a listener, and the connection of the plugin.
+/// A runtime that listens on a socket at a temporary path.
 struct Runtime {
     path: PathBuf,
     listener: UnixListener,
