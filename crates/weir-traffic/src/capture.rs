@@ -1,8 +1,9 @@
-//! The raw receiver: it captures frames, also those that UDP would drop, and counts inverted bits.
+//! The raw receiver: it captures frames, including those that UDP would drop, and counts inverted
+//! bits.
 //!
 //! Every frame that contains an IP packet of the expected size is counted, so that damaged packets
 //! are counted whichever field is damaged. A packet is damaged if its IPv4 header checksum, its
-//! payload pattern, its UDP length or its UDP checksum is wrong. A partial UDP checksum is also
+//! payload pattern, its UDP length or its UDP checksum is wrong. A partial UDP checksum counts as
 //! correct: between namespaces, the kernel leaves the rest of the computation to hardware that does
 //! not exist. In an IPv6 header, only version, length, next header and addresses are checked.
 

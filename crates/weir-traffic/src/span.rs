@@ -72,7 +72,8 @@ pub struct Point {
     pub delay_ns: u64,
 }
 
-/// How long packets that are inside at the end of the run may take to arrive.
+/// The time in which packets that are inside at the end of the run must arrive, ns. Later packets
+/// count as lost.
 const DRAIN_NS: u64 = SECOND;
 /// The largest index of a point, which bounds memory. The point at this index covers the rest of
 /// the run.

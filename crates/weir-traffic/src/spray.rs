@@ -43,7 +43,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
             .when("make a raw socket")?;
-    // Without the privilege, the system's maximum limits the buffer.
+    // Without the privilege, the buffer keeps its usual size.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
         .when("list the interfaces")?

@@ -30,7 +30,7 @@ impl Spread {
         let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
             return Self::default();
         };
-        // Nearest rank: the smallest value such that at least `percent` of all values are not
+        // Nearest rank: the smallest value such that at least `percent` % of all values are not
         // larger.
         let rank =
             |percent: usize| values[(values.len() * percent).div_ceil(100).saturating_sub(1)];
@@ -225,7 +225,9 @@ struct Losses {
     longest: u64,
 }
 
-/// The largest backlog in bytes, rounded up, of a queue that is served at `rate` bits/s.
+/// The size of the smallest token bucket, filled at `rate` bits/s, that passes the packets without
+/// delay. It equals the largest backlog of a queue that is served at this rate, in bytes, rounded
+/// up.
 ///
 /// The backlog is computed in bits × 10⁹, so that only the final result is rounded.
 fn burst(arrivals: &[Arrival], rate: u64) -> u64 {
@@ -294,7 +296,7 @@ mod tests {
         let even: Vec<_> = (0..50).map(|i| (i, u64::from(i))).collect();
         assert_eq!(statistics(&even).burst_bytes, Some(1000));
         assert_eq!(statistics(&[(0, 0), (1, 0), (2, 0), (3, 2)]).burst_bytes, Some(3000));
-        // A pause after the bucket is full does not change the result.
+        // A long pause does not fill the bucket beyond its size.
         assert_eq!(statistics(&[(0, 0), (1, 100), (2, 100)]).burst_bytes, Some(2000));
     }
 

@@ -23,6 +23,7 @@ pub(super) struct Sockets {
     pub(super) inlets: Inlets,
     /// Listening sockets, each with the transfers that connect to it.
     pub(super) readers: Vec<(TcpListener, Vec<Task>)>,
+    /// The transfers that this host sends.
     pub(super) writers: Vec<(Task, Transfer)>,
 }
 

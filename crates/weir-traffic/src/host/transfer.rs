@@ -24,6 +24,7 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
     stream.set_write_timeout(Some(TIMEOUT))?;
     let chunk = vec![0; CHUNK];
     let mut remaining = transfer.bytes.unwrap_or(u64::MAX);
+    // The number of retransmissions in the warm-up; `None` until the warm-up has ended.
     let mut in_warmup = None;
     while remaining > 0 && now() < until {
         if in_warmup.is_none() && now() >= span.start.saturating_add(span.warmup) {
@@ -43,8 +44,7 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
 }
 
-/// Connects to the receiver, with the transfer's congestion control, segment size and traffic
-/// class.
+/// Connects to the receiver, with the transfer's congestion control, segment size and TOS byte.
 fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::TcpCongestion, &transfer.congestion.clone().into())?;
