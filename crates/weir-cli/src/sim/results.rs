@@ -165,7 +165,7 @@ impl Directory {
         }
     }
 
-    /// The sink for the records of a run: only the first run of each point is recorded.
+    /// The sink for the records of a run; `None` for all runs of a point except the first.
     pub(crate) fn tap(&self, number: usize, run: u32, names: &Names) -> Option<Sink> {
         if run > 0 {
             return None;
@@ -187,8 +187,8 @@ impl Directory {
         }
     }
 
-    /// Writes the results, and renames the directory to its final path. With `force`, it replaces
-    /// what is there.
+    /// Writes the results, and renames the directory to its final path. With `force`, replaces a
+    /// file or directory that has this path.
     pub(crate) fn finish(self, all: &[Ran], force: bool) -> Result<(), Failure> {
         for (number, ran) in all.iter().enumerate() {
             let directory = self.point(number);

@@ -1,5 +1,5 @@
-//! The part of studies in the page's server: it asks the spawner for processes, follows them, and
-//! keeps their results.
+//! The server's side of studies: asks the spawner for processes, follows them, and keeps their
+//! results.
 
 use std::collections::VecDeque;
 use std::net::Shutdown;
@@ -19,12 +19,13 @@ use super::scenario::{Far, MOST_RUNS, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
-/// Carries out studies, one at a time, and beside a study at most one short request.
+/// Carries out studies one at a time, and beside them one short request at a time: a check, a
+/// comparison, a list of devices, or service curves.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     spawner: Spawner,
     shelf: Arc<Mutex<Shelf>>,
-    /// Held by the short request that a client waits for.
+    /// Held during a short request, so that only one is carried out at a time.
     short: Mutex<()>,
     watches: Watches,
     /// Whether the spawner has given up its rights.
@@ -35,7 +36,7 @@ pub(crate) struct Workshop {
 #[derive(Debug, Default)]
 struct Shelf {
     studies: VecDeque<Kept>,
-    /// The number of studies that have been started, and the number of the newest study.
+    /// The number of studies that have been started, which is also the number of the newest study.
     count: u64,
 }
 
@@ -64,7 +65,8 @@ impl Shelf {
         })
     }
 
-    /// Forgets the oldest studies that have ended, until there is room for `more` new ones.
+    /// Forgets studies that have ended, oldest first, until those that remain and `more` new ones
+    /// are within the bounds.
     fn tidy(&mut self, more: usize) {
         let is_full = |studies: &VecDeque<Kept>| {
             let bytes: usize = studies.iter().map(Kept::bytes).sum();
@@ -79,8 +81,8 @@ impl Shelf {
 }
 
 impl Workshop {
-    /// Starts the spawner. This comes before the process gives up rights or enters namespaces. With
-    /// `confine` the spawner gives up its own rights too, and becomes the user that is given.
+    /// Starts the spawner. Call this before the process gives up rights or enters namespaces. With
+    /// `confine`, the spawner gives up its own rights too, and becomes the given user, if any.
     ///
     /// # Errors
     /// The system has no process or descriptor left.
@@ -105,7 +107,7 @@ impl Workshop {
         })
     }
 
-    /// The answer of a process that does `task`, in JSON.
+    /// Carries out `task` in a process, and returns its answer in JSON.
     fn ask(&self, task: Task, parts: &[&[u8]]) -> Result<String, StudyError> {
         let _turn = lock(&self.short);
         let spawned = self.spawn(task)?;
@@ -308,7 +310,7 @@ fn exchange(
     mut take: impl FnMut(u8, Vec<u8>),
 ) -> Result<(), String> {
     let stream = &spawned.stream;
-    // A process that reads nothing is ended by its own limits.
+    // If the process does not read its request, sending ends after this time.
     let _ = stream.set_write_timeout(Some(SEND_WITHIN));
     // A failed send is ignored, because the process's own message gives a better reason.
     let _ = parts
@@ -366,7 +368,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The scenarios to begin with, from simple to large.
+/// The examples that the page offers, from simple to large.
 const EXAMPLES: &[Example] = &[
     Example { name: "two-hosts", text: include_str!("../../../../experiments/two-hosts.toml") },
     Example { name: "busy-line", text: include_str!("../../../../experiments/busy-line.toml") },
@@ -400,7 +402,7 @@ const CONFINED: &str = "the daemon gave up its rights after its start; --keep-pr
 const MOST_TEXT: usize = 256 << 10;
 /// Maximum number of bytes of a report, and of results.
 const MOST_RESULT: usize = 8 << 20;
-/// Maximum number of studies that are kept, and of bytes of their results together.
+/// Maximum number of studies that are kept, and of bytes of all their reports and results.
 const KEPT: usize = 8;
 const KEPT_BYTES: usize = 48 << 20;
 /// The time that a study may take; its processor time is bounded too.
@@ -411,8 +413,8 @@ const SHORT_WALL: Duration = Duration::from_secs(60);
 const SEND_WITHIN: Duration = Duration::from_secs(60);
 /// The exit code after a panic.
 const PANICKED: u8 = 101;
-/// Signals: the first after too little memory, the second after a stack that is too deep, the last
-/// two after too much processor time.
+/// Signals that end a process at its bounds: SIGABRT if an allocation fails, SIGSEGV if the stack
+/// overflows, SIGXCPU and SIGKILL if the processor time is used up.
 const ABORTED: u8 = 6;
 const SEGMENT: u8 = 11;
 const PROCESSOR: u8 = 24;

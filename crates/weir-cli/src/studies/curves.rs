@@ -26,7 +26,7 @@ struct Wanted {
     seed: u64,
 }
 
-/// The pattern of arrivals: [`Workload`].
+/// The pattern of arrivals, as in [`Workload`].
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Load {
@@ -112,7 +112,7 @@ fn answer(wanted: &[u8]) -> Result<Value, String> {
 pub(super) const MOST_ALGORITHMS: usize = 6;
 pub(super) const MOST_FLOWS: u32 = 16;
 pub(super) const MOST_PACKETS: u64 = 5000;
-/// Steps of time in a curve.
+/// Number of time steps in a curve.
 const STEPS: usize = 240;
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';
-/// The progress of a study, in JSON.
+/// The progress of a study, or an interval of readings, in JSON.
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
-/// The results in JSON.
+/// The results, or the first message of a reader, in JSON.
 pub(super) const RESULTS: u8 = b'j';
 /// The tables that `weir sim` prints.
 pub(super) const TABLES: u8 = b't';
@@ -39,7 +39,7 @@ pub(super) enum Missing {
     TooLong,
 }
 
-/// Reads a message of at most `most` bytes, until `deadline` if there is one.
+/// Reads a message with at most `most` bytes of content. Gives up at `deadline`, if there is one.
 pub(super) fn receive(
     stream: &UnixStream,
     most: usize,

@@ -1,4 +1,4 @@
-//! Reads the kernel's queues, in the process of a study, with the rights that its spawner has.
+//! Reads the kernel's queues, in the process of a study, with the rights of the spawner.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use weir_probe::{
 
 use super::frames::{self, PROGRESS, RESULTS};
 
-/// The first message of a reader.
+/// The first message of a reader, which says how it reads the queues.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Begun {
     pub(super) method: String,
@@ -61,7 +61,8 @@ pub(super) fn watch(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
     }
 }
 
-/// Opens the method that the rights allow. Returns it with its readings per second.
+/// Opens a source by the best method that the rights permit. Returns it with its readings per
+/// second.
 fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     let plan = |method, rate| Plan {
         targets: vec![target.clone()],
@@ -75,7 +76,7 @@ fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     if best.source.method() != Method::Netlink {
         return Ok((best, RATE));
     }
-    // With netlink, each reading is a query to the kernel.
+    // With netlink, each reading is a query to the kernel, so the rate is lower.
     let slow = weir_probe::open(&plan(Some(Method::Netlink), SLOW_RATE))?;
     Ok((Opened { source: slow.source, remarks: best.remarks }, SLOW_RATE))
 }
@@ -90,8 +91,9 @@ fn send(stream: &UnixStream, kind: u8, what: &impl Serialize) -> Result<(), Stri
 struct Queues {
     queues: BTreeMap<QueueId, Entry>,
     remarks: Vec<String>,
-    /// The start of the interval, and the newest time, ns.
+    /// The start of the interval, ns; `None` before the first reading.
     start: Option<u64>,
+    /// The time of the newest reading, ns.
     newest: u64,
 }
 
@@ -101,6 +103,7 @@ struct Entry {
     label: String,
     root: bool,
     sums: Sums,
+    /// The newest counters.
     counters: Option<Counters>,
     /// The counters at the start of the interval.
     before: Option<Counters>,

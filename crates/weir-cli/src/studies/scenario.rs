@@ -43,7 +43,8 @@ pub(super) struct Far {
 /// Maximum number of runs of all points together.
 pub(super) const MOST_RUNS: u64 = 200;
 
-/// Sends the summary of a scenario, or what is wrong with it.
+/// Sends the summary and the diagnostics of a scenario. For a scenario without errors that is not
+/// simulated here, also sends the reason.
 pub(super) fn check(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let text = request.first().map(Vec::as_slice).unwrap_or_default();
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
@@ -94,7 +95,7 @@ pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), S
     Ok(())
 }
 
-/// The points of a scenario that may run here.
+/// The points of a scenario, or the reason why the scenario is not simulated here.
 fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
     let mut edited = Edited::new(&wanted.text);
     let runs = wanted.runs.map(|runs| ("runs", runs.to_string()));
@@ -170,7 +171,7 @@ fn all_runs(scenario: &Scenario) -> u64 {
     points.fold(u64::from(scenario.runs), u64::saturating_mul)
 }
 
-/// Why a correct scenario is not simulated for a page.
+/// Why a scenario without errors is not simulated for a page; `None` if it is.
 fn not_here(scenario: &Scenario) -> Option<String> {
     if let Some(name) = scenario.live_only() {
         return Some(format!(
@@ -190,7 +191,7 @@ fn views(diagnostics: &Diagnostics) -> Vec<DiagnosticView> {
     diagnostics.iter().take(MOST_DIAGNOSTICS).map(Into::into).collect()
 }
 
-/// A page's scenario comes without its directory, so it has no files.
+/// The files beside a page's scenario: none, because the page sends only the scenario's text.
 struct Nowhere;
 
 impl Files for Nowhere {

@@ -49,7 +49,7 @@ impl Task {
     }
 }
 
-/// Runs as the process of a study. Returns its exit code.
+/// Carries out the task with this number in the process of a study. Returns the exit code.
 pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
     let Some(task) = Task::ALL.into_iter().find(|task| task.number() == number) else {
         return FAILED;
@@ -102,11 +102,12 @@ fn request(stream: &UnixStream) -> Result<Vec<Vec<u8>>, frames::Missing> {
     }
 }
 
-/// Ends this process when its client closes the socket.
+/// Starts a thread that ends this process when its client closes the socket. Returns whether the
+/// thread was started.
 fn ends_with_its_client(stream: &UnixStream) -> bool {
     let Ok(stream) = stream.try_clone() else { return false };
     let wait = move || {
-        // The client sends nothing more, so this read ends only with the client.
+        // The client sends nothing more, so this call returns only when the socket is closed.
         let _ = (&stream).read(&mut [0]);
         std::process::exit(i32::from(FAILED));
     };
@@ -117,7 +118,7 @@ fn ends_with_its_client(stream: &UnixStream) -> bool {
 const FAILED: u8 = 1;
 /// Maximum number of bytes of a part of a request. The largest parts are results to compare.
 const MOST_REQUEST: usize = 16 << 20;
-/// The bounds of a simulation.
+/// The bounds of a simulation: bytes of memory, and seconds of processor time.
 pub(super) const MEMORY: u64 = 768 << 20;
 pub(super) const PROCESSOR_S: u64 = 300;
 /// The bounds of a process whose answer a client waits for.

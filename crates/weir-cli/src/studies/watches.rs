@@ -1,5 +1,5 @@
-//! The part of watches of the kernel's queues in the page's server. Each device that clients look
-//! at has one watch, which ends when no client looks at the device any more.
+//! The server's side of watches of the kernel's queues. Each device that clients look at has one
+//! watch, which ends when no client asks for its readings any more.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -87,8 +87,8 @@ impl Watches {
         Ok(first)
     }
 
-    /// Takes the messages of a reader. Returns `None` when no client looks any more, or the reason
-    /// when the reader has ended.
+    /// Takes the messages of a reader. Returns the reason once the reader has ended, or `None` once
+    /// no client asks for its readings any more.
     fn follow(
         &self,
         device: &str,
@@ -183,7 +183,7 @@ const MOST: usize = 4;
 const KEEP: Duration = Duration::from_secs(5);
 /// How long an ended watch answers with its error before it begins anew.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The longest wait for a reader until the next check whether clients still ask.
+/// The longest wait for a message of a reader. The watch then checks whether clients still ask.
 const SILENT: Duration = Duration::from_secs(1);
 /// Number of points that are kept: a quarter of a minute. A page keeps the points that it has
 /// received.

@@ -19,18 +19,18 @@ pub(crate) struct SweepArgs {
     pub(crate) run: RunArgs,
 }
 
-/// Arguments that say what to carry out.
+/// Arguments of a command that carries out a campaign.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The campaign, a TOML file.
-    // Both are required unless a task is named.
+    // `campaign` and `store` are required unless a task is named.
     #[arg(value_name = "CAMPAIGN", required = true)]
     pub(crate) campaign: Option<PathBuf>,
     /// The directory of the runs. Several processes, hosts and campaigns may share it.
     #[arg(long, value_name = "DIR", required = true)]
     pub(crate) store: Option<PathBuf>,
-    /// Number of runs at a time [default: as many as there are processors, and one live run]; the
-    /// results of simulations do not depend on it.
+    /// Number of runs at a time [default: as many as there are processors; 1 if the runs are live];
+    /// the results of simulations do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     /// The longest time of a run, such as `10min`.

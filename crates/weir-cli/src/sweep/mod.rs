@@ -84,7 +84,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Waits for a signal that ends the campaign, or for the end of the campaign. Returns the number of
-/// the signal.
+/// the signal, or 0 if there was none.
 fn watch(signals: &Signals, stop: &AtomicBool, over: &AtomicBool) -> u8 {
     while !over.load(Ordering::Relaxed) {
         if let Ok(Some(signal)) = signals.next() {
@@ -108,7 +108,8 @@ fn bar(quiet: bool, runs: u64) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// The remaining time, in words. Runs that the store already had took no time.
+/// The remaining time, in words; empty until a run has been carried out. Runs that the store
+/// already had took no time.
 fn left(tally: &Tally, elapsed: Duration) -> String {
     let rest = tally.runs.saturating_sub(tally.there + tally.made + tally.failed);
     if tally.made == 0 {
@@ -160,7 +161,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
             })
             .and_then(|runs| fs::rename(&building, &path).map(|()| runs).map_err(Failure::of_weir));
         if written.is_err() {
-            // The message names the reason of the failure.
+            // A further failure is ignored: the command reports the one in `written`.
             let _ = fs::remove_file(&building);
         }
         text += &format!("{}: {} runs\n", path.display(), count(written?));
@@ -168,7 +169,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// This program, which carries out live runs.
+/// The path of this program, which carries out live runs.
 const OURSELVES: &str = "/proc/self/exe";
 /// Time between two checks for signals.
 const LOOK: Duration = Duration::from_millis(50);

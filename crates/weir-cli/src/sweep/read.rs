@@ -10,7 +10,7 @@ use weir_campaign::store::Store;
 use super::args::CampaignArgs;
 use crate::output::{Failure, USAGE, colour, say};
 
-/// Reads a campaign. Warnings are shown.
+/// Reads a campaign and, unless `quiet`, shows its warnings.
 pub(super) fn read(path: &Path, quiet: bool) -> Result<Plan, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", path.display())))?;

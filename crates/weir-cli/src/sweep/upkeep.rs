@@ -97,7 +97,7 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     Ok(if found.damaged.is_empty() { printed } else { ExitCode::from(DAMAGED) })
 }
 
-/// The bytes of a file, or of the files of a directory.
+/// The size of a file or, for a directory, of all files in it, in bytes.
 fn size(path: &Path) -> u64 {
     let of = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
     let Ok(entries) = fs::read_dir(path) else { return of(path) };

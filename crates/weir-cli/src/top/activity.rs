@@ -57,8 +57,8 @@ pub(super) struct Activity {
     /// The mean rate of departures, bit/s; `None` for a queue, because the bytes of its departures
     /// are not counted.
     pub(super) carried: Option<f64>,
-    /// Packets inside at the end of the interval. An object of the daemon counts the packets in its
-    /// queue; a link of a session also counts those that are on the link.
+    /// Packets inside at the end of the interval. A pipe, scheduler or queue of the daemon counts
+    /// the packets in its queue; a link, path or lane also counts those that are on the link.
     pub(super) inside: u64,
     /// Dropped packets per second.
     pub(super) drops: f64,

@@ -22,7 +22,7 @@ pub(super) enum News {
     Silent { source: Id, name: String, why: String },
     /// The source has ended.
     Ended { source: Id },
-    /// Details of the chosen object, which other objects do not have.
+    /// Details of the chosen object. They are reported for no other object.
     Detail { source: Id, kind: Kind, name: String, detail: Detail },
     /// The answer to a change.
     Changed { words: String, answer: Result<String, String> },
@@ -43,7 +43,8 @@ pub(super) struct About {
     pub(super) rules: bool,
     /// Whether the source is the daemon.
     pub(super) daemon: bool,
-    /// The specifications of links, or of pipes by `pipe NUMBER`.
+    /// The specifications of links by name, or of the daemon's objects by kind and number, such as
+    /// `pipe 1`.
     pub(super) specs: Arc<BTreeMap<String, String>>,
     /// Problems, a sentence each.
     pub(super) problems: Vec<String>,
@@ -69,7 +70,7 @@ pub(super) struct Detail {
 pub(super) struct Source {
     pub(super) id: Id,
     pub(super) about: About,
-    /// Why the source does not answer; none while it answers.
+    /// Why the source does not answer; `None` while it answers.
     pub(super) silent: Option<String>,
     pub(super) rows: Vec<Row>,
 }
@@ -78,7 +79,7 @@ pub(super) struct Source {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) activity: Activity,
-    /// The recent past of this value of `activity`, and of three further values.
+    /// The recent values of this quantity of `activity`, and of the next three quantities.
     pub(super) offered: History,
     pub(super) carried: History,
     pub(super) inside: History,
@@ -89,7 +90,7 @@ pub(super) struct Row {
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     values: Vec<f32>,
-    /// The place of the oldest value, once the history is full.
+    /// The index of the oldest value; 0 until the history is full.
     oldest: usize,
     /// The number of values that the history has ever received.
     pub(super) count: u64,
@@ -132,7 +133,7 @@ pub(super) struct Key {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board {
     pub(super) sources: Vec<Source>,
-    /// Grows with each message that changes rows.
+    /// Grows with each message that changes sources, rows or details.
     pub(super) version: u64,
     /// The chosen object, and its details.
     pub(super) detail: Option<(Key, Detail)>,
@@ -237,7 +238,7 @@ impl Source {
         spec.map(String::as_str)
     }
 
-    /// The row's name with that of its session.
+    /// The name of a row. For a row of a session, the session's name comes first.
     pub(super) fn label(&self, row: &Row) -> String {
         let Activity { kind, name, .. } = &row.activity;
         if self.about.daemon {

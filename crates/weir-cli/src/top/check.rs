@@ -45,7 +45,7 @@ impl Target {
     }
 }
 
-/// The verdict on a text.
+/// The verdict on the text of a change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Verdict {
     /// Whether the text may be sent.
@@ -54,7 +54,7 @@ pub(super) struct Verdict {
     pub(super) words: String,
 }
 
-/// Checks a text.
+/// Checks the text of a change.
 pub(super) fn check(target: &Target, text: &str) -> Verdict {
     let files = Plain(Disk);
     if text.trim().is_empty() {

@@ -344,7 +344,7 @@ impl Pen<'_> {
         }
         let below = drops_and_instances(row, detail.map(|(_, detail)| detail));
         let room = area.bottom().saturating_sub(y);
-        // The plots get the rows that the lines below do not need, and at least half of all.
+        // The plots get the rows that the lines below do not need, and at least half of the rows.
         let lines = (below.len() as u16).min(room / 2);
         let plots = room - lines;
         let each = (plots / 3).min(MOST_PLOT);

@@ -22,7 +22,7 @@ use crate::sessions::{failure, has_ended, sockets};
 /// A request to a source, in addition to its regular readings.
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    /// Changes a link. A session with rules, and the daemon, execute a command instead.
+    /// Changes a link. A session with rules and the daemon execute `words` as a command instead.
     Change { link: Option<String>, words: String, files: BTreeMap<String, String> },
     /// Resets a link to its specification at the start of the session.
     Reset { link: String },

@@ -71,5 +71,6 @@ pub(super) fn text(view: &mut View, board: &Board) -> String {
     table.text()
 }
 
-/// The longest wait for sources. A source that does not answer is reported earlier.
+/// The longest wait for sources, beyond the time between two readings. A source that does not
+/// answer is reported earlier.
 const PATIENCE: Duration = Duration::from_secs(10);

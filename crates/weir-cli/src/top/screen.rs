@@ -31,7 +31,7 @@ impl Screen {
     /// Takes over the terminal on standard output.
     ///
     /// # Errors
-    /// It is not a terminal, or the system refuses.
+    /// Standard output is not a terminal, or the system refuses.
     pub(super) fn take() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -145,14 +145,15 @@ pub(super) enum Mode {
     Help,
     /// The filter is being written.
     Filter(Line),
-    /// A change is being written. The verdict says whether the text may be sent.
+    /// A change is being written. The verdict says whether the text may be sent. `detail` says
+    /// whether one row is shown on the whole screen meanwhile and afterwards.
     Change {
         target: Target,
         line: Line,
         verdict: Verdict,
         detail: bool,
     },
-    /// A reset that waits for its confirmation.
+    /// A reset that waits for its confirmation. `detail` is as for a change.
     Confirm {
         key: Key,
         detail: bool,
@@ -169,14 +170,14 @@ pub(super) struct View {
     pub(super) selected: Option<Key>,
     /// The first row that is shown.
     pub(super) top: usize,
-    /// Rows that fitted into the last frame.
+    /// The number of rows that fitted into the last frame.
     pub(super) page: usize,
     /// The board that is shown while the view is paused.
     pub(super) paused: Option<Rc<Board>>,
     /// The last message to the user.
     pub(super) message: String,
-    /// The rows to show, in order: the place of the source on the board, and that of the row in the
-    /// source.
+    /// The rows to show, in order: for each, the index of its source on the board, and its index in
+    /// the source.
     rows: Vec<(u32, u32)>,
     /// The version of the board for which `rows` was made; `None` if `rows` is out of date.
     made: Option<u64>,
@@ -199,8 +200,8 @@ impl View {
         }
     }
 
-    /// Brings the rows up to date with the board, in order and filtered. The work is done once for
-    /// each message of the sources, not for each frame.
+    /// Brings the rows up to date with the board, in order and filtered. The work is done only
+    /// after a change, not for each frame.
     pub(super) fn arrange(&mut self, board: &Board) {
         if self.made == Some(board.version) {
             return;
@@ -247,7 +248,8 @@ impl View {
         Some((source, source.rows.get(row as usize)?))
     }
 
-    /// The place of the selected row; the first row if there is no selection.
+    /// The index of the selected row among the rows to show. Without a selection, this is 0. If the
+    /// selected row is not among them, it is the index of the first row on the screen.
     pub(super) fn place(&self, board: &Board) -> usize {
         let Some(key) = &self.selected else { return 0 };
         let is_it = |place: &usize| {

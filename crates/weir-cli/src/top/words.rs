@@ -1,11 +1,11 @@
-//! Numbers of a fixed number of digits, so that columns do not jump.
+//! Formats values with few digits, so that columns do not jump.
 
 use weir_report::format::count;
 
 use super::activity::Delay;
 
-/// A value with three digits and a prefix, such as `3.80 M`; below 1000 with the digits that it
-/// needs. A small value never reads as 0.
+/// A value with three digits and a prefix, such as `3.80 M`. A value below 1000 has no prefix, and
+/// at most one decimal. A small value never reads as 0.
 pub(super) fn short(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -48,7 +48,7 @@ pub(super) fn time(ns: f64) -> String {
     format!("{} s", digits(value))
 }
 
-/// A queueing delay; an estimate has a mark.
+/// A queueing delay; an estimate begins with `~`.
 pub(super) fn delay(delay: &Delay) -> String {
     match delay {
         Delay::Unknown => "-".to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn delay(delay: &Delay) -> String {
     }
 }
 
-/// A count, which becomes short from a million on.
+/// A count; from a million on, with three digits and a prefix.
 pub(super) fn number(value: u64) -> String {
     if value < 1_000_000 { count(value) } else { short(value as f64) }
 }

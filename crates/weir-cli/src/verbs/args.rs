@@ -168,8 +168,9 @@ impl VerbArgs {
     }
 }
 
-/// Rewrites the command line for clap: if Weir is invoked as `ipfw` or `dnctl`, or with ipfw's
-/// flags in front (`weir -q flush`), it becomes `weir ipfw …`.
+/// Rewrites the command line for clap. If Weir is invoked as `ipfw` or `dnctl`, or with ipfw's
+/// flags in front (`weir -q flush`), it becomes `weir ipfw …`. `--json` and `--socket` before one
+/// of these commands move to the end.
 pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     let called =
         argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
@@ -189,7 +190,8 @@ pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     argv
 }
 
-/// Number of leading words that are options with two dashes.
+/// Number of leading words that are `--json`, or `--socket` and its value; 0 if no other word
+/// follows.
 fn leading_options(argv: &[OsString]) -> usize {
     let mut words = argv.iter().skip(1).enumerate();
     loop {

@@ -104,7 +104,7 @@ fn read_script(name: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Prints the diagnostics of the text. Errors end the command.
+/// Fails if the text has errors. Otherwise prints the other diagnostics, unless `quiet`.
 fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
     let diagnostics = &parsed.diagnostics;
     if diagnostics.has_errors() {
@@ -140,8 +140,8 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     }
 }
 
-/// Whether a single word names a script. As with ipfw, an absolute path does. Any other file also
-/// does, unless its name is a command.
+/// Whether a single word names a script. As with ipfw, an absolute path does. Standard input (`-`)
+/// does too, and so do any other word with a slash and any other file whose name is not a command.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
 }

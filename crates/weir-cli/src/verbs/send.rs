@@ -18,7 +18,7 @@ use crate::output::{Failure, print, say};
 pub(super) struct Script {
     /// The commands.
     pub(super) text: String,
-    /// The name of the file with the commands.
+    /// The name of the file with the commands; `None` for a command of the command line.
     pub(super) name: Option<String>,
     /// The files that the commands name, with their contents.
     pub(super) files: BTreeMap<String, String>,

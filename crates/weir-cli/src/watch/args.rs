@@ -117,8 +117,8 @@ pub(crate) struct WatchArgs {
 pub(super) enum Watched {
     /// Devices of the kernel.
     Kernel(Target),
-    /// A daemon of Weir: the default one of this user's commands, or the one that listens on a
-    /// socket.
+    /// The daemon that listens on this socket; `None` for the daemon that this user's commands use
+    /// by default.
     Own(Option<PathBuf>),
 }
 
@@ -135,7 +135,8 @@ impl WatchArgs {
     /// The plan for reading the kernel's queues; `None` if only queues of Weir are named.
     ///
     /// # Errors
-    /// The method cannot reach the rate; the error states this in words.
+    /// The method cannot reach the rate, or options do not fit together; the error states this in
+    /// words.
     pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
         let targets: Vec<Target> =
             self.devices.iter().filter_map(|watched| self.target(watched)).collect();

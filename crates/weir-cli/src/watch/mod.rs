@@ -205,8 +205,8 @@ impl RunningWatch<'_> {
         picture
     }
 
-    /// Reports files that can no longer be written: at once, or after the end while the view uses
-    /// the terminal.
+    /// Reports files that can no longer be written: at once or, if the view uses the terminal,
+    /// after the end of the watch.
     fn report_failures(&mut self, display: &Display) {
         let failures = self.watch.record().failures();
         for failure in failures {
