@@ -20,11 +20,11 @@ const LAYERS: &[&[&str]] = &[
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
     // weir-probe reads the kernel's queues; it enters namespaces and queries the kernel through
-    // weir-linux. weir-attach loads programs into the kernel, which put running programs behind a
-    // link.
+    // weir-linux. weir-attach puts processes that already run behind a link, with programs that it
+    // loads into the kernel.
     &["weir-attach", "weir-probe"],
-    // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
-    // generator sends the traffic of the simulator's sources.
+    // weir-report uses the types of what drivers measure; no driver uses weir-report. The traffic
+    // generator, weir-traffic, sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
     // weir-live combines the layers below into live links, and weir-campaign into stores of
     // simulations. Above them are published experiments, watches of queues, and the traffic

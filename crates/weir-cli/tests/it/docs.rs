@@ -1,8 +1,8 @@
 //! Checks the documentation: the commands and options in it exist, its link specifications can be
 //! parsed, and the files that it names exist.
 //!
-//! The checked documents are README.md and docs/*.md. Commands are taken from fenced `sh` blocks
-//! and from code spans that begin with `weir `.
+//! The checked documents are docs/*.md, README.md, CONTRIBUTING.md, CHANGELOG.md and SECURITY.md.
+//! Commands are taken from fenced `sh` blocks and from code spans that begin with `weir `.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ fn commands() -> Vec<(String, Vec<String>)> {
                     found.push((place, split(start)));
                 }
             } else {
-                // Code spans are the odd parts between backticks.
+                // If a line is split at backticks, every second part is a code span.
                 let spans =
                     line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("weir "));
                 found.extend(spans.map(|span| (place.clone(), split(span))));

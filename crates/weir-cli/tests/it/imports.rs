@@ -117,14 +117,14 @@ impl Modules {
         }
     }
 
-    /// The file that defines the target of an absolute path. `None` for a module: in that case the
-    /// code also names the items that it uses.
+    /// The file that defines the target of an absolute path. `None` if the target is a module: the
+    /// code then also names the items of the module that it uses.
     fn file_of(&self, path: &[String], depth: u32) -> Option<String> {
         let known = (0..=path.len()).rev().find(|&n| self.0.contains_key(&path[..n]))?;
         let (module, name) = (&path[..known], path.get(known)?);
         let here = &self.0[module];
-        // Items of other crates are not found here, however long the chain of re-exports is. The
-        // depth is therefore limited.
+        // The item of another crate is never found, so the number of re-exports to follow has a
+        // limit.
         if !here.items.contains(name) && depth < 8 {
             if let Some(bound) = here.bound.get(name) {
                 let next = self.absolute(module, bound)?;

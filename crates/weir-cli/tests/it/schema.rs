@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::check::assert_follows;
 
-/// The documents that a command wrote: a document or a list of them. Fails when one does not follow
-/// the schema of results.
+/// Parses the output of a command: a document, or a list of documents. Fails when a document does
+/// not follow the schema of results.
 pub(crate) fn document(bytes: &[u8]) -> Value {
     let text = String::from_utf8_lossy(bytes);
     let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

@@ -29,7 +29,7 @@ fn two_hosts() -> String {
     experiments().join("two-hosts.toml").display().to_string()
 }
 
-/// Runs `weir` and parses its standard output as JSON.
+/// Runs `weir sim --json -` with these arguments, and parses its standard output.
 fn results(words: &[&str]) -> Value {
     let output = weir(&[&["sim", "--json", "-"], words].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -93,7 +93,8 @@ fn a_time_without_a_unit_is_refused_with_both_readings() {
 #[test]
 fn a_capture_beside_the_scenario_is_replayed() {
     let directory = scratch("capture");
-    // Ethernet frames of 1014 and 514 bytes, 100 ms apart; a capture is not text.
+    // The Ethernet headers of two frames of 1014 and 514 bytes, 100 ms apart. The file is not UTF-8
+    // text.
     let mut capture =
         [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
     for (us, len) in [(0_u32, 1014_u32), (100_000, 514)] {
@@ -338,8 +339,8 @@ fn every_scenario_that_is_shipped_is_right() {
     assert!(seen >= 5, "only {seen} scenarios were found");
 }
 
-/// A slow station slows the others of its cell down to its own throughput. The exact shares vary
-/// with the seed; the intervals over seeds are judged in `weir-rig`.
+/// A slow station slows the other stations of its cell down to its own throughput. The exact shares
+/// vary with the seed; the intervals over seeds are judged in `weir-rig`.
 #[test]
 fn the_scenario_with_a_slow_station_shows_the_anomaly() {
     let path = experiments().join("examples/wifi-anomaly.toml").display().to_string();

@@ -1,12 +1,12 @@
-//! Texts from other people cannot make Weir show the content of files that belong to the user who
-//! reads the texts.
+//! A text from another person cannot make Weir show the content of files that belong to the user
+//! who runs Weir with the text.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The messages of `weir`, and its working directory.
+/// Runs `weir` in `directory`. Returns all that it prints.
 fn weir(directory: &Path, args: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(args)
@@ -17,7 +17,7 @@ fn weir(directory: &Path, args: &[&str]) -> String {
     String::from_utf8(text).expect("the output is text")
 }
 
-/// A new directory with a file `secret`, and in `below` scripts of a stranger.
+/// A new directory with a file `secret` and a directory `below` for the scripts of another person.
 fn lab(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-untrusted-{}-{name}", std::process::id()));
     fs::create_dir_all(dir.join("below/deeper")).expect("a directory can be made");
