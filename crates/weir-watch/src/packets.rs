@@ -16,6 +16,7 @@ use weir_report::watch::{PacketFile, RecordError};
 pub(crate) struct PacketRecord {
     file: Option<PacketFile>,
     trail: Trail,
+    /// The entries that are complete and not written yet.
     ready: Vec<Entry>,
     /// The root queues, with the first and the latest value of their counters of drops.
     roots: HashMap<QueueId, Option<(u64, u64)>>,
@@ -148,12 +149,14 @@ enum State {
 /// The wire packets of a train that have no outcome yet, or a single packet.
 #[derive(Clone, Copy)]
 struct Train {
+    /// The number that the kernel gave to the train or packet.
     packet: u64,
     flow: u64,
     /// The number of the first of these wire packets in the recording.
     next: u64,
     /// The number after that of the last of these wire packets.
     end: u64,
+    /// Time of the arrival, since the first event.
     arrived: u64,
 }
 
@@ -166,7 +169,8 @@ impl Trail {
             PacketEventKind::Leave => self.leave(event, time, Fate::Departed),
             PacketEventKind::Free => self.leave(event, time, Fate::Dropped),
             PacketEventKind::Sent => {
-                // A queued packet is released before it is sent, so this one was not queued.
+                // A packet that waited has already left the queue when it is sent, so this packet
+                // did not wait.
                 if let Some(train) = self.whole(event) {
                     self.settle(train, time, Fate::Bypassed, event.tos);
                 }
@@ -224,7 +228,8 @@ impl Trail {
         }
     }
 
-    /// The packet or the whole train of an event, if it is queued as such.
+    /// Removes the packet or the whole train of an event from `queued`, and returns it. `None` if
+    /// it is not queued as such.
     fn whole(&mut self, event: &PacketEvent) -> Option<Train> {
         let train = self.queued.get(&event.packet)?;
         // A part of a cut train may have received the number that the train had.
@@ -246,9 +251,9 @@ impl Trail {
         }
     }
 
-    /// The wire packet of a cut train to which an event of this flow belongs. For a drop directly
-    /// after an arrival, this is the last packet of the train that arrived. For every other event,
-    /// it is the first packet of the oldest train.
+    /// Removes from a cut train the wire packet to which an event of this flow belongs, and returns
+    /// it. For a drop directly after an arrival, this is the last packet of the train that arrived.
+    /// For every other event, it is the first packet of the oldest train.
     fn part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
         let trains = self.trains.get_mut(&flow)?;
         let newest = trains.back_mut()?;
@@ -271,7 +276,7 @@ impl Trail {
         Some(part)
     }
 
-    /// Sets the outcome of packets.
+    /// Sets the outcome of those wire packets of a train that have none yet.
     fn settle(&mut self, train: Train, time: u64, outcome: Fate, tos: u8) {
         for number in train.next.max(self.first)..train.end {
             let place = (number - self.first) as usize;
@@ -325,8 +330,8 @@ impl Trail {
         self.last
     }
 
-    /// Removes packets that have been written. Most packets are removed when their outcome is
-    /// known.
+    /// Removes written packets from `queued` and `trains`. Most packets are removed when their
+    /// outcome is known.
     fn prune(&mut self) {
         let first = self.first;
         self.queued.retain(|_, train| train.end > first);

@@ -27,7 +27,7 @@ pub(crate) enum Observation {
     Events(Vec<Event>),
     /// Events of single packets.
     Packets(Vec<PacketEvent>),
-    /// The number of events that were lost until this time, in ns.
+    /// A time in ns, and the number of events that were lost before it.
     Lost(u64, u64),
     /// A queue's counters at this time, in ns.
     Counters(u64, QueueId, Counters),
@@ -49,7 +49,7 @@ pub struct Progress {
     pub method: Option<Method>,
     /// The statistics of the reader's pace.
     pub pace: Pace,
-    /// The number of namespaces that it reads, each at the requested rate.
+    /// The number of namespaces that the reader reads, each at the requested rate.
     pub namespaces: usize,
     /// Remarks for the user about the choice of the method.
     pub remarks: Vec<String>,
@@ -253,8 +253,8 @@ impl Sink for Relay {
 
 /// Time between two updates of a reader's progress.
 const UPDATE: Duration = Duration::from_millis(200);
-/// How long reading continues after the stop. Counters are read less often than lengths, and this
-/// time includes a last reading of the counters.
+/// How long reading continues after the stop: long enough for a last reading of the counters, which
+/// are read less often than lengths.
 const LINGER: Duration = Duration::from_millis(50);
 /// Time between two batches.
 const HAND_ON: Duration = Duration::from_millis(5);

@@ -141,7 +141,7 @@ pub struct Watched {
 pub struct Source {
     /// The last state of the source's reader.
     pub progress: Progress,
-    /// The devices that it has read, by name and namespace.
+    /// The devices that the source has read, by name and namespace.
     pub devices: Vec<(String, Option<String>)>,
 }
 
@@ -179,7 +179,7 @@ fn summary(tally: &Tally, sources: &[Source], seconds: f64, threshold: Option<u3
     Summary { devices }
 }
 
-/// Time between two flushes of the files of readings by default.
+/// The default time between two flushes of the files of readings.
 const FLUSH: Duration = Duration::from_secs(1);
 /// Maximum number of batches that wait for the recorder. If there are so many, the readers wait.
 const BATCHES: usize = 64;
