@@ -41,11 +41,11 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
         if to_stdout {
             print(&json).map(|_| ())?;
         } else {
-            written(path, json.as_bytes(), args.quiet)?;
+            write_file(path, json.as_bytes(), args.quiet)?;
         }
     }
     if let Some(path) = &args.report {
-        written(path, finding_to_html(&finding).as_bytes(), args.quiet)?;
+        write_file(path, finding_to_html(&finding).as_bytes(), args.quiet)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -74,7 +74,7 @@ fn tables(finding: &Finding) -> String {
     text
 }
 
-fn written(path: &Path, bytes: &[u8], quiet: bool) -> Result<(), Failure> {
+fn write_file(path: &Path, bytes: &[u8], quiet: bool) -> Result<(), Failure> {
     write_atomic(path, bytes).map_err(Failure::of_weir)?;
     if !quiet {
         say(format_args!("written: {}\n", path.display()));

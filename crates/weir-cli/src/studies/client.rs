@@ -15,7 +15,7 @@ use weir_linux::process::{End, Spawned, Spawner, User};
 
 use super::curves;
 use super::frames::{self, END, Missing, PART, PROGRESS, REFUSAL, REPORT, RESULTS, TABLES};
-use super::scenario::{Far, MOST_RUNS, Wanted};
+use super::scenario::{MOST_RUNS, StudyProgress, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
@@ -267,12 +267,12 @@ fn follow(spawned: &Spawned, wanted: &[u8], number: u64, shelf: &Mutex<Shelf>) {
     let until = Instant::now() + WALL;
     let done = exchange(spawned, Task::Simulate, &[wanted], until, |kind, bytes| match kind {
         PROGRESS => {
-            let far: Far = serde_json::from_slice(&bytes).unwrap_or_default();
+            let study: StudyProgress = serde_json::from_slice(&bytes).unwrap_or_default();
             if let Ok(kept) = lock(shelf).find(number) {
                 let view = &mut kept.view;
-                (view.part, view.events) = (far.part, far.events);
-                (view.finished, view.runs) = (far.finished, far.runs);
-                (view.name, view.comparable) = (far.name, far.comparable);
+                (view.part, view.events) = (study.part, study.events);
+                (view.finished, view.runs) = (study.finished, study.runs);
+                (view.name, view.comparable) = (study.name, study.comparable);
             }
         }
         REPORT => report = Some(bytes.into()),
@@ -437,7 +437,7 @@ mod tests {
         shelf.studies.extend((2..=8).map(|number| kept(number, StudyState::Done, 10)));
         shelf.tidy(1);
         let numbers: Vec<u64> = shelf.studies.iter().map(|kept| kept.view.number).collect();
-        assert_eq!(numbers, [1, 3, 4, 5, 6, 7, 8], "one that runs is not forgotten");
+        assert_eq!(numbers, [1, 3, 4, 5, 6, 7, 8], "the running study is kept");
         shelf.studies.push_back(kept(9, StudyState::Done, KEPT_BYTES));
         shelf.tidy(0);
         let numbers: Vec<u64> = shelf.studies.iter().map(|kept| kept.view.number).collect();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_has_words() {
+    fn messages_state_the_bound_that_was_reached() {
         let memory = ended(Task::Simulate, End::Signal(ABORTED));
         assert!(memory.contains("768 MiB"), "{memory}");
         let time = ended(Task::Check, End::Signal(PROCESSOR));

@@ -251,7 +251,7 @@ mod tests {
         let counters = |packets, drops| Counters { packets, drops, ..Counters::default() };
         queues.counters(0, 7, &counters(100, 5));
         queues.runs(&[run(1_000_000, 50_000_000, 3, 2), run(51_000_000, 51_000_000, 1, 10)]);
-        assert!(queues.take().is_none(), "it is too short");
+        assert!(queues.take().is_none(), "the interval is too short");
         queues.runs(&[run(110_000_000, 110_000_000, 4, 0)]);
         queues.counters(110_000_000, 7, &counters(160, 8));
         let interval = queues.take().expect("an interval");

@@ -27,7 +27,7 @@ pub(super) struct Wanted {
 
 /// The progress of a simulation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Far {
+pub(super) struct StudyProgress {
     pub(super) name: String,
     /// The part of the simulated time that is done, from 0 to 1.
     pub(super) part: f64,
@@ -80,13 +80,13 @@ pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), S
         .iter()
         .map(|point| point.scenario.duration.0.saturating_mul(point.scenario.runs.into()))
         .fold(0, u64::saturating_add);
-    let far = Far {
+    let study = StudyProgress {
         name: points.first().map(|point| point.scenario.name.clone()).unwrap_or_default(),
         runs,
         comparable: matches!(points.as_slice(), [only] if only.settings.is_empty()),
-        ..Far::default()
+        ..StudyProgress::default()
     };
-    let all = run(points, (far, whole), stream)?;
+    let all = run(points, (study, whole), stream)?;
     for (kind, text) in
         [(REPORT, sim::page(&all)), (RESULTS, sim::json(&all, None)), (TABLES, sim::tables(&all))]
     {
@@ -127,16 +127,16 @@ fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
 /// simulated time of all runs together, ns.
 fn run(
     points: Vec<Point>,
-    (mut far, whole): (Far, u64),
+    (mut study, whole): (StudyProgress, u64),
     stream: &UnixStream,
 ) -> Result<Vec<Ran>, String> {
     let (progress, over) = (Progress::default(), AtomicBool::new(false));
     let mut tell = || {
         let simulated = progress.simulated_ns.load(Ordering::Relaxed);
-        far.part = (simulated as f64 / whole.max(1) as f64).min(1.0);
-        far.events = progress.events.load(Ordering::Relaxed);
-        far.finished = progress.finished.load(Ordering::Relaxed) as u64;
-        let text = serde_json::to_vec(&far).unwrap_or_default();
+        study.part = (simulated as f64 / whole.max(1) as f64).min(1.0);
+        study.events = progress.events.load(Ordering::Relaxed);
+        study.finished = progress.finished.load(Ordering::Relaxed) as u64;
+        let text = serde_json::to_vec(&study).unwrap_or_default();
         // If the client is gone, this process ends anyway.
         let _ = frames::send(stream, PROGRESS, &text);
     };

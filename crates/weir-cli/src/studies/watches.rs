@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn one_device_is_watched_by_its_name() {
+    fn a_device_is_given_by_its_name_and_not_by_a_pattern() {
         for wrong in ["", "a b", "*", "eth0@1", "../x", "sixteen-letters-"] {
             assert!(check(wrong).is_err(), "{wrong}");
         }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_and_there_are_at_most_four() {
+    fn a_failed_start_is_an_error_and_at_most_four_devices_are_watched() {
         let watches = Watches::default();
         let fail = || Err(StudyError::Failed("no process".to_owned()));
         assert!(watches.view("eth0", 0, None, fail).is_err());

@@ -19,9 +19,9 @@ use crate::output::{Failure, USAGE, print};
 
 pub(super) fn gc(args: &GcArgs) -> Result<ExitCode, Failure> {
     let store = Store::open(&args.store).map_err(|error| Failure::new(USAGE, error))?;
-    let left = store.abandoned(AGE).map_err(Failure::of_weir)?;
+    let abandoned = store.abandoned(AGE).map_err(Failure::of_weir)?;
     let (mut bytes, mut runs, mut inputs) = (0, 0_u64, 0_u64);
-    for path in &left {
+    for path in &abandoned {
         bytes += size(path);
         if !args.dry_run {
             store.discard(path).map_err(Failure::of_weir)?;
@@ -47,7 +47,7 @@ pub(super) fn gc(args: &GcArgs) -> Result<ExitCode, Failure> {
     print(&format!(
         "{}: {} unfinished, {} runs, {} inputs; {:.1} MB\n",
         if args.dry_run { "would remove" } else { "removed" },
-        count(left.len() as u64),
+        count(abandoned.len() as u64),
         count(runs),
         count(inputs),
         bytes as f64 / 1e6,

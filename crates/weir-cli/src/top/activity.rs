@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipes_delay_is_its_queue_over_its_rate() {
+    fn a_pipes_delay_is_its_queue_divided_by_its_rate() {
         let before = lengths(1_000_000_000, [1000, 900, 50, 50]);
         let now = lengths(3_000_000_000, [1500, 1150, 100, 250]);
         let all = of_daemon(&before, &now);

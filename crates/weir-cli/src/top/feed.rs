@@ -226,10 +226,10 @@ impl Poll {
 
     /// Follows the daemon, even across its restarts.
     fn follow_daemon(mut self) -> Result<(), Over> {
-        let mut asked_before: Option<Daemon> = None;
+        let mut connected: Option<Daemon> = None;
         loop {
             let asked = Instant::now();
-            let known = match asked_before.take() {
+            let known = match connected.take() {
                 Some(daemon) => Ok(daemon),
                 None => Daemon::connect(),
             };
@@ -242,7 +242,7 @@ impl Poll {
                     continue;
                 }
             };
-            let daemon = asked_before.insert(daemon);
+            let daemon = connected.insert(daemon);
             let first = activity.is_none();
             self.tell(News::Sample { source: Arc::clone(&self.id), about, activity })?;
             if let Some((kind, name)) = self.focus.clone()

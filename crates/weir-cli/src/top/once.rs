@@ -23,12 +23,12 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
         match &news {
             News::Found(ids) if awaited.is_none() => {
                 // Sources that answered before the list of sources arrived are not awaited.
-                let known = |id: &&Id| {
+                let is_awaited = |id: &&Id| {
                     !board.sources.iter().any(|source| {
                         source.id == **id && (source.silent.is_some() || !source.rows.is_empty())
                     })
                 };
-                awaited = Some(ids.iter().filter(known).cloned().collect());
+                awaited = Some(ids.iter().filter(is_awaited).cloned().collect());
             }
             News::Sample { source, activity: Some(_), .. }
             | News::Silent { source, .. }

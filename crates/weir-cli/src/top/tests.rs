@@ -193,7 +193,7 @@ fn rows_are_sorted_filtered_and_selected() {
     press(&mut view, &board, "↓↓");
     assert!(shown(&mut view, &board, (80, 24)).contains("> pipe 48 "));
     press(&mut view, &board, "S");
-    assert!(shown(&mut view, &board, (80, 24)).contains("> pipe 48 "), "it stays selected");
+    assert!(shown(&mut view, &board, (80, 24)).contains("> pipe 48 "), "the row stays selected");
     press(&mut view, &board, "/pipe 17\n");
     let text = shown(&mut view, &board, (80, 24));
     assert!(text.contains("filter pipe 17: 1 of 50") && text.contains("> pipe 17 "), "{text}");
@@ -202,7 +202,7 @@ fn rows_are_sorted_filtered_and_selected() {
 }
 
 #[test]
-fn a_paused_view_shows_what_was() {
+fn a_paused_view_keeps_its_rows() {
     let (mut view, mut board) = (list(), many(2));
     press(&mut view, &board, "p");
     let before = shown(&mut view, &board, (80, 24));

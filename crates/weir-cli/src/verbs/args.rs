@@ -145,7 +145,7 @@ impl Verb {
         if !verb.is_empty() {
             args.words.insert(0, verb.to_owned());
         }
-        args.take_options_behind();
+        args.take_trailing_options();
         args
     }
 }
@@ -153,7 +153,7 @@ impl Verb {
 impl VerbArgs {
     /// Accepts `--json` and `--socket` after the words too. No word of the language begins with two
     /// dashes.
-    fn take_options_behind(&mut self) {
+    fn take_trailing_options(&mut self) {
         let mut words = std::mem::take(&mut self.words).into_iter();
         while let Some(word) = words.next() {
             match word.as_str() {

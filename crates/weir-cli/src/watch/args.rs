@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_method_is_the_default() {
+    fn the_default_rate_depends_on_the_method() {
         let rate_of = |line: &str| plan(line).rate;
         assert_eq!(
             (rate_of("eth0"), rate_of("eth0 --method netlink"), rate_of("eth0 --method timer")),

@@ -15,7 +15,8 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     let pace = &progress.pace;
     let mut line = format!("{} · {seconds:.1} s · ", method.name());
     if method != Method::Events {
-        let _ = write!(line, "{} readings/s", per_second(of_each(progress), seconds));
+        let _ =
+            write!(line, "{} readings/s", per_second(readings_per_namespace(progress), seconds));
         match pace.asked {
             Some(asked) => {
                 let _ = write!(line, " of {} asked, {} missed", count(asked), count(pace.missed));
@@ -92,7 +93,7 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     } else {
         String::new()
     };
-    let got = per_second(of_each(source), seconds);
+    let got = per_second(readings_per_namespace(source), seconds);
     let asked = match asked {
         Some(asked) => {
             format!("{} a second asked{place}, {got} got, {} missed", count(*asked), count(*missed))
@@ -109,7 +110,7 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
 }
 
 /// The number of readings per namespace.
-fn of_each(source: &Progress) -> u64 {
+fn readings_per_namespace(source: &Progress) -> u64 {
     source.pace.readings / source.namespaces.max(1) as u64
 }
 

@@ -393,7 +393,7 @@ mod tests {
         view.key(Key::Pause, &all);
         assert!(
             first(&mut view, &picture(3)).starts_with("eth99 "),
-            "what was there when it was paused"
+            "a paused view keeps its rows"
         );
         view.key(Key::Pause, &all);
         assert!(first(&mut view, &picture(3)).starts_with("eth2 "));

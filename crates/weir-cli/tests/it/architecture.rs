@@ -115,7 +115,7 @@ fn crates_use_only_lower_layers() {
     }
     assert!(
         edges > 0,
-        "no dependency between crates of ours was seen: the metadata is not what this test reads"
+        "no dependency between our crates was found: this test cannot read the metadata"
     );
 }
 
@@ -234,7 +234,7 @@ fn the_search_for_examples_sees_code_and_not_drawings() {
 }
 
 #[test]
-fn unsafe_code_has_one_home() {
+fn unsafe_code_is_only_in_the_listed_places() {
     let mut seen_at_home = false;
     for package in packages() {
         let dir = PathBuf::from(package["manifest_path"].as_str().expect("a manifest path"))

@@ -55,7 +55,7 @@ fn differences_are_shown_with_their_significance() {
     assert_eq!(value["differences"].as_array().map(Vec::len), Some(4));
     assert_eq!(value["left"]["runs"], 3);
     for dir in [left, right] {
-        std::fs::remove_dir_all(dir).expect("it is there");
+        std::fs::remove_dir_all(dir).expect("the directory can be removed");
     }
 }
 
@@ -73,10 +73,10 @@ fn unmatched_flows_are_named_and_invalid_results_refused() {
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8(output.stderr).expect("stderr is UTF-8");
     assert!(stderr.contains("/nonexistent/summary.json") && stderr.contains("--out"), "{stderr}");
-    std::fs::write(left.join("summary.json"), "{}").expect("it is there");
+    std::fs::write(left.join("summary.json"), "{}").expect("a summary can be written");
     assert_eq!(weir(&["compare", words(&left), words(&right)]).status.code(), Some(2));
     for dir in [left, right] {
-        std::fs::remove_dir_all(dir).expect("it is there");
+        std::fs::remove_dir_all(dir).expect("the directory can be removed");
     }
 }
 
@@ -104,6 +104,6 @@ fn agreement_is_judged_by_the_interval_of_the_difference() {
         assert_eq!(judged(&[wrong]).0, Some(2), "{wrong}");
     }
     for dir in [left, right] {
-        std::fs::remove_dir_all(dir).expect("it is there");
+        std::fs::remove_dir_all(dir).expect("the directory can be removed");
     }
 }

@@ -14,7 +14,7 @@ use bodies::{
 };
 
 #[test]
-fn bodies_of_the_api_are_answered_and_change_nothing() {
+fn request_bodies_of_the_api_are_answered_and_change_nothing() {
     replay("api", api::run);
 }
 

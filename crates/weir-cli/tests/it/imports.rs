@@ -176,9 +176,9 @@ impl Reader {
                     self.module(child, modules);
                 }
                 "use" => {
-                    let passes_on = before == "pub" || before == ")";
+                    let is_re_export = before == "pub" || before == ")";
                     self.at += 1;
-                    self.use_tree(&[], passes_on, &mut module);
+                    self.use_tree(&[], is_re_export, &mut module);
                 }
                 "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union"
                     if is_word(self.peek(1)) =>
@@ -213,7 +213,7 @@ impl Reader {
     }
 
     /// Reads one branch of a `use`, up to its end.
-    fn use_tree(&mut self, prefix: &[String], passes_on: bool, module: &mut Module) {
+    fn use_tree(&mut self, prefix: &[String], is_re_export: bool, module: &mut Module) {
         let mut path = prefix.to_vec();
         loop {
             match self.peek(0) {
@@ -221,7 +221,7 @@ impl Reader {
                 "{" => {
                     self.at += 1;
                     while self.peek(0) != "}" && self.at < self.tokens.len() {
-                        self.use_tree(&path, passes_on, module);
+                        self.use_tree(&path, is_re_export, module);
                         self.at += usize::from(self.peek(0) != "}");
                     }
                     self.at += 1;
@@ -230,7 +230,7 @@ impl Reader {
                 "*" => {
                     self.at += 1;
                     module.globs.push(path.clone());
-                    if !passes_on {
+                    if !is_re_export {
                         // A glob import counts as an import of the module, because it names no
                         // single item.
                         path.push("*".to_owned());
@@ -252,7 +252,7 @@ impl Reader {
             name = self.peek(1).to_owned();
             self.at += 2;
         }
-        if !passes_on {
+        if !is_re_export {
             module.named.push(path.clone());
         }
         module.bound.insert(name, path);
@@ -341,7 +341,7 @@ fn end_of_string(chars: &[char], mut at: usize) -> usize {
 }
 
 #[test]
-fn a_circle_of_files_is_found_and_a_re_export_is_none() {
+fn a_circle_of_files_is_found_and_a_re_export_is_no_import() {
     let parent = "mod a;\nmod b;\nmod c;\npub use a::A;\nuse b::B;\n// use c::C;\nstruct Own;";
     let a = "use crate::c::C;\n#[cfg(test)]\nmod tests { use super::super::b::B; }";
     let b = "use super::A;\nfn f() -> &'static str { let x = super::Own; \"crate::c::C\" }";

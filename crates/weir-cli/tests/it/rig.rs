@@ -37,7 +37,7 @@ fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
     };
     let (first, second) = (run(), run());
     let runs = first["runs"].as_array().expect("runs");
-    assert!(runs.len() >= 5, "none and the table");
+    assert!(runs.len() >= 5, "runs of `none` and of each scheduler");
     let mut keys: Vec<&String> = runs[0].as_object().expect("a run").keys().collect();
     keys.sort();
     let expected = [
@@ -137,7 +137,7 @@ fn a_failing_case_is_reported_by_exit_code_and_line() {
     std::fs::write(&path, case.replace("limit", "limits")).expect("the case");
     let output = weir(&format!("rig --case {}", path.display()));
     assert!(text(&output.stderr).contains("line 4: `limits`"), "{}", text(&output.stderr));
-    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+    std::fs::remove_dir_all(directory).expect("the scratch directory can be removed");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_step_of_load_is_drawn() {
     );
     let picture = std::fs::read_to_string(&svg).expect("the picture");
     assert!(picture.contains("drops</text>") && picture.len() < 60_000);
-    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+    std::fs::remove_dir_all(directory).expect("the scratch directory can be removed");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn the_file_name_selects_the_picture_format() {
     );
     assert!(std::fs::read_to_string(&svg).expect("the picture").contains("none</text>"));
     assert!(std::fs::read(&png).expect("the picture").starts_with(b"\x89PNG\r\n"));
-    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+    std::fs::remove_dir_all(directory).expect("the scratch directory can be removed");
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn the_adversary_resumes_and_its_trace_gives_the_same_result() {
         "{}",
         text(&refused.stderr)
     );
-    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+    std::fs::remove_dir_all(directory).expect("the scratch directory can be removed");
 }
 
 #[test]
-fn an_experiment_that_was_run_again_has_a_document() {
+fn a_reproduced_experiment_has_a_document() {
     let directory = scratch("reproduce");
     let output = weir(&format!("reproduce sp-pifo --quick -q --out {}", directory.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -248,11 +248,11 @@ fn an_experiment_that_was_run_again_has_a_document() {
     let again =
         weir(&format!("reproduce sp-pifo --quick --resume -q --out {}", directory.display()));
     assert!(!again.stdout.is_empty() && page() == first, "{}", text(&again.stderr));
-    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+    std::fs::remove_dir_all(directory).expect("the scratch directory can be removed");
 }
 
 #[test]
-fn packets_of_a_case_are_passed_for_another_program_that_counts() {
+fn packets_of_a_case_are_passed_and_wrong_cases_are_refused() {
     for case in ["tests:20,1000", "whole:1000,1000"] {
         let output = weir(&format!("reproduce --drive {case}"));
         assert!(output.status.success(), "{case}: {}", text(&output.stderr));
@@ -266,7 +266,7 @@ fn packets_of_a_case_are_passed_for_another_program_that_counts() {
 }
 
 #[test]
-fn odd_words_are_refused_with_what_is_allowed() {
+fn wrong_arguments_are_refused_with_what_is_allowed() {
     for (words, expected) in [
         ("rig --flows 5:w0", "1..65536"),
         ("rig --alg nope", "wf2q+"),

@@ -186,7 +186,7 @@ fn a_sweep_has_its_points_and_settings_change_keys() {
             .expect("links")
             .iter()
             .find(|link| link["name"] == "bottleneck")
-            .expect("it is there");
+            .expect("a link named bottleneck");
         assert_eq!(bottleneck["delay_ns"], delay);
         assert!(point["flows"][0]["goodput_bps"].as_f64().expect("a rate") < 1_000_000.0);
     }
@@ -323,7 +323,7 @@ fn mistakes_give_one_message_and_no_files() {
 }
 
 #[test]
-fn every_scenario_that_is_shipped_is_right() {
+fn every_shipped_scenario_passes_the_check() {
     let mut seen = 0;
     for directory in [experiments(), experiments().join("examples")] {
         for entry in std::fs::read_dir(directory).expect("a directory") {

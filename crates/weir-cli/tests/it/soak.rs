@@ -16,7 +16,7 @@ fn a_steady_daemon_passes_and_gets_a_plot() {
 }
 
 #[test]
-fn growing_memory_growing_descriptors_and_lost_packets_fail_it() {
+fn growing_memory_growing_descriptors_and_lost_packets_fail_the_soak() {
     for (name, rows, said) in [
         ("memory", row(|s| (s, 1, 30, 40_000 + 1000 * s)), "rss_kib grows"),
         ("descriptors", row(|s| (s, 1, 30 + 2 * s, 40_000)), "descriptors grows"),

@@ -67,7 +67,7 @@ fn a_campaign_is_carried_out_once_and_maintained() {
 }
 
 #[test]
-fn what_the_command_cannot_do_is_said() {
+fn wrong_campaigns_and_stores_are_refused_with_the_reason() {
     let directory = campaign("refused");
     let refused = |words: &[&str], message: &str| {
         let output = weir(&directory, words);
