@@ -24,8 +24,8 @@ pub(crate) struct DaemonQueues {
     last: u64,
     pace: Pace,
     queues: BTreeMap<(Kind, u16), QueueId>,
-    /// The next free number of a queue.
-    numbers: QueueId,
+    /// The number that the next new queue gets.
+    next_id: QueueId,
 }
 
 /// A kind of object that holds packets.
@@ -65,7 +65,7 @@ impl DaemonQueues {
             last: 0,
             pace: Pace { asked: Some(rate), ..Pace::default() },
             queues: BTreeMap::new(),
-            numbers: 0,
+            next_id: 0,
         };
         Ok(Opened { source: Box::new(own), remarks })
     }
@@ -97,8 +97,8 @@ impl DaemonQueues {
         });
         for &key in readings.keys() {
             if !self.queues.contains_key(&key) {
-                let id = self.numbers;
-                self.numbers += 1;
+                let id = self.next_id;
+                self.next_id += 1;
                 self.queues.insert(key, id);
                 sink.appeared(time, id, &queue(key, self.place.clone()));
             }
@@ -215,7 +215,7 @@ mod tests {
             last: 0,
             pace: Pace::default(),
             queues: BTreeMap::new(),
-            numbers: 0,
+            next_id: 0,
         };
         let mut tally = Tally::new();
         own.follow(1, &lengths(&[(1, 5)], &[(1, 3)]), &mut tally);
