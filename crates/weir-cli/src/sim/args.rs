@@ -88,8 +88,9 @@ pub(crate) struct SimArgs {
 }
 
 impl SimArgs {
-    /// An option of a suite that is given without a suite, if any. The parser of the command line
-    /// does not require `--suite` where a scenario excludes it.
+    /// An option of a suite that is given without a suite, if any. A scenario excludes `--suite`;
+    /// therefore, with a scenario, the parser of the command line does not require `--suite` for
+    /// these options.
     pub(crate) fn suite_option(&self) -> Option<&'static str> {
         let without = |given: bool, option| (given && self.suite.is_none()).then_some(option);
         without(self.aqm.is_some(), "--aqm").or_else(|| without(self.quick, "--quick"))

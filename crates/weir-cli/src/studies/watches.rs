@@ -12,7 +12,7 @@ use weir_linux::process::Spawned;
 use super::frames::{self, END, Missing, PART, PROGRESS, REFUSAL, RESULTS};
 use super::kernel::{Begun, Interval};
 
-/// The watches of one page.
+/// The watches of the page's server, by device.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watches(Arc<Mutex<BTreeMap<String, Watched>>>);
 

@@ -80,8 +80,8 @@ pub(super) enum Delay {
     Unknown,
     /// The delays of the packets that departed.
     Measured(Latency),
-    /// The queue's bytes divided by the rate of departures, ns. This estimate needs no histograms,
-    /// which would delay packets if there were thousands of pipes.
+    /// The queue's bytes divided by the rate of departures, ns. This estimate needs no histograms:
+    /// with thousands of pipes, those would delay packets.
     Estimated(f64),
 }
 
@@ -103,7 +103,7 @@ impl Activity {
     }
 }
 
-/// The links of a session between two readings. With `lanes`, they are the lanes of a daemon.
+/// The activity of a session's links between two readings or, with `lanes`, of a daemon's lanes.
 pub(super) fn of_session(before: &Readings, now: &Readings, lanes: bool) -> Vec<Activity> {
     let interval = Interval::between("", before, now);
     let seconds = interval.duration_ns.max(1) as f64 / 1e9;
@@ -135,7 +135,7 @@ fn of_link(link: LinkInterval, seconds: f64, lane: bool) -> Activity {
     }
 }
 
-/// The pipes, schedulers and queues of a daemon between two readings.
+/// The activity of a daemon's pipes, schedulers and queues between two readings.
 pub(super) fn of_daemon(before: &LengthsView, now: &LengthsView) -> Vec<Activity> {
     let seconds = now.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
     let of = |kind, before: &BTreeMap<u16, LengthView>, now: &BTreeMap<u16, LengthView>| {

@@ -135,8 +135,8 @@ impl View {
         false
     }
 
-    /// The lines for a terminal of this size: never more lines than rows, and no line wider than
-    /// the terminal.
+    /// The lines for a terminal of this size: never more lines than the terminal has rows, and no
+    /// line wider than the terminal.
     pub(super) fn frame(
         &mut self,
         now: &Picture,

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::imports;
 
-/// Crates by layer, lowest first: a crate uses crates of lower layers only, never its own layer or
-/// above.
+/// Crates by layer, lowest first. A crate uses only crates of lower layers, none of its own layer
+/// and none of a higher one.
 const LAYERS: &[&[&str]] = &[
     &["weir-measure"],
     &["weir-core"],
@@ -23,8 +23,8 @@ const LAYERS: &[&[&str]] = &[
     // weir-linux. weir-attach puts processes that already run behind a link, with programs that it
     // loads into the kernel.
     &["weir-attach", "weir-probe"],
-    // weir-report uses the types of what drivers measure; no driver uses weir-report. The traffic
-    // generator, weir-traffic, sends the traffic of the simulator's sources.
+    // weir-report uses the types of the drivers' measurements; no driver uses weir-report.
+    // weir-traffic, the traffic generator, sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
     // weir-live combines the layers below into live links, and weir-campaign into stores of
     // simulations. Above them are published experiments, watches of queues, and the traffic
