@@ -238,8 +238,8 @@ fn other_owner(links: &[Link], interface: &str, scope: &str, own: u32) -> Option
     links.iter().filter(|link| link.index < own).find_map(|link| {
         let words = link.alias.as_deref()?.strip_prefix(ALIAS)?;
         let [name, other, process] = words.split(' ').collect::<Vec<_>>()[..] else { return None };
-        let meets = name == interface && (scope == WHOLE || other == WHOLE);
-        meets.then(|| process.parse().ok()).flatten()
+        let conflicts = name == interface && (scope == WHOLE || other == WHOLE);
+        conflicts.then(|| process.parse().ok()).flatten()
     })
 }
 

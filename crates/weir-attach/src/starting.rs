@@ -100,17 +100,17 @@ fn has_interface(pid: u32, name: &str) -> bool {
 /// The lists of processes for a container, in the text of `/proc/self/mountinfo`.
 fn lists(mounts: &str, id: &str, parent: &str) -> Vec<PathBuf> {
     let mut lists = Vec::new();
-    let mut has_first = false;
+    let mut has_v1 = false;
     for line in mounts.lines() {
         let Some((fields, kind)) = line.split_once(" - ") else { continue };
-        let is_second = kind.starts_with("cgroup2 ");
+        let is_v2 = kind.starts_with("cgroup2 ");
         // Except for systemd's, the hierarchies of version 1 have the same groups, so one is
         // enough.
-        let is_first = !has_first && kind.starts_with("cgroup ") && !kind.contains("name=");
-        let Some(point) = fields.split(' ').nth(4).filter(|_| is_second || is_first) else {
+        let is_v1 = !has_v1 && kind.starts_with("cgroup ") && !kind.contains("name=");
+        let Some(point) = fields.split(' ').nth(4).filter(|_| is_v2 || is_v1) else {
             continue;
         };
-        has_first |= is_first;
+        has_v1 |= is_v1;
         let parents = if parent.is_empty() { vec!["docker", "system.slice"] } else { vec![parent] };
         for parent in parents {
             let parent = Path::new(point).join(parent.trim_start_matches('/'));
@@ -133,17 +133,17 @@ mod tests {
 
     #[test]
     fn a_container_has_a_process_list_in_each_version_of_groups() {
-        let second = "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let first = "32 23 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
-                     33 23 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
-                     34 23 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let v2 = "31 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let v1 = "32 23 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n\
+                  33 23 0:28 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n\
+                  34 23 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         let shown = |mounts: &str, parent| -> Vec<String> {
             lists(mounts, "ab12", parent).iter().map(|path| path.display().to_string()).collect()
         };
-        assert!(shown(second, "").contains(&"/sys/fs/cgroup/docker/ab12/cgroup.procs".to_owned()));
+        assert!(shown(v2, "").contains(&"/sys/fs/cgroup/docker/ab12/cgroup.procs".to_owned()));
         let scope = "/sys/fs/cgroup/system.slice/docker-ab12.scope/cgroup.procs".to_owned();
-        assert!(shown(second, "").contains(&scope));
-        let both = shown(&(second.to_owned() + first), "/jobs");
+        assert!(shown(v2, "").contains(&scope));
+        let both = shown(&(v2.to_owned() + v1), "/jobs");
         assert!(both.contains(&"/sys/fs/cgroup/pids/jobs/ab12/cgroup.procs".to_owned()));
         assert!(both.iter().all(|path| !path.contains("systemd") && !path.contains("cpu")));
         assert_eq!(both.len(), 4);

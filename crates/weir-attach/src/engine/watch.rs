@@ -475,8 +475,8 @@ mod tests {
         silent(
             first_of(|path, connection| {
                 let mut stream = stream(connection);
-                let zeros = vec![b'['; 1 << 20];
-                while !path.starts_with("/events") && stream.write_all(&zeros).is_ok() {}
+                let brackets = vec![b'['; 1 << 20];
+                while !path.starts_with("/events") && stream.write_all(&brackets).is_ok() {}
             }),
             "length limit exceeded",
         );
