@@ -63,7 +63,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
         if plan.icmp { icmp::answer } else { |packet| Some(packet) };
     let end = now() + u64::from(plan.count) * plan.interval_ns + plan.timeout_ns;
     let sending = std::thread::spawn(move || send_all(&sender, &copy, size));
-    let mut first = vec![None; plan.count as usize];
+    let mut first_times = vec![None; plan.count as usize];
     let mut received = 0;
     let mut buffer = vec![0; size.max(2048) + icmp::MOST_HEADERS];
     let mut missing = plan.count;
@@ -89,13 +89,13 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
             continue;
         };
         received += 1;
-        if let Some(slot @ None) = first.get_mut(s.sequence as usize) {
+        if let Some(slot @ None) = first_times.get_mut(s.sequence as usize) {
             *slot = Some(arrived.saturating_sub(s.sent_ns));
             missing -= 1;
         }
     }
     let sent = sending.join().unwrap_or(0);
-    let times: Vec<u64> = first.into_iter().flatten().collect();
+    let times: Vec<u64> = first_times.into_iter().flatten().collect();
     Ok(Answers {
         sent,
         received,
@@ -156,13 +156,13 @@ mod tests {
 
     #[test]
     fn every_ping_over_loopback_is_answered() {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let echoing = std::thread::spawn(move || echo(port, 20, 20 * SECOND).unwrap());
+        let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let echoing = std::thread::spawn(move || echo(address, 20, 20 * SECOND).unwrap());
         // The echo thread may start late. Pings are sent again until one is answered.
         let mut answers = Answers::default();
         for _ in 0..50 {
             answers = ping(&Ping {
-                to: port,
+                to: address,
                 size: 100,
                 count: 20,
                 interval_ns: 1_000_000,

@@ -380,8 +380,8 @@ mod tests {
             let [outlet] = outlets;
             outlet.finish()
         };
-        let (fast, slow) = (stream(true), stream(false));
-        assert_eq!((fast.packets, slow.packets, slow.refused), (0, 0, 5));
-        assert!(fast.cause.is_some());
+        let (with, without) = (stream(true), stream(false));
+        assert_eq!((with.packets, without.packets, without.refused), (0, 0, 5));
+        assert!(with.cause.is_some());
     }
 }

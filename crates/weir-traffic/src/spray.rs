@@ -115,9 +115,9 @@ fn frame(size: usize) -> Vec<u8> {
         0,
     ]);
     ip[12..16].copy_from_slice(&[10, 1, 1, 1]);
-    let datagram = (size - 20) as u16;
+    let udp_length = (size - 20) as u16;
     ip[20..24].copy_from_slice(&[0x03, 0xe8, 0x07, 0xd0]);
-    ip[24..26].copy_from_slice(&datagram.to_be_bytes());
+    ip[24..26].copy_from_slice(&udp_length.to_be_bytes());
     frame
 }
 

@@ -64,8 +64,8 @@ impl Arrivals {
             point.delay_ns += delay;
         }
         if !span.is_measured(at) {
-            let place = if at < span.end() { &mut report.early } else { &mut report.late };
-            *place += u64::from(!is_copy);
+            let counter = if at < span.end() { &mut report.early } else { &mut report.late };
+            *counter += u64::from(!is_copy);
             return;
         }
         report.received += 1;

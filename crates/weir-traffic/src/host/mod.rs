@@ -73,12 +73,12 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
         }
     });
     sockets.finish(&mut ends, &mut notes);
-    let of = |task: &Task| {
+    let report_of = |task: &Task| {
         let sends = matches!(task.role, Role::Send { .. } | Role::Write(_));
         ends.remove(&(task.flow, sends))
             .unwrap_or_else(|| EndReport { flow: task.flow, ..EndReport::default() })
     };
-    let ends = order.tasks.iter().map(of).collect();
+    let ends = order.tasks.iter().map(report_of).collect();
     write(output, &Report { ends, notes })
 }
 
@@ -127,7 +127,7 @@ mod tests {
         ]
     "#;
 
-    fn free() -> SocketAddrV4 {
+    fn free_address() -> SocketAddrV4 {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         match socket.local_addr().unwrap() {
             std::net::SocketAddr::V4(address) => address,
@@ -162,7 +162,7 @@ mod tests {
     fn one_host_sends_the_packets_of_its_sources_and_another_counts_them() {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         for (flow, echo) in [(0, true), (1, false)] {
-            let (from, to) = (free(), free());
+            let (from, to) = (free_address(), free_address());
             sends.push(Task { flow, from, to, role: Role::Send { tos: 0, echo } });
             receives.push(Task { flow, from, to, role: Role::Receive { echo } });
         }
@@ -170,12 +170,15 @@ mod tests {
         let receiver = thread::spawn(move || host(1, receives, at));
         let sent = host(0, sends, at);
         let received = receiver.join().unwrap();
-        let ([ping, even], [pinged, evened]) = (sent.ends.as_slice(), received.ends.as_slice())
+        let ([ping_sender, cbr_sender], [ping_receiver, cbr_receiver]) =
+            (sent.ends.as_slice(), received.ends.as_slice())
         else {
             panic!("each host reports two ends: {sent:?} {received:?}")
         };
-        assert_eq!((ping.sent, pinged.received + pinged.late, ping.delay_ns.count), (30, 30, 30));
-        assert_eq!((even.sent, even.sent_bytes, evened.received + evened.late), (30, 1200, 30));
-        assert_eq!((evened.duplicated, evened.marked), (0, 0));
+        let ping_arrivals = ping_receiver.received + ping_receiver.late;
+        assert_eq!((ping_sender.sent, ping_arrivals, ping_sender.delay_ns.count), (30, 30, 30));
+        let cbr_arrivals = cbr_receiver.received + cbr_receiver.late;
+        assert_eq!((cbr_sender.sent, cbr_sender.sent_bytes, cbr_arrivals), (30, 1200, 30));
+        assert_eq!((cbr_receiver.duplicated, cbr_receiver.marked), (0, 0));
     }
 }
