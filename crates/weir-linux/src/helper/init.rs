@@ -171,7 +171,7 @@ impl Init {
     }
 }
 
-/// Gives this process's namespaces a host name of their own.
+/// Gives this process a UTS namespace with this host name.
 fn rename(name: &str) -> io::Result<()> {
     unshare(UnshareFlags::NEWUTS)?;
     Ok(rustix::system::sethostname(name.as_bytes())?)

@@ -324,7 +324,7 @@ fn start_time(pid: u32) -> Option<u64> {
 const LOCK: &str = "lock";
 /// Extension of a state file that is being written.
 const DRAFT: &str = "tmp";
-/// proc(5): field 22 is the start time, field 3 the state.
+/// Number of fields between the state (field 3) and the start time (field 22) in proc(5).
 const START_TIME_AFTER_STATE: usize = 22 - 3 - 1;
 
 #[cfg(test)]

@@ -257,7 +257,8 @@ impl LiveHandle {
         outcomes.into_iter().collect()
     }
 
-    /// Sends a question to every worker, then waits for all answers. Asks no worker that is stuck.
+    /// Sends a question to every worker, then waits for all answers. Fails at a worker that is
+    /// stuck, without asking it.
     fn ask_all<T>(&self, command: impl Fn(Answer<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
         self.send_all(Remote::ask, command)
     }

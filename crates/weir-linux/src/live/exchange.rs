@@ -23,7 +23,7 @@ use crate::arena::{Buffer, BufferPool, Frame};
 #[derive(Debug)]
 pub(super) struct Exchange {
     me: usize,
-    /// The rings to each worker, by its number; `None` at this worker's own number.
+    /// The rings to and from each worker, by its number; `None` at this worker's own number.
     peers: Vec<Option<Peer>>,
     /// Whether this worker sleeps and must be woken.
     asleep: Arc<AtomicBool>,

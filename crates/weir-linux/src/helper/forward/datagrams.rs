@@ -181,7 +181,7 @@ fn connected(target: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket.into())
 }
 
-/// The longest datagram.
+/// The longest datagram, in bytes.
 const LARGEST: usize = 65_535;
 /// Maximum number of datagrams that are read from one socket before other events are handled.
 const BATCH: usize = 64;

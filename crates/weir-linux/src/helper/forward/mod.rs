@@ -10,8 +10,8 @@
 //! process. The other leads from this process to the destination; it belongs to the namespace of
 //! this process and uses the congestion control of that namespace.
 //!
-//! The process forwards at most [`LIMIT`](super::limit::LIMIT) connections, and serves at most as
-//! many clients that send datagrams. Both limits are smaller if the process may open fewer
+//! The process forwards at most half of [`LIMIT`](super::limit::LIMIT) connections, and serves at
+//! most as many clients that send datagrams. Both limits are smaller if the process may open fewer
 //! descriptors. Above the limit, the process resets new connections, and a new client that sends
 //! datagrams replaces the client that has been silent the longest. The process forgets a client
 //! that neither sends nor receives datagrams for a minute.
@@ -126,7 +126,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 
 /// The state of the forwarder process.
 struct Forwarder {
-    /// The entrances by their numbers; `None` after an entrance was closed.
+    /// The entrances by index; `None` after an entrance was closed.
     entrances: Vec<Option<Entrance>>,
     /// The socket to the main process. It becomes readable when the main process ends.
     lifeline: OwnedFd,

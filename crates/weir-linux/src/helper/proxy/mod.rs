@@ -168,7 +168,7 @@ struct Connections {
     limit: usize,
 }
 
-/// A connection to the server whose client connection does not exist yet.
+/// A connection to the server; the connection from the client does not exist yet.
 struct Pending {
     flow: Flow,
     socket: OwnedFd,
@@ -262,8 +262,8 @@ impl Connections {
             let frame = &frame[..length.min(LARGEST_FRAME)];
             let Some(flow) = syn::opened_by(frame) else { continue };
             match self.flows.get(&flow) {
-                // The client sent the packet again, because the first copy may have been lost on
-                // loopback.
+                // The client sends the packet again if it gets no answer, for example because the
+                // copy on loopback was lost.
                 Some(number) => {
                     if let Some(pending) =
                         self.pending.get(number).filter(|pending| pending.claimable_until.is_some())
