@@ -173,8 +173,9 @@ pub enum Spin {
 /// under light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// The thread asks if a pipe has a rate or a delay. If the system refuses, the thread continues
-    /// without real-time priority and without awake processors.
+    /// The thread asks for priority if a pipe has a rate or a delay, and otherwise while it is
+    /// overloaded. It asks for awake processors in any case. If the system refuses a request, the
+    /// thread continues without its effect.
     #[default]
     WhenAllowed,
     /// The thread does not ask.

@@ -74,8 +74,8 @@ impl Priority {
         }
     }
 
-    /// Records a sleep of the length `slept`. A sleep of at least [`PAUSE`] interrupts the load, and
-    /// a sleep of at least [`UNLOADED`] ends it.
+    /// Records a sleep of the length `slept`. A sleep of at least [`PAUSE`] interrupts the load. A
+    /// sleep of at least [`UNLOADED`] ends it.
     pub(super) fn note_sleep(&mut self, slept: Nanos) {
         if slept >= PAUSE {
             self.busy_since = None;
