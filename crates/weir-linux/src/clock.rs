@@ -57,17 +57,17 @@ mod tests {
         // The monotonic clock advances by 40 ns with each reading. In one of the measurements the
         // thread is interrupted for 46 us after it has read the wall clock.
         let interrupted_at = [1, 2, 5];
-        for place in interrupted_at {
+        for interrupted in interrupted_at {
             let time = std::cell::Cell::new(1_000_000);
             let step = |ns| Nanos(time.replace(time.get() + ns));
             let mut readings = 0;
             let wall = || {
                 readings += 1;
                 let wall = step(40).0 + 7_000_000_000;
-                time.set(time.get() + if readings == place { 46_000 } else { 0 });
+                time.set(time.get() + if readings == interrupted { 46_000 } else { 0 });
                 Nanos(wall)
             };
-            assert_eq!(offset_by(|| step(40), wall), Nanos(7_000_000_000), "{place}");
+            assert_eq!(offset_by(|| step(40), wall), Nanos(7_000_000_000), "{interrupted}");
         }
     }
 

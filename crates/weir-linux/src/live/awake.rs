@@ -61,7 +61,7 @@ impl LatencyRequests {
 /// request at once.
 fn open() -> Option<File> {
     let mut device = File::options().write(true).open(DEVICE).ok()?;
-    device.write_all(&ANY.to_ne_bytes()).ok()?;
+    device.write_all(&ANY_LATENCY.to_ne_bytes()).ok()?;
     Some(device)
 }
 
@@ -109,7 +109,7 @@ impl Awake {
         let wanted = passing && light;
         if wanted != self.asked {
             self.asked = wanted;
-            self.ask(if wanted { NONE } else { ANY });
+            self.ask(if wanted { NO_LATENCY } else { ANY_LATENCY });
         }
     }
 
@@ -127,9 +127,9 @@ impl Awake {
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 /// The requested value, in us, that allows no wake-up latency.
-const NONE: i32 = 0;
+const NO_LATENCY: i32 = 0;
 /// The kernel's default, in us, which allows any latency.
-const ANY: i32 = 2_000_000_000;
+const ANY_LATENCY: i32 = 2_000_000_000;
 /// Time between two decisions.
 const PERIOD: Nanos = Nanos::from_millis(20);
 /// After this time without a packet, a slow wake-up harms nothing.
@@ -165,11 +165,11 @@ mod tests {
             awake.packets(Nanos::from_millis(ms));
             awake.slept(Nanos::from_millis(ms + 9), Nanos::from_millis(9));
         }
-        assert_eq!(asked(&path), [NONE]);
+        assert_eq!(asked(&path), [NO_LATENCY]);
         for ms in (200..=1000).step_by(100) {
             awake.slept(Nanos::from_millis(ms), Nanos::from_millis(100));
         }
-        assert_eq!(asked(&path), [NONE, ANY]);
+        assert_eq!(asked(&path), [NO_LATENCY, ANY_LATENCY]);
         std::fs::remove_file(path).expect("the file is there");
     }
 

@@ -119,9 +119,9 @@ mod tests {
         assert_eq!(pacer.plan(Nanos(0), Nanos(1_000_000)), Wait::Sleep(Nanos(940_000)));
         assert_eq!(pacer.plan(Nanos(950_000), Nanos(1_000_000)), Wait::Spin);
         assert_eq!(pacer.plan(Nanos(2_000_000), Nanos(1_000_000)), Wait::Spin);
-        let never = Pacer::new(Spin::Off);
-        assert_eq!(never.plan(Nanos(999_999), Nanos(1_000_000)), Wait::Sleep(Nanos(1_000_000)));
-        assert_eq!(never.plan(Nanos(1_000_000), Nanos(1_000_000)), Wait::Spin);
+        let off = Pacer::new(Spin::Off);
+        assert_eq!(off.plan(Nanos(999_999), Nanos(1_000_000)), Wait::Sleep(Nanos(1_000_000)));
+        assert_eq!(off.plan(Nanos(1_000_000), Nanos(1_000_000)), Wait::Spin);
     }
 
     #[test]

@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(stolen(STAT), Nanos::from_millis(39_310 / 2));
         assert_eq!(pressure(PRESSURE), Nanos::from_micros(27_804_424_110));
         assert_eq!(schedstat("1103329 64007 3\n"), Some((Nanos(1_103_329), Nanos(64_007))));
-        let second = "usage_usec 9\nnr_periods 40\nnr_throttled 7\nthrottled_usec 612345\n";
-        assert_eq!(throttled(second), Nanos::from_micros(612_345));
+        let v2 = "usage_usec 9\nnr_periods 40\nnr_throttled 7\nthrottled_usec 612345\n";
+        assert_eq!(throttled(v2), Nanos::from_micros(612_345));
         assert_eq!(
             throttled("nr_periods 4\nnr_throttled 1\nthrottled_time 77000\n"),
             Nanos(77_000)
