@@ -199,7 +199,8 @@ static __always_inline bool owns(struct settings *s, struct bpf_sock *socket)
 }
 
 /* Whether the socket that would receive the packet belongs to the selected group or user. */
-static __always_inline bool is_receivers(struct settings *s, struct __sk_buff *skb, struct packet *p)
+static __always_inline bool is_receivers(struct settings *s, struct __sk_buff *skb,
+					 struct packet *p)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct bpf_sock *socket;
