@@ -1,8 +1,8 @@
 //! Longest-prefix match: the value of the longest prefix that contains an address.
 //!
 //! # Model
-//! A trie of bytes with three compact forms. A region of the address space consists of all
-//! addresses with the same first `depth` bytes. A node describes a region:
+//! A trie of bytes. A region of the address space consists of all addresses with the same first
+//! `depth` bytes. A node describes a region in one of these forms:
 //! - `Leaf`: all addresses have one value;
 //! - `Few`: the region contains at most [`FEW`] prefixes, stored as the sorted starts of the
 //!   intervals into which they divide the region;
