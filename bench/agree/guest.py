@@ -1,8 +1,8 @@
 """Live runs in a guest. Its clock counts instructions, so other work does not change the results.
 
 qemu emulates one processor that takes 1 ns for an instruction (`-icount`): all times in the guest,
-also those of its kernel's TCP, follow from the executed instructions. The guest runs a kernel of
-`kernel/prepare` and Weir, and nothing else.
+including those of its kernel's TCP, follow from the executed instructions. The guest runs a kernel
+of `kernel/prepare` and Weir, and nothing else.
 """
 
 from __future__ import annotations

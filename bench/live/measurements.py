@@ -520,8 +520,9 @@ print(json.dumps(took))
 
 
 def links(quick: bool) -> Iterator[Row]:
-    """Changes of a session's link from four clients at once, each in words of its own, under a TCP
-    transfer that fills the queue; what the transfer loses by them, and how late its packets leave.
+    """Four clients change a session's link at once, each by another keyword, while a TCP transfer
+    fills the queue. The rows show the pace of the changes, the packets that the transfer loses, and
+    how late its packets leave.
     """
     seconds = 3 if quick else 10
     arms = (

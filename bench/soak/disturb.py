@@ -86,8 +86,8 @@ class Changer(Worker):
         self.next_at = 0.0
 
     def wait(self) -> float:
-        # The pause lasts until `pause` after the start of the last change. Missed changes are not
-        # made up.
+        # The next change starts `pause` seconds after the scheduled start of the last one, or at
+        # once if that time has passed. Missed changes are not made up.
         now = time.monotonic()
         self.next_at = max(self.next_at + self.pause, now)
         return self.next_at - now

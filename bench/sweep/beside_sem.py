@@ -4,9 +4,10 @@
   bench/sweep/beside_sem.py sem [--count N]    in an environment with `pip install sem`
   bench/sweep/beside_sem.py weir [--count N]   in an environment with weirlab (make python)
 
-The runs do nearly nothing, so what is measured is the manager: for sem a C program that ends at
-once, in a directory that looks like ns-3; for weirlab a simulation of one packet. Both use two
-workers. The lines are rows of bench/RESULTS.md. It needs git, and a C compiler for sem.
+The runs do nearly nothing, so the results show the cost of the manager. A run of sem is a C program
+that ends at once, in a directory that looks like ns-3. A run of weirlab is a simulation of one packet.
+Both use two workers. The lines are rows of bench/RESULTS.md. The script needs git, and a C compiler
+for sem.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def main() -> None:
 
 
 def of_sem(folder: Path, count: int):
-    """A campaign of sem; what it returns carries out the missing runs."""
+    """Prepares a campaign of sem. The returned function carries out the missing runs."""
     import sem
 
     ns3 = folder / "ns-3"
@@ -82,7 +83,7 @@ def of_sem(folder: Path, count: int):
 
 
 def of_weir(folder: Path, count: int):
-    """A campaign of weirlab; what it returns carries out the missing runs."""
+    """Prepares a campaign of weirlab. The returned function carries out the missing runs."""
     import weirlab as wl
 
     net = wl.Scenario("nothing", duration="10ms").host("a", "b")

@@ -1,5 +1,6 @@
-"""Hosts with Dask's scheduler and workers: each in a network namespace of its own, with its own name
-and its own process numbers, behind a link of 1 Gbit/s. They share the file system, as over NFS."""
+"""Hosts with Dask's scheduler and workers: each in a network namespace of its own, with its own
+name and its own process numbers, behind a link of 1 Gbit/s. They share the file system, as over
+NFS."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def made(place: Path, count: int) -> None:
     number = 0
     for point in range(len(c.points)):
         for _, key in c._native.keys(point):
-            # File systems limit the links of a file.
+            # File systems limit the number of hard links to a file.
             if number % 10_000 == 0:
                 meta.unlink(missing_ok=True)
                 meta.write_text("{}")

@@ -4,9 +4,9 @@
 
     bench/web/cost.py target/release/weir [SECONDS]
 
-A pair of programs exchanges 1,000 packets a second over a link. The phases alternate (0, 20, 0,
-20), so that a change of the machine's speed does not look like an effect of the tabs. Needs root or
-user namespaces, and ping.
+A pair of programs exchanges 1,000 packets a second over a link. After the phases with 0 and 1 tabs,
+phases with 20 and 0 tabs alternate, so that a change of the machine's speed does not look like an
+effect of the tabs. Needs root or user namespaces, and ping.
 """
 
 import json
