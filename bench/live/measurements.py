@@ -85,12 +85,12 @@ def delay(quick: bool) -> Iterator[Row]:
     with Arm() as veth:
         base = {kind: answers["rtt_ns"] for kind, answers in round_trips(veth, count).items()}
     for kind, rtt in base.items():
-        figure = f"{rtt['p50'] / 1000:.0f} / {rtt['p99'] / 1000:.0f}"
+        value = f"{rtt['p50'] / 1000:.0f} / {rtt['p99'] / 1000:.0f}"
         yield Row(
             "delay",
             "plain veth",
             f"{ANSWERS[kind]}: RTT p50 / p99",
-            figure,
+            value,
             "us",
             "",
             ECHO + " | " + PING,

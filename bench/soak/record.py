@@ -75,8 +75,8 @@ def judge(rows: list[dict]) -> tuple[list[str], list[str]]:
     steady = [row for row in rows if row["steady"]]
     last = rows[-1] if rows else None
     if last:
-        packets = f"{last['generation']:.0f} starts, {last['changes']:.0f} acknowledged changes"
-        said.append(f"{last['seconds']:.0f} s, {packets}, {len(rows)} rows")
+        activity = f"{last['generation']:.0f} starts, {last['changes']:.0f} acknowledged changes"
+        said.append(f"{last['seconds']:.0f} s, {activity}, {len(rows)} rows")
     if len(steady) < LEAST_ROWS:
         said.append(f"too short for a slope: {len(steady)} steady rows of at least {LEAST_ROWS}")
         return said, bad

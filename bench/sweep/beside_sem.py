@@ -44,9 +44,9 @@ def main() -> None:
         before, began = cpu(), time.monotonic()
         run()
         used, took = cpu() - before, time.monotonic() - began
-        before, again = time.monotonic(), cpu()
+        before, began = cpu(), time.monotonic()
         run()
-        found, found_cpu = time.monotonic() - before, cpu() - again
+        found_cpu, found = cpu() - before, time.monotonic() - began
     each = 1e3 / options.count
     print(
         f"| {options.manager} | {options.count:,} | {used * each:.2f} ms | {took * each:.2f} ms | "

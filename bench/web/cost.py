@@ -21,10 +21,10 @@ import time
 
 
 def request(port, text):
-    with socket.create_connection(("127.0.0.1", port)) as link:
-        link.sendall(text.encode())
+    with socket.create_connection(("127.0.0.1", port)) as stream:
+        stream.sendall(text.encode())
         data = b""
-        while more := link.recv(65536):
+        while more := stream.recv(65536):
             data += more
     return data.decode()
 
@@ -53,8 +53,8 @@ class Tab:
 
     def __init__(self, port, cookie, period_ms):
         self.bytes = 0
-        self.link = socket.create_connection(("127.0.0.1", port))
-        self.link.sendall(
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.sendall(
             (
                 f"GET /v1/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
                 f"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nCookie: {cookie}\r\n"
@@ -75,19 +75,19 @@ class Tab:
     def say(self, message):
         text = json.dumps(message).encode()
         head = struct.pack("!BBH", 0x81, 0x80 | 126, len(text))
-        self.link.sendall(head + bytes(4) + text)
+        self.socket.sendall(head + bytes(4) + text)
 
     def read(self):
         try:
-            while more := self.link.recv(65536):
+            while more := self.socket.recv(65536):
                 self.bytes += len(more)
         except OSError:
             pass
 
     def close(self):
         # The reading thread holds the socket too.
-        self.link.shutdown(socket.SHUT_RDWR)
-        self.link.close()
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
 
 
 def cpu(pid):
