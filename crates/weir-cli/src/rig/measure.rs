@@ -114,19 +114,19 @@ impl Measured {
 /// time is subtracted to get net times.
 fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
     let mut times = vec![Vec::new(); config.algorithms.len()];
-    let mut of_none = Vec::new();
+    let mut none_times = Vec::new();
     for _ in 0..config.runs {
-        of_none.push(time(&Algorithm::None, plan, &thread_time));
+        none_times.push(time(&Algorithm::None, plan, &thread_time));
         for (algorithm, times) in config.algorithms.iter().zip(&mut times) {
             bar.set_message(format!("{algorithm}, {}: time", plan.flows()));
             times.push(match algorithm {
-                Algorithm::None => *of_none.last().unwrap_or(&0.0),
+                Algorithm::None => *none_times.last().unwrap_or(&0.0),
                 _ => time(algorithm, plan, &thread_time),
             });
             bar.inc(1);
         }
     }
-    let none = Spread::of(&of_none).map_or(0.0, |spread| spread.median);
+    let none = Spread::of(&none_times).map_or(0.0, |spread| spread.median);
     for ((algorithm, times), row) in config.algorithms.iter().zip(times).zip(measured) {
         let (hash, counts) = order_hash(algorithm, plan);
         row.run.order_hash = Some(format!("{hash:016x}"));
@@ -160,7 +160,7 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
     let short = plan.with_pairs(1);
     let long = plan.with_pairs(short.pairs() + config.pairs.min(MAX_COUNTED_PAIRS));
     let count = |plan: &Plan| {
-        let mut arguments = Vec::from(itself("drive", &algorithm.to_string()));
+        let mut arguments = Vec::from(own_arguments("drive", &algorithm.to_string()));
         let words = [
             ("gen", config.order_text.clone()),
             ("seed", config.seed.to_string()),
@@ -210,7 +210,7 @@ pub(crate) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
 /// Measures memory in a separate process, which reports it.
 fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
     let output = Command::new(own_path()?)
-        .args(itself("memory", &algorithm.to_string()))
+        .args(own_arguments("memory", &algorithm.to_string()))
         .arg(format!("--flows={set}"))
         .stdin(Stdio::null())
         .output();
@@ -227,7 +227,7 @@ fn own_path() -> Result<PathBuf, Failure> {
 }
 
 /// The arguments with which the rig starts itself.
-fn itself(only: &str, algorithm: &str) -> [OsString; 3] {
+fn own_arguments(only: &str, algorithm: &str) -> [OsString; 3] {
     ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
 }
 
