@@ -26,7 +26,10 @@ cp /share/* /tmp; cd /tmp
 . ./jobs >/share/out/log 2>&1
 sync; poweroff -f
 """
-APPEND = "console=ttyS0 quiet ipv6.disable=1 tsc=reliable nowatchdog no_timer_check panic=-1 mitigations=off"
+APPEND = (
+    "console=ttyS0 quiet ipv6.disable=1 tsc=reliable nowatchdog no_timer_check panic=-1 "
+    "mitigations=off"
+)
 
 
 class Guest:
@@ -128,7 +131,8 @@ class Guest:
         missing = [result.stem for result in results if not result.exists()]
         if missing:
             raise SystemExit(
-                f"the guest gave no results of {', '.join(missing)}:\n{(share / 'out/log').read_text()}"
+                f"the guest gave no results of {', '.join(missing)}:\n"
+                f"{(share / 'out/log').read_text()}"
             )
         return [run for result in results for run in json.loads(result.read_text())["runs"]]
 

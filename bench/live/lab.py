@@ -86,7 +86,8 @@ class Arm:
         """Assigns addresses to both ends; `l0` and `r0` already exist."""
         for space, dev, n in ((self.left, "l0", 1), (self.right, "r0", 2)):
             sh(
-                f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up"
+                f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && "
+                f"ip -n {space} link set {dev} up"
             )
 
     def build(self) -> None:

@@ -66,7 +66,12 @@ def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
 # The first packets wait for address resolution, which crosses the link too, so one exchange
 # precedes the measured ones. One measurement uses ICMP, which the kernel answers; the other uses an
 # echo program, which must be woken.
-PING = "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; {load} ping --icmp --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/icmp.json; {load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/program.json"
+PING = (
+    "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; "
+    "{load} ping --icmp --to {left}:9000 -4 --count COUNT --interval 0.01 --json "
+    "--out {out}/icmp.json; "
+    "{load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/program.json"
+)
 ECHO = "{load} echo --bind 0.0.0.0:9000"
 ANSWERS = {"icmp": "ICMP", "program": "echo program"}
 
@@ -150,7 +155,10 @@ def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> d
     The sender sleeps after sending until the receiver has noticed the end.
     """
     recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 {extra} --json --out {{out}}/recv.json"
-    send = f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json --out {{out}}/send.json; sleep 2.5"
+    send = (
+        f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json "
+        "--out {out}/send.json; sleep 2.5"
+    )
     return arm.run(recv, send)
 
 
@@ -191,7 +199,8 @@ def rates(quick: bool) -> Iterator[Row]:
                     "rate",
                     arm.name,
                     "10 Mbit/s: gaps p1 / p50 / p99",
-                    f"{gaps['p1'] / 1000:.0f} / {gaps['p50'] / 1000:.0f} / {gaps['p99'] / 1000:.0f}",
+                    f"{gaps['p1'] / 1000:.0f} / {gaps['p50'] / 1000:.0f} / "
+                    f"{gaps['p99'] / 1000:.0f}",
                     "us",
                     f"{ideal:.0f}",
                     arm.command,
@@ -336,8 +345,14 @@ def chance(quick: bool) -> Iterator[Row]:
 
     def numbered(spec: str) -> tuple[str, dict]:
         with WeirPair(spec, seed=7) as arm:
-            recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 --sent {count} --list-lost --json --out {{out}}/recv.json"
-            send = f"sleep 0.3; {{load}} send --to {{left}}:9000 -4 --pps 25000 --size 200 --count {count} --json --out {{out}}/send.json; sleep 2.5"
+            recv = (
+                f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 --sent {count} --list-lost --json "
+                "--out {out}/recv.json"
+            )
+            send = (
+                f"sleep 0.3; {{load}} send --to {{left}}:9000 -4 --pps 25000 --size 200 "
+                f"--count {count} --json --out {{out}}/send.json; sleep 2.5"
+            )
             return arm.command, arm.run(recv, send)["recv"]
 
     def row(figure: str, spec: str, hits: int) -> Row:
@@ -409,14 +424,23 @@ def rules(quick: bool) -> Iterator[Row]:
 
     def flood(arm: Arm, label: str, pace: str) -> Iterator[Row]:
         before = arm.cpu_seconds()
-        count = f"sleep {seconds + 1.5}; cat /sys/class/net/l0/statistics/rx_packets > {{out}}/received.json"
-        spray = f"{{load}} spray r0 --customers 10000 --size 64 --seconds {seconds} {pace} --json --out {{out}}/spray.json; sleep 2"
+        count = (
+            f"sleep {seconds + 1.5}; "
+            "cat /sys/class/net/l0/statistics/rx_packets > {out}/received.json"
+        )
+        spray = (
+            f"{{load}} spray r0 --customers 10000 --size 64 --seconds {seconds} {pace} --json "
+            "--out {out}/spray.json; sleep 2"
+        )
         got = arm.run(count, spray)
         busy = arm.cpu_seconds() - before
         sent, received = got["spray"], got["received"]
         span = sent["span_ns"] / 1e9
         loss = max(0.0, 100 * (1 - received / sent["packets"]))
-        value = f"{received / span / 1000:.0f} k/s, {loss:.1f} %; {busy / span * 100:.0f} %, {busy / max(1, received) * 1e6:.2f} us"
+        value = (
+            f"{received / span / 1000:.0f} k/s, {loss:.1f} %; {busy / span * 100:.0f} %, "
+            f"{busy / max(1, received) * 1e6:.2f} us"
+        )
         yield Row(
             "rules",
             arm.name,
@@ -427,7 +451,10 @@ def rules(quick: bool) -> Iterator[Row]:
             arm.command,
         )
 
-    masked = "pipe 1 config bw 100Mbit/s delay 1ms mask dst-ip 0xffffffff\nadd 100 pipe 1 ip from any to any in\n"
+    masked = (
+        "pipe 1 config bw 100Mbit/s delay 1ms mask dst-ip 0xffffffff\n"
+        "add 100 pipe 1 ip from any to any in\n"
+    )
     arms = (
         ("no rules, one pipe", lambda: WeirBridge("bw 10Gbit/s delay 1ms")),
         ("one rule, no pipe", lambda: WeirBridge(rules="add 100 count ip from any to any in\n")),
@@ -455,7 +482,8 @@ def changes(quick: bool) -> Iterator[Row]:
             first = arm.connect()
             arm.post(
                 first,
-                "pipe 1 config bw 1Gbit/s delay 5ms queue 1000\nadd 100 pipe 1 ip from any to any in",
+                "pipe 1 config bw 1Gbit/s delay 5ms queue 1000\n"
+                "add 100 pipe 1 ip from any to any in",
             )
             end, done, refused = time.monotonic() + seconds + 2, [0] * clients, [0] * clients
 
@@ -477,7 +505,10 @@ def changes(quick: bool) -> Iterator[Row]:
                 thread.join()
             span = time.monotonic() - began
             lost = got["send"]["packets"] - got["recv"]["received"] - got["recv"]["socket_drops"]
-            value = f"{sum(done) / span:.0f}/s, {sum(refused)} refused; {lost} of {got['send']['packets']} packets"
+            value = (
+                f"{sum(done) / span:.0f}/s, {sum(refused)} refused; "
+                f"{lost} of {got['send']['packets']} packets"
+            )
             yield Row(
                 "changes",
                 arm.name,

@@ -42,7 +42,8 @@ def login(port, token):
 def readings(port, cookie):
     answer = request(
         port,
-        f"GET /v1/readings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: {cookie}\r\n\r\n",
+        f"GET /v1/readings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Cookie: {cookie}\r\n\r\n",
     )
     body = answer.split("\r\n\r\n", 1)[1]
     return {link["name"]: link for link in json.loads(body)["links"]}
