@@ -17,8 +17,8 @@ MODULES = ["9p", "9pnet_virtio", "virtio_pci", "tun", "veth"]
 APPLETS = ["sh", "mount", "cat", "modprobe", "poweroff", "sync", "mkdir", "cp", "ip"]
 INIT = """#!/bin/sh
 export PATH=/bin HOME=/tmp
-mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
-mount -t tmpfs run /run; mount -t cgroup2 cgroup /sys/fs/cgroup
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp; mount -t tmpfs run /run; mount -t cgroup2 cgroup /sys/fs/cgroup
 for module in 9pnet_virtio virtio_pci 9p tun veth; do modprobe $module; done
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 share /share || poweroff -f
 ip link set lo up

@@ -539,9 +539,15 @@ while time.monotonic() < end:
     n = len(took)
     time.sleep(max(0, due - time.monotonic()))
     due += pace
-    words = [f"bw {40 + n % 20}Mbit/s", f"delay {5 + n % 5}ms", f"queue {20000 + n}", f"burst {1 + n % 20}KB"][number]
+    words = [
+        f"bw {40 + n % 20}Mbit/s",
+        f"delay {5 + n % 5}ms",
+        f"queue {20000 + n}",
+        f"burst {1 + n % 20}KB",
+    ][number]
+    headers = {"Content-Type": "application/json"}
     began = time.monotonic()
-    connection.request("PATCH", "/v1/links/to-left", json.dumps({"words": words}), {"Content-Type": "application/json"})
+    connection.request("PATCH", "/v1/links/to-left", json.dumps({"words": words}), headers)
     answer = connection.getresponse()
     answer.read()
     assert answer.status == 200, answer.status

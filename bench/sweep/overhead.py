@@ -185,8 +185,8 @@ def workers(folder: Path, count: int, ms: float) -> None:
             printed = lab["client"].check_output(own, text=True)
         took, busy, own, scheduler = map(float, printed.split()[-4:])
         print(
-            f"| {number} | {count / took:.1f} runs/s | {took:.1f} s | {1e3 * busy / count:.1f} ms | "
-            f"{1e3 * own:.2f} ms | {1e3 * scheduler:.2f} ms |",
+            f"| {number} | {count / took:.1f} runs/s | {took:.1f} s | "
+            f"{1e3 * busy / count:.1f} ms | {1e3 * own:.2f} ms | {1e3 * scheduler:.2f} ms |",
             flush=True,
         )
         shutil.rmtree(place)
