@@ -53,7 +53,7 @@ struct Builder<'a> {
     text: &'a str,
     files: &'a dyn Files,
     diagnostics: &'a mut Diagnostics,
-    /// The rate that `bw` specifies; `None` without `bw`.
+    /// The rate that `bw` specifies; `None` without `bw` and for `bw unlimited`.
     rate: Option<Rate>,
     /// Whether messages may quote the file that was read last.
     quotable: bool,

@@ -69,7 +69,7 @@ pub enum Code {
     Shell,
     /// A variable that has no value.
     UnknownVariable,
-    /// Too many errors, or a line that is too long.
+    /// A text beyond a limit, such as too many errors or a line that is too long.
     TooMuch,
     /// A pipe, queue, scheduler, table or rule that is referred to but not configured.
     NotConfigured,
@@ -422,7 +422,8 @@ const NOT_SHOWN: &str = "the line is not shown, since the file is not below the 
                          text that names it, or only root may read it";
 /// Maximum number of diagnostics of one severity that are kept.
 const MAX_KEPT: usize = 100;
-/// Maximum number of bytes of a line that are kept before and after the marked range.
+/// At most twice this number of bytes of a line are kept. If more than this number of bytes precede
+/// the marked range, half of this number is kept before it.
 const LONGEST_LINE: usize = 500;
 /// Maximum number of characters of a wrong word that a message repeats.
 const LONGEST_SHOWN: usize = 40;

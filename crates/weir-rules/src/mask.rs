@@ -77,7 +77,7 @@ pub(crate) fn write(mask: &FlowMask) -> String {
     parts.join(" ")
 }
 
-/// The mask that [`write`] wrote; `None` for any other text.
+/// Reads a mask in the form that [`write`] writes; `None` if the text is not a mask.
 pub(crate) fn read(text: &str) -> Option<FlowMask> {
     if text == "all" {
         return Some(all());

@@ -69,9 +69,9 @@ fn read_words(
 /// The keywords of a specification and where they are, in the order of the text.
 pub(crate) type Seen = Vec<(&'static Keyword, Span)>;
 
-/// Whether a keyword is recognised where `object` is configured. The keywords of a link are
-/// recognised for a queue too, so that they can be refused with a message that names their proper
-/// place.
+/// Whether a keyword is recognised where `object` is configured. For a queue or an inner scheduler,
+/// all keywords are recognised, so that those of a link can be refused with a message that names
+/// their proper place.
 fn is_known(row: &Keyword, object: Object) -> bool {
     object != Object::Link || row.objects.contains(&object)
 }
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Adds a warning if a rate below one kilobit per second has no unit: the author of `4/20` or
-    /// `bw 4` means megabits. A rate of 0 has no unit, because it means that there is no limit.
+    /// `bw 4` means megabits. A rate of 0 needs no unit, because it means that there is no limit.
     fn warn_of_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());

@@ -1,7 +1,7 @@
 //! "Did you mean": finds the allowed word that is closest to a wrong one.
 
-/// The candidate closest to `word`, if it is close enough for `word` to be a typing error: at most
-/// a third of the letters differ.
+/// The candidate closest to `word`, if it is close enough for `word` to be a typing error: only one
+/// letter differs, or at most a third of the letters.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     if word.len() > LONGEST {

@@ -213,7 +213,7 @@ pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
     })
 }
 
-/// Maximum length of a name.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 63;
 /// Words that cannot be names.
 const RESERVED: [&str; 3] = ["all", "tablearg", "any"];

@@ -1,8 +1,8 @@
 //! Prints views as text, in the formats of `ipfw` and `dnctl`.
 //!
 //! Columns and words are those of `ipfw` and `dnctl`. Numbers get more digits where necessary: for
-//! delays below a millisecond and for rates finer than a thousandth of the unit. Settings that the
-//! two programs do not have are printed on a separate line, in the language.
+//! delays that are not whole milliseconds and for rates finer than a thousandth of the unit.
+//! Settings that the two programs do not have are printed on a separate line, in the language.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -180,7 +180,8 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     flows(out, &queue.flows, *active)
 }
 
-/// Ends a queue's line with the AQM and all its settings, on a separate line as in dummynet.
+/// Ends a queue's line with `droptail`, or adds a line with the AQM and all its settings, as
+/// dummynet does.
 fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     let Some(view) = view else { return writeln!(out, "droptail") };
     write!(out, "\n\t AQM {}", view.algorithm.to_uppercase())?;
