@@ -59,7 +59,7 @@ pub(super) fn tables(rule: &Rule) -> impl Iterator<Item = &Name> {
             if let Address::Table(table) = address { Some(table) } else { None }
         })
     };
-    let itself = |test| match test {
+    let single = |test| match test {
         &Test::Lookup { ref table, .. }
         | &Test::Flow(ref table)
         | &Test::Via(Interface::Table(ref table))
@@ -67,7 +67,7 @@ pub(super) fn tables(rule: &Rule) -> impl Iterator<Item = &Name> {
         | &Test::Xmit(Interface::Table(ref table)) => Some(table),
         _ => None,
     };
-    terms(rule).flat_map(move |test| in_list(test).chain(itself(test))).map(|table| &table.table)
+    terms(rule).flat_map(move |test| in_list(test).chain(single(test))).map(|table| &table.table)
 }
 
 fn keep(test: &Test) -> Option<Keep> {

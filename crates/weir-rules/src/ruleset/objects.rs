@@ -176,8 +176,8 @@ impl Ruleset {
         {
             return Err(ApplyError::Reserved { number });
         }
-        if let Some(none) = which.iter().find(|w| !found.iter().any(|&n| w.contains(n))) {
-            return Err(ApplyError::NoObject { kind, number: none.first });
+        if let Some(absent) = which.iter().find(|w| !found.iter().any(|&n| w.contains(n))) {
+            return Err(ApplyError::NoObject { kind, number: absent.first });
         }
         let stays = |child: &u16| !found.contains(child);
         let in_use = found

@@ -78,8 +78,8 @@ impl Ruleset {
             self.rules.iter().any(|e| numbers.contains(e.rule.number))
                 || numbers.contains(DEFAULT_RULE)
         };
-        if let Some(none) = which.iter().find(|numbers| !found(numbers)) {
-            return Err(ApplyError::NoRule { number: none.first });
+        if let Some(absent) = which.iter().find(|numbers| !found(numbers)) {
+            return Err(ApplyError::NoRule { number: absent.first });
         }
         let mut ids: Vec<u32> = self
             .rules

@@ -83,7 +83,7 @@ fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
 /// type. The link's parser handles all other words.
 fn check_unknown_setting(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
-    if foreign || keyword::lookup(&word.text).is_some() || LINKS.contains(&word.text.as_str()) {
+    if foreign || keyword::lookup(&word.text).is_some() || EXTRA.contains(&word.text.as_str()) {
         return Ok(());
     }
     let error = cursor.error(
@@ -144,4 +144,4 @@ pub(super) fn write(discipline: &Discipline) -> String {
 const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
 /// Words that may follow a scheduler's type although they are neither its settings nor keywords of
 /// its link.
-const LINKS: [&str; 1] = ["parent"];
+const EXTRA: [&str; 1] = ["parent"];
