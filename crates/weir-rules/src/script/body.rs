@@ -1,8 +1,8 @@
 //! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or only options.
 //!
-//! A body with `from … to …` matches IP packets. A body of options matches other frames too, such
-//! as ARP, if it tests the link layer and tests nothing of IP. `ip from any to any` with an option
-//! about the link layer means the same as that option alone.
+//! A body with `from … to …` matches IP packets. A body of options matches other frames too,
+//! such as ARP, if it tests the link layer and tests nothing of IP. `ip from any to any` with an
+//! option about the link layer means the same as that option alone.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;

@@ -180,8 +180,8 @@ fn switch_one_pass(cursor: &mut Cursor<'_>, on: bool) -> Read<Vec<Command>> {
     }
 }
 
-/// Reads `sysctl NAME=VALUE…`. Settings that Weir has take effect; for the kernel's own settings, a
-/// note states that they have no effect.
+/// Reads `sysctl NAME=VALUE…`. Settings that Weir has take effect. For the kernel's own settings,
+/// a note states that they have no effect.
 fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let mut commands = Vec::new();
     while let Some(word) = cursor.next() {

@@ -1,9 +1,9 @@
 //! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
-//! Words are as in a shell: white space separates them, `"…"` and `'…'` may contain white space,
-//! `\` removes the special meaning of the next character, and `$name` and `${name}` are values of
-//! variables. A `#` at the beginning of a word starts a comment, and `//` starts the comment of a
-//! rule. Both extend to the end of the line.
+//! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A
+//! `\` removes the special meaning of the next character, unless that is a letter or a digit.
+//! `$name` and `${name}` are values of variables. A `#` at the beginning of a word starts a
+//! comment, and `//` starts the comment of a rule. Both extend to the end of the line.
 
 use crate::diagnostic::{Code, Diagnostic, Span, shorten};
 use crate::lex::Word;
