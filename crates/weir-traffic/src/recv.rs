@@ -341,8 +341,10 @@ mod tests {
 
     #[test]
     fn drops_are_read_from_the_kernels_table() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
-                     1: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0 42\n";
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   \
+                     uid  timeout inode ref pointer drops\n\
+                     1: 0100007F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     \
+                     0        0 4711 2 0 42\n";
         assert_eq!(drops_of(table, "4711"), Some(42));
         assert_eq!(drops_of(table, "471"), None);
     }
