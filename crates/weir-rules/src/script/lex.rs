@@ -1,9 +1,10 @@
 //! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
 //! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A
-//! `\` removes the special meaning of the next character, unless that is a letter or a digit.
-//! `$name` and `${name}` are values of variables. A `#` at the beginning of a word starts a
-//! comment, and `//` starts the comment of a rule. Both extend to the end of the line.
+//! `\` removes the special meaning of the next character. Outside quotes, it is an ordinary
+//! character before a letter, a digit or a space. `$name` and `${name}` are values of variables. A
+//! `#` at the beginning of a word starts a comment, and `//` starts the comment of a rule. Both
+//! extend to the end of the line.
 
 use crate::diagnostic::{Code, Diagnostic, Span, shorten};
 use crate::lex::Word;
@@ -251,8 +252,8 @@ impl<'a> Lexer<'a, '_> {
         Ok(())
     }
 
-    /// Reads the character after a `\`. Before a letter or a digit the `\` is an ordinary
-    /// character; at the end of a line it is dropped.
+    /// Reads the character after a `\`. Before a letter, a digit or a space, the `\` is an ordinary
+    /// character. At the end of a line it is dropped.
     fn escaped(&mut self, text: &mut String) {
         let rest = self.rest();
         match rest.chars().next() {
