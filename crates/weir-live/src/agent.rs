@@ -491,8 +491,8 @@ fn allow_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Reports a pod. For a new pod, this waits until the pod is shaped, because the runtime starts the
-/// pod's containers when this returns.
+/// Reports a pod. For a new pod, this function waits until the pod is shaped, because the runtime
+/// starts the pod's containers when the function returns.
 fn report_pod(outbox: &SyncSender<Message>, seen: PodSeen) {
     let is_new = matches!(seen, PodSeen::Started { is_new: true, .. });
     let (looked_at, wait) = channel();
@@ -552,7 +552,7 @@ fn keep(
     })
 }
 
-/// The specifications of a session's links that are now in force.
+/// The specifications that are now in force for the two links of a session.
 fn current(changes: &Changes) -> Option<Wish> {
     let links = changes.links();
     let of = |end: &str| links.iter().find(|link| link.name.ends_with(end));
@@ -599,7 +599,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait for a new pod to be shaped. It is shorter than the runtime's own limit.
 const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);
-/// Maximum number of waiting reports. Beyond this number, the threads that report wait, too.
+/// Maximum number of waiting reports. A thread that reports more waits for a free place.
 const MOST_WAITING: usize = 256;
 /// Maximum length of a name in characters.
 const LONGEST_NAME: usize = 64;

@@ -43,7 +43,7 @@ struct Noted {
     log: Log<Saved>,
 }
 
-/// A change that is in force.
+/// The result of a change, or of its check.
 #[derive(Clone, Debug, Default)]
 pub struct Changed {
     /// The links that were named, with their new specifications; empty with rules.
@@ -52,7 +52,7 @@ pub struct Changed {
     pub diagnostics: Diagnostics,
     /// The commands in canonical form; empty without rules.
     pub commands: Vec<String>,
-    /// The number of the change in [`Changes::log`]; none if nothing changed.
+    /// The number of the change in [`Changes::log`]; `None` if nothing changed.
     pub number: Option<u64>,
 }
 
@@ -82,7 +82,7 @@ pub enum Refusal {
     /// The change is impossible while the session runs.
     #[error("{0}")]
     Impossible(String),
-    /// The links did not answer. A change is in force as soon as the loop works again.
+    /// The links did not answer. The change takes effect as soon as the loop works again.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }
@@ -224,8 +224,8 @@ impl Changes {
         self.noted().log.after(after)
     }
 
-    /// Puts a link, or all links if `link` is `None`, back to the start of the session. With rules,
-    /// all rules return to the start, and `link` must be `None`.
+    /// Restores a link, or all links if `link` is `None`, as it was at the start of the session.
+    /// With rules, this restores all rules, and `link` must be `None`.
     ///
     /// # Errors
     /// As with [`Self::change`].
@@ -250,8 +250,8 @@ impl Changes {
         }
     }
 
-    /// Puts a link, or all links if `link` is `None`, back to a saved configuration. With rules,
-    /// all rules return to it, and `link` must be `None`.
+    /// Restores a link, or all links if `link` is `None`, from a saved configuration. With rules,
+    /// this restores all rules, and `link` must be `None`.
     ///
     /// # Errors
     /// As with [`Self::change`].
@@ -469,8 +469,8 @@ pub fn changed(
     Ok(done)
 }
 
-/// Applies commands to a copy of rules, without putting it in force. Also returns the outcome of
-/// each command and remarks about the words.
+/// Applies commands to a copy of the rules, without putting it in force. Also returns the outcome
+/// of each command and remarks about the words.
 ///
 /// # Errors
 /// The words are wrong, a command cannot be applied, or one is a query.

@@ -22,7 +22,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// A step from its action, which may begin with the name of links.
+    /// A step from its action, which may begin with the names of links.
     ///
     /// # Errors
     /// The action is empty.

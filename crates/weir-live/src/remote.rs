@@ -94,7 +94,7 @@ impl Reserved {
         Ok(Self::new(name.clone(), socket))
     }
 
-    /// Binds the socket of a session with this name, or a numbered form of it if it is taken.
+    /// Binds the socket of a session with this name. If the name is taken, a number is added to it.
     ///
     /// # Errors
     /// See [`ReserveError`].
@@ -162,7 +162,7 @@ impl Reserved {
 /// The directory for a new socket, without the sockets of killed sessions.
 fn directory() -> Result<Directory, ReserveError> {
     let directory = Directory::for_new().map_err(ReserveError::Directory)?;
-    // A socket of a killed session that cannot be removed does no harm.
+    // Listing the sessions removes the sockets of killed sessions. If this fails, they do no harm.
     let _ = directory.sessions();
     Ok(directory)
 }

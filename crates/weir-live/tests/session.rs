@@ -1,9 +1,9 @@
 //! Tests of the library as a program uses it: sessions in namespaces that are changed and observed
 //! from other threads while packets pass.
 //!
-//! The tests need root. Without it each test is reported as ignored, with `SKIPPED: why` on stderr
-//! and in the file that `WEIR_SKIP_LOG` names. This program is also the helper process that holds
-//! namespaces, and, as `session traffic`, the generator on the hosts of a scenario.
+//! The tests need root. Without root, each test is reported as ignored, with `SKIPPED: why` on
+//! stderr and in the file that `WEIR_SKIP_LOG` names. This program is also the helper process that
+//! holds namespaces, and, as `session traffic`, the generator on the hosts of a scenario.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};

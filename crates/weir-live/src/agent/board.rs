@@ -72,8 +72,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Changes the links of each container that a request names, and joins the replies. If the
-    /// request names no links, a container that ends meanwhile is left out.
+    /// Changes the links that a request names, one container after another, and joins the replies.
+    /// A request without names changes all links, except those of a container that ends meanwhile.
     fn each(
         &self,
         link: Option<&str>,
@@ -124,7 +124,7 @@ impl Session for Remote {
         link: Option<&str>,
         request: &ChangeRequest,
     ) -> Result<ChangeReply, SessionError> {
-        // Either all links change, or none: the words are first tried on every link.
+        // The words are first tried on every link, so that wrong words change no link.
         let of = |(changes, _): &(Changes, Option<String>)| changes.links();
         let links: Vec<Link> = self.board.of(link)?.iter().flat_map(of).collect();
         if let Err(refusal) = changed(&links, link, &request.words, &request.files) {

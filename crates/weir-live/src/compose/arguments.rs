@@ -17,7 +17,7 @@ pub struct UpArguments {
 }
 
 impl UpArguments {
-    /// Divides arguments.
+    /// Finds the options for creation and the services among the arguments.
     ///
     /// # Errors
     /// One of the options makes `compose up` leave the containers running, or not start them.

@@ -106,7 +106,7 @@ impl<'a> Source<'a> {
         node
     }
 
-    /// Program, environment, files, order and health of a container.
+    /// Reads the program, environment, files, start order and health check of a container.
     fn program(&self, node: &mut LabNode) {
         node.command = self.text("cmd").to_owned();
         // A more specific table replaces single variables of less specific tables.
@@ -164,7 +164,7 @@ fn volume(text: &str) -> Option<String> {
         [host, inside, mode] => (host, inside, mode),
         _ => return None,
     };
-    // Containerlab replaces such host paths by its own directories.
+    // Containerlab replaces such host paths. The path inside must be absolute.
     if host.is_empty()
         || host.contains("__clab")
         || host.starts_with('~')
@@ -262,13 +262,14 @@ const USED_OF_TOPOLOGY: [&str; 5] = ["nodes", "links", "defaults", "kinds", "gro
 const USED_OF_LINK: [&str; 2] = ["type", "endpoints"];
 /// Keys of a container that are used.
 const USED: [&str; 5] = ["cmd", "env", "binds", "healthcheck", "stages"];
-/// Keys of a node that are not listed as left out: every node has them, or another note names them.
+/// Keys of a node that are never listed as left out.
 const KNOWN: [&str; 3] = ["kind", "group", "image"];
 /// Kinds of nodes that are bridges.
 const BRIDGES: [&str; 2] = ["bridge", "ovs-bridge"];
 /// Kinds of nodes that run outside the lab.
 const OUTSIDE: [&str; 2] = ["ext-container", "k8s-kind"];
-/// Kinds of nodes that are containers with programs; without a kind, Containerlab refuses a node.
+/// Kinds of nodes that are containers with programs. A node without a kind, which Containerlab
+/// refuses, counts as such a node.
 const HOSTS: [&str; 2] = ["linux", ""];
 /// Ends of links that are not nodes.
 const SPECIAL_ENDS: [&str; 4] = ["host", "mgmt-net", "macvlan", "vxlan"];

@@ -17,7 +17,8 @@ pub(super) enum Kind {
     Number(String),
     /// A string without its quotes.
     Text(String),
-    /// A string with a value that the text does not show: a formatted string, or one of bytes.
+    /// A string with an unknown value: a formatted string, a string of bytes, a string with an
+    /// escape that is not read here, or a short string that does not end in its line.
     Computed,
     Sign(char),
     /// The end of a line outside brackets.

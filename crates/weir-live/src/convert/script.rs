@@ -1,5 +1,5 @@
-//! Mininet's scripts, as far as their calls of `addHost`, `addSwitch` and `addLink` have literal
-//! arguments. The script is read and not executed; calls with computed arguments become comments.
+//! Converts Mininet's scripts: their calls of `addHost`, `addSwitch` and `addLink` with literal
+//! arguments. Calls with computed arguments become comments. A script is read and not executed.
 
 use std::collections::BTreeMap;
 

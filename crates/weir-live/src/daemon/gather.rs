@@ -1,5 +1,5 @@
-//! Collects the counters of the engines. Each engine's counters are copied between two packets and
-//! added up outside the live loop.
+//! Collects the counters of the engines. Each worker copies the counters of its engine between two
+//! turns of its loop. The counters of all engines are added up outside the loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ const LINKS_WITH_TIMES: usize = 8;
 const LINKS: usize = 64;
 /// Number of queues for which a worker adds up the flows between two turns of its loop.
 const QUEUES: usize = 16;
-/// Maximum number of flows of a queue that are added up between two packets.
+/// Maximum number of flows of a queue that are added up, because packets wait meanwhile.
 const MOST_FLOWS: usize = 4096;
 
 #[cfg(test)]
@@ -206,7 +206,7 @@ mod tests {
             let most = if usize::from(count) <= FEW_LINKS { LINKS_WITH_TIMES } else { LINKS };
             assert!(portions.iter().all(|one| one.links.len() <= most));
             assert!(portions.iter().all(|one| one.queues.len() <= QUEUES));
-            // A worker copies at most some dozen links or queues between two turns.
+            // A worker copies at most 100 links or queues between two turns.
             let turns = |of: fn(&Portion) -> &Vec<u16>| {
                 portions.iter().filter(|one| !of(one).is_empty()).count()
             };

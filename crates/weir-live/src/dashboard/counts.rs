@@ -1,5 +1,5 @@
-//! Readings of single objects. The workers copy a few objects between two turns of their loop, so
-//! packets wait for some microseconds only, however many objects are read.
+//! Reads the counters of single objects. The workers copy a few objects between two turns of their
+//! loop, so packets wait for some microseconds only, however many objects are read.
 
 use std::collections::BTreeMap;
 
@@ -253,7 +253,7 @@ fn times_of(lane: &LaneReport) -> CountTimes {
     }
 }
 
-/// The name of a lane and of its two ends.
+/// The names of a lane and of its two ends.
 #[derive(Clone, Debug)]
 pub(super) struct LaneName {
     pub(super) name: String,
@@ -265,7 +265,7 @@ pub(super) struct LaneName {
 pub(super) fn lanes(control: &Control) -> Result<Vec<LaneName>, NoAnswer> {
     let report = control.counters()?;
     let ends = control.lane_ends();
-    // A bridge has names for its interfaces only.
+    // The ends of a bridge have no names, so the names of its interfaces take their place.
     let or = |end: String, interface: String| if end.is_empty() { interface } else { end };
     let lane = |(lane, [from, to]): (LaneReport, [String; 2])| LaneName {
         name: lane.name,
@@ -299,9 +299,9 @@ pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
     }
 }
 
-/// Number of links for which a worker copies counters and times between two turns of its loop.
+/// Number of objects for which a worker copies counters and times between two turns of its loop.
 const WITH_TIMES: usize = 8;
-/// Number of links for which a worker copies the counters between two turns of its loop.
+/// Number of objects for which a worker copies the counters between two turns of its loop.
 const SHORT: usize = 32;
-/// Maximum number of flows of a queue that are added up between two packets.
+/// Maximum number of flows of a queue that are added up, because packets wait meanwhile.
 const MOST_FLOWS: usize = 1024;

@@ -1,4 +1,4 @@
-//! The members of large groups: instances of masks, and pipes by the thousand.
+//! The members of large groups: the instances of a mask, or all pipes, schedulers or queues.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;

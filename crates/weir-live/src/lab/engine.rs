@@ -62,7 +62,7 @@ pub enum EngineError {
         /// The reason.
         source: io::Error,
     },
-    /// On this kind of processor, Weir has no program for the containers of networks.
+    /// On this kind of processor, Weir has no program for the containers that have the networks.
     #[error("containers can be hosts on x86-64 and aarch64 only")]
     Processor,
 }
@@ -414,7 +414,7 @@ const BASE: u64 = 0x40_0000;
 const PAGE: u64 = 0x1_0000;
 /// Maximum number of images in a message.
 const MOST_SHOWN: usize = 20;
-/// The longest quoted message of an engine.
+/// The longest quoted line of an engine's messages, in characters.
 const LONGEST_REASON: usize = 400;
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ struct Node {
     state: State,
     log: Option<Log>,
     started: Option<Instant>,
-    /// When the host was up.
+    /// When the host came up.
     up: Option<Instant>,
     ended: Option<Instant>,
 }
@@ -532,9 +532,11 @@ impl Lab {
 /// Why the wait for the hosts ended early.
 #[derive(Debug)]
 pub(crate) enum Ending {
+    /// A signal with this number arrived.
     Signal(i32),
     /// The links have ended.
     Links,
+    /// Waiting itself failed.
     Wait(std::io::Error),
 }
 
@@ -578,7 +580,7 @@ impl Check {
         }
     }
 
-    /// Counts a failed check. The last permitted failure is an error.
+    /// Counts a failed check. Returns an error if this is failure number `retries`.
     fn fail(&mut self, host: &str, last: &str, now: Instant) -> Result<(), LabError> {
         self.failed += 1;
         let before = std::mem::replace(&mut self.state, Checking::Next(now + self.interval));
@@ -666,9 +668,9 @@ const LONGEST_LOG: usize = 8 << 20;
 const LONGEST_CHECK_LOG: usize = 16 << 10;
 /// The interval between the checks whether a container's program runs.
 const OWN_INTERVAL: Duration = Duration::from_millis(100);
-/// The time limit of such a check.
+/// The time limit of a check whether a container's program runs.
 const OWN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of failed checks at which the host counts as not healthy.
+/// The number of failed checks of this kind at which the host counts as not healthy.
 const OWN_RETRIES: u32 = 600;
 /// The longest wait for containers that the engine is creating when the lab ends.
 const LONGEST_SETTLE: Duration = Duration::from_secs(10);

@@ -19,7 +19,7 @@ use weir_traffic::span::Point;
 /// The counters and samples of a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The reports of both ends of each flow, by its number.
+    /// The reports of the sender and the receiver of each flow, by the flow's number.
     pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
     /// The counters and samples of each watched flow, by its number.
     pub(super) watched: BTreeMap<u32, (Count, Vec<FlowPeriod>)>,

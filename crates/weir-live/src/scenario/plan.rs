@@ -194,7 +194,7 @@ fn ipv6(node: usize) -> Ipv6Addr {
     Ipv6Addr::from_bits(IPV6.to_bits() | u128::from(address(node).to_bits()))
 }
 
-/// The pass of a lane in which rules see where a packet came in and goes out.
+/// The pass of a lane in which rules see the ports at which a packet arrives and departs.
 fn between(from: usize, to: usize) -> Pass {
     Pass { out: true, bridged: false, recv: Some(from as u16), xmit: Some(to as u16) }
 }
@@ -225,10 +225,10 @@ fn host_name(port: usize) -> String {
 }
 
 /// The rules that lead packets along their paths. A packet that departs from a link continues after
-/// the rule that sent it there, so the rules of a path follow each other, one for each link. The
-/// rules for a pair of hosts send packets to the queues of class 0. A flow of another class has its
-/// own rules before them, followed by a rule that lets its packets pass. A program's flow has no
-/// known port numbers and so no rules of its own.
+/// the rule that sent it into the link, so the rules of a path follow each other, one for each
+/// link. The rules for a pair of hosts send packets to the queues of class 0. A flow of another
+/// class has its own rules, which precede the rules for pairs and end with a rule that lets the
+/// flow's packets pass. A program's flow has no known port numbers and so no rules of its own.
 ///
 /// With `ports_of_hosts`, the rules for a pair apply to all frames between the two hosts, so that
 /// links also carry frames that resolve addresses.
@@ -375,12 +375,13 @@ pub fn links(scenario: &Scenario) -> Vec<Link> {
     scenario.links.iter().flat_map(of).collect()
 }
 
-/// The ports on the path from one node to another.
+/// The ports on each path, by the nodes at which the path begins and ends.
 type Paths = BTreeMap<(usize, usize), Vec<usize>>;
 
 /// Maximum number of hosts of a lab. Each pair of them has a lane in each direction.
 pub(super) const MOST_LAB_HOSTS: usize = 100;
-/// The only pass: rules examine packets when they come in.
+/// The only pass of each lane if the links carry no frames that resolve addresses: rules examine
+/// packets when they arrive.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
 const PREFIX: u8 = 8;

@@ -99,10 +99,12 @@ pub struct ScenarioResults {
 
 /// The functions by which the caller follows a live run.
 pub trait Follower {
-    /// The links forward packets. `control` may be used from any thread until the run ends.
+    /// Called when the links forward packets. `control` may be used from any thread until the run
+    /// ends.
     fn started(&mut self, control: &Control);
 
-    /// All generators are ready; the scenario's time 0 is at `at`, shortly after this call.
+    /// Called when all generators are ready. The scenario's time 0 is at `at`, shortly after this
+    /// call.
     fn begins(&mut self, at: Instant);
 }
 
@@ -302,7 +304,8 @@ struct Collected {
     end: Duration,
 }
 
-/// An action at a certain time of the run.
+/// An action at a certain time of the run. Actions at the same time follow the order of the
+/// variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// End the warm-up: reset all counters.
@@ -586,7 +589,7 @@ impl Waiting<'_> {
 
 /// Number of queue samples in each interval.
 const SAMPLES: u32 = 10;
-/// Shortest interval of the series, because each sample delays packets for a moment.
+/// Shortest interval of the series. It is bounded because each sample delays packets for a moment.
 const LEAST_INTERVAL_NS: u64 = 10_000_000;
 /// Maximum number of points of a series.
 const MOST_INTERVALS: u64 = 20_000;

@@ -36,7 +36,7 @@ pub(super) struct Count {
 /// How the packets of a watched flow are recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sign {
-    /// By the addresses and ports of both ends.
+    /// By the addresses and port numbers of both ends.
     Ends(SocketAddrV4, SocketAddrV4),
     /// By their lane: all packets from one host to another that belong to no other watched flow.
     Lane(u16),

@@ -312,7 +312,7 @@ impl Attached {
                 let _ = control.replace_port(port, vec![AnyPort::Absent(absent)]);
             }
         }
-        // The end of a job's container is usual.
+        // The end of a job's container is expected.
         slot.awaited.is_none().then(|| format!("{} is gone", slot.label))
     }
 
@@ -464,7 +464,7 @@ impl Place for Attached {
             }
             match (slot.departures, current) {
                 (0, _) => {}
-                // The end of a job's container is usual.
+                // The end of a job's container is expected.
                 _ if slot.awaited.is_some() => {}
                 (times, Some(_)) => note(format!(
                     "{} went away and came back {times} times; its packets were not shaped in \
@@ -486,8 +486,8 @@ impl private::Sealed for Attached {}
 /// Maximum number of interfaces of one session. Each interface needs two links of the engine, and
 /// some descriptors.
 const MAX_INTERFACES: usize = 1000;
-/// The open files for each attached interface (six programs, two TAP devices with three files each,
-/// the namespace, its owner and two netlink sockets).
+/// The open files to permit for each attached interface, which has six programs, two TAP devices
+/// with three files each, the namespace with a directory, and two netlink sockets.
 const FILES_EACH: u64 = 17;
 /// The open files for the rest of the process.
 const FILES: u64 = 128;

@@ -45,7 +45,7 @@ impl<S> SessionConfig<S> {
         Self { seed, ..self }
     }
 
-    /// Sets workers, memory, priority and processor.
+    /// Sets how the live loop uses the machine.
     #[must_use]
     pub fn tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }

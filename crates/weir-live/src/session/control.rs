@@ -73,7 +73,7 @@ impl Control {
         self.state().directions.iter().map(ends).collect()
     }
 
-    /// The counters of all lanes, for a caller that waits for a second at most.
+    /// The counters of all lanes. Waits at most a second for the answer of the loop.
     pub(crate) fn within_a_second(&self) -> Result<LiveReport, NoAnswer> {
         self.handle.within(Duration::from_secs(1)).brief_report()
     }

@@ -172,5 +172,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The interval at which the session checks whether an awaited container has its network. The
 /// container's program begins some tens of milliseconds after the network is there.
 const CATCH_EVERY: Duration = Duration::from_millis(4);
-/// Time between two heartbeats of a loop that works. An idle loop wakes up every 100 ms.
+/// The interval at which a heartbeat is sent if the loop has completed a turn in the meantime. An
+/// idle loop wakes up every 100 ms.
 const BEAT_EVERY: Duration = Duration::from_millis(50);

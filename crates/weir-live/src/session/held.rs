@@ -99,7 +99,8 @@ impl HeldSite {
         self.attachments.iter().for_each(|(_, attachment)| attachment.heartbeat().stop());
     }
 
-    /// Why the session has to end, if it has. New interfaces are noticed only with `closely`.
+    /// The reason why the session must end; `None` if it can continue. New interfaces are noticed
+    /// only with `closely`.
     fn look(&mut self, closely: bool) -> Option<HoldEnd> {
         if !self.site.exists() {
             return Some(HoldEnd::Gone);

@@ -37,7 +37,7 @@ pub trait Place: private::Sealed {
     /// Limitations of the surroundings that the user should know.
     fn notes(&self) -> &[Note];
 
-    /// Whether the disappearance of an interface is usual and no fault.
+    /// Whether the disappearance of an interface is expected and no fault.
     #[doc(hidden)]
     fn comes_and_goes(&self) -> bool {
         false

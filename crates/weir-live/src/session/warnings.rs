@@ -1,4 +1,4 @@
-//! Warnings of a report of the live loop about the validity of its results, in words.
+//! The warnings, in words, about the validity of the results in a report of the live loop.
 
 use std::collections::BTreeSet;
 
@@ -54,7 +54,8 @@ fn named(interface: &str, port: usize, ends: &[End]) -> String {
     }
 }
 
-/// The faults of each interface. Only the fault that ended the loop is described as its end.
+/// The faults of each interface. Only a fault of the port that ended the loop is described as the
+/// end of the run.
 fn faults(report: &LiveReport, ends: &[End]) -> Vec<String> {
     let mut ports: Vec<usize> = report.events.iter().map(|event| event.port).collect();
     ports.sort_unstable();
@@ -118,7 +119,7 @@ fn unsent(lane: &LaneReport) -> Option<String> {
 /// queue. A direction with less traffic, such as acknowledgements, is often left alone on purpose.
 fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     let counters = &lane.counters;
-    // Every other arrival has entered a pipe or queue.
+    // All other arrivals have entered a pipe or queue.
     let outside = lane.passed
         + [DropReason::Denied, DropReason::BadFrame].map(|r| counters.drops(r)).iter().sum::<u64>();
     let all: u64 = report.lanes.iter().map(|lane| lane.counters.bytes_in).sum();
@@ -137,13 +138,14 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
 
 /// The name of an end that is not a target.
 const NETWORK: &str = "network";
-/// A direction carries most of the traffic if it has this many times the bytes of all other
-/// directions. Requests and their answers, as of a ping, have as many bytes in both directions.
+/// A direction carries most of the traffic if it has more than this many times the bytes of all
+/// other directions. Requests and their answers, as of a ping, have as many bytes in both
+/// directions.
 const BULK_TO_REST: u64 = 2;
-/// The least share of packets that could not be sent and are worth a warning. A queue of the kernel
-/// may be full for a moment.
+/// The least share of unsent packets that is worth a warning. A queue of the kernel may be full for
+/// a moment.
 const UNSENT_SHARE: f64 = 0.01;
-/// The least number of such packets.
+/// The least number of unsent packets that is worth a warning.
 const UNSENT_PACKETS: u64 = 5;
 
 #[cfg(test)]
