@@ -269,9 +269,9 @@ fn absent_engines(lab: &Lab) {
 
 /// A second agent is refused if it uses an engine that the first agent uses. Otherwise it runs,
 /// even if a killed agent has used its engine.
-fn second_agent(lab: &Lab, of_first: &str, of_podman: &str) {
+fn second_agent(lab: &Lab, absent: &str, nonsense: &str) {
     let pid = shown(lab)["pid"].to_string();
-    for words in [["--docker", of_first], ["--podman", of_podman], ["--nri", of_first]] {
+    for words in [["--docker", absent], ["--podman", nonsense], ["--nri", absent]] {
         let done = start(lab, &words).finish();
         assert_eq!(done.code, 125, "{words:?}: {done:?}");
         assert!(done.stderr.contains(&format!("process {pid} is an agent")), "{done:?}");
@@ -353,7 +353,9 @@ impl Runtime {
     fn read(&mut self) -> (u32, Vec<u8>) {
         let mut header = [0; 18];
         self.stream.read_exact(&mut header).expect("the plugin writes");
-        let word = |at: usize| u32::from_be_bytes(header[at..at + 4].try_into().expect("four"));
+        let word = |offset: usize| {
+            u32::from_be_bytes(header[offset..offset + 4].try_into().expect("four"))
+        };
         let mut payload = vec![0; word(8) as usize];
         self.stream.read_exact(&mut payload).expect("the plugin writes");
         (word(0), payload)

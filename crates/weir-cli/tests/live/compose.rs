@@ -158,14 +158,14 @@ fn ends(lab: &Lab) {
         let guards = guards(&running);
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
         assert_eq!(running.finish().code, 128 + 9);
-        until_within("nothing of the job remains", || leftovers(&docker).is_empty());
+        until_removed("nothing of the job remains", || leftovers(&docker).is_empty());
         let gone = |pid: &String| !std::path::Path::new(&format!("/proc/{pid}")).exists();
         until("no guard remains", || guards.iter().all(gone));
     }
 }
 
 /// Waits like `until`, but for up to 40 s, which is enough for a removal on a busy machine.
-fn until_within(what: &str, holds: impl Fn() -> bool) {
+fn until_removed(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..100 {
         if holds() {
             return;

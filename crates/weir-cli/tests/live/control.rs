@@ -127,7 +127,7 @@ fn under_tcp(lab: &Lab) {
 /// Four clients change a link 250 times each while packets pass it; every packet arrives.
 fn thousand(lab: &Lab) {
     const CLIENTS: u64 = 4;
-    const EACH: u64 = 250;
+    const CHANGES_EACH: u64 = 250;
     let (load, out) = (load(), lab.path("recv.json").display().to_string());
     let recv = format!("{load} recv --bind 0.0.0.0:9000 --sent 4000 --idle 5 --json --out {out}");
     let first = format!("{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null");
@@ -155,7 +155,7 @@ fn thousand(lab: &Lab) {
         for n in 0..CLIENTS {
             scope.spawn(move || {
                 let mut client = connect("busy");
-                for i in 0..EACH {
+                for i in 0..CHANGES_EACH {
                     // Each client changes different parameters; the parameters of the other clients
                     // stay.
                     let words = match n {
@@ -172,7 +172,7 @@ fn thousand(lab: &Lab) {
         }
     });
     let took = began.elapsed();
-    eprintln!("{} changes in {:.2} s", CLIENTS * EACH, took.as_secs_f64());
+    eprintln!("{} changes in {:.2} s", CLIENTS * CHANGES_EACH, took.as_secs_f64());
     let spec = client.view().expect("an answer").links[0].spec.clone();
     assert_eq!(spec, "bw 99Mbit/s burst 249KB delay 5ms queue 10249");
     assert!(passed(&mut client, "to-right") > before, "packets flow meanwhile");
@@ -203,13 +203,13 @@ fn whole_life(lab: &Lab) {
     ]);
     let second = lab.start(["run", "--link", link_words, "--no-outside", "--", "sleep", "61"]);
     let [one, two] = ["sleep 60", "sleep 61"].map(|program| {
-        let mut name = None;
+        let mut found = None;
         until("the session is listed", || {
             let listed = sessions(lab);
-            name = listed.iter().find(|view| view["program"] == program).cloned();
-            name.is_some()
+            found = listed.iter().find(|view| view["program"] == program).cloned();
+            found.is_some()
         });
-        name.expect("a session")
+        found.expect("a session")
     });
     let mut names = [&one, &two].map(|view| view["name"].as_str().expect("a name").to_owned());
     assert_eq!(one["kind"], "run");

@@ -240,6 +240,6 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// The number of a user without an account.
-pub(crate) const OTHER: u32 = 64_999;
+pub(crate) const OTHER_USER: u32 = 64_999;
 /// The longest wait for something that is about to happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);

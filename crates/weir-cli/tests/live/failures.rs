@@ -119,11 +119,11 @@ fn full_disk(lab: &Lab) {
             "{names:?}: results that could not be written are a failure: {done:?}"
         );
         for name in names {
-            let message = done
+            let is_reported = done
                 .stderr
                 .lines()
                 .any(|line| line.contains(name) && line.contains("No space left"));
-            assert!(message, "name the file and the cause: {name} {done:?}");
+            assert!(is_reported, "name the file and the cause: {name} {done:?}");
         }
         // A failed capture keeps its complete packets; here there are none.
         let left = fs::read_dir(&small.0).expect("a directory").flatten();

@@ -173,9 +173,9 @@ impl MemoryGroup {
     /// of version 1 or in that of version 2.
     fn make() -> Option<Self> {
         let name = format!("weir-test-{}", std::process::id());
-        let first = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
-        let second = ("/sys/fs/cgroup", "memory.max");
-        [first, second].into_iter().find_map(|(root, limit)| {
+        let version_1 = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let version_2 = ("/sys/fs/cgroup", "memory.max");
+        [version_1, version_2].into_iter().find_map(|(root, limit)| {
             let group = Self { path: PathBuf::from(root).join(&name), limit };
             fs::create_dir(&group.path).ok()?;
             group.path.join(limit).exists().then_some(group)

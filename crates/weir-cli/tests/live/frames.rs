@@ -191,17 +191,17 @@ fn down_for_a_while(lab: &Lab) {
             .parse::<u64>()
             .unwrap_or(0)
     };
-    let some = || inject("wla", &[frame(&[0x88, 0xb5], 60, 1)]);
+    let send_one = || inject("wla", &[frame(&[0x88, 0xb5], 60, 1)]);
     let crosses = |what: &str| {
         let before = received();
         until(what, || {
-            some();
+            send_one();
             received() > before + 5
         });
     };
     crosses("frames cross the bridge");
     must("ip link set wrb down");
-    (0..300).for_each(|_| some());
+    (0..300).for_each(|_| send_one());
     std::thread::sleep(std::time::Duration::from_millis(200));
     must("ip link set wrb up");
     crosses("frames cross again");

@@ -254,7 +254,7 @@ fn profile(lab: &Lab) {
     assert_eq!(r.reordered, 0, "air-time never reorders");
     // Lost packets also use air-time, so each packet after the first takes at least 4 ms. Only
     // received packets are counted, because the first and last packets of the stream may be lost.
-    let numbers = stream.count - r.lost - 1;
-    assert!(r.span_ns >= numbers * 4_000_000, "{numbers} packets in {} ns", r.span_ns);
+    let intervals = stream.count - r.lost - 1;
+    assert!(r.span_ns >= intervals * 4_000_000, "{intervals} intervals in {} ns", r.span_ns);
     assert!(r.span_ns < 20 * SECOND);
 }

@@ -91,15 +91,15 @@ struct Group {
     at_once: usize,
     /// Maximum number of runs of a test alone. A run is repeated only if it failed while the
     /// machine paused.
-    most_runs: usize,
+    most_runs_alone: usize,
     tests: fn() -> Vec<Trial>,
 }
 
 static GROUPS: [Group; 4] = [
-    Group { name: "timed", at_once: 2, most_runs: 3, tests: timed },
-    Group { name: "compared", at_once: 2, most_runs: 3, tests: compared },
-    Group { name: "shaped", at_once: 5, most_runs: 3, tests: shaped },
-    Group { name: "waiting", at_once: 8, most_runs: 2, tests: waiting },
+    Group { name: "timed", at_once: 2, most_runs_alone: 3, tests: timed },
+    Group { name: "compared", at_once: 2, most_runs_alone: 3, tests: compared },
+    Group { name: "shaped", at_once: 5, most_runs_alone: 3, tests: shaped },
+    Group { name: "waiting", at_once: 8, most_runs_alone: 2, tests: waiting },
 ];
 
 fn main() -> ExitCode {
@@ -110,10 +110,10 @@ fn main() -> ExitCode {
     let mut options = Arguments::from_args();
     options.test_threads = Some(1);
     if common::is_root() && !options.list {
-        withdraw();
+        enter_own_namespaces();
     }
-    let own = std::env::var(TEST).ok();
-    if let Some(Test { group, number }) = own.and_then(|text| Test::parse(&text)) {
+    let single = std::env::var(TEST).ok();
+    if let Some(Test { group, number }) = single.and_then(|text| Test::parse(&text)) {
         let tests = (group.tests)().into_iter().skip(number).take(1).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
@@ -259,8 +259,8 @@ impl Test {
 
     /// Runs the test in a process of its own, and repeats a run that failed while the machine
     /// paused.
-    fn run_again(&self) -> Output {
-        for _ in 1..self.group.most_runs {
+    fn run_with_repeats(&self) -> Output {
+        for _ in 1..self.group.most_runs_alone {
             let watch = PauseWatch::start();
             let output = self.run();
             let pauses = watch.end();
@@ -289,7 +289,7 @@ fn show(output: &Output) -> bool {
 
 /// Runs a test while no other test runs, and prints its output. Returns whether it has passed.
 fn alone(test: &Test) -> bool {
-    show(&test.run_again())
+    show(&test.run_with_repeats())
 }
 
 /// Runs each test of a group in a process of its own, several at a time, and prints the output of
@@ -298,7 +298,7 @@ fn side_by_side(group: &'static Group) -> bool {
     // While a test's output is printed, its thread holds this lock, which keeps outputs apart.
     let passed = Mutex::new(true);
     // Beside other tests, a test can lack processor time. After a failure, a run alone decides.
-    let is_shared = group.at_once > 1 && group.most_runs > 1;
+    let is_shared = group.at_once > 1 && group.most_runs_alone > 1;
     let again = Mutex::new(Vec::new());
     let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -309,7 +309,7 @@ fn side_by_side(group: &'static Group) -> bool {
                     if test.number >= count {
                         return;
                     }
-                    let output = if is_shared { test.run() } else { test.run_again() };
+                    let output = if is_shared { test.run() } else { test.run_with_repeats() };
                     let mut passed = passed.lock().expect("no holder of the lock panics");
                     if is_shared && !output.status.success() {
                         eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -331,7 +331,7 @@ fn side_by_side(group: &'static Group) -> bool {
 /// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in
 /// which mounts, named namespaces and sessions of other processes do not appear. Some tests compare
 /// the state of the machine before and after a run, which other processes must not change.
-fn withdraw() {
+fn enter_own_namespaces() {
     use nix::sched::CloneFlags;
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {
         common::must("ip link set lo up && mount --make-rprivate /");

@@ -63,8 +63,8 @@ fn nested(lab: &Lab) {
     let inner = [weir, "run", "-q", "--link", "delay 5ms", "--", "bash", "-c", &program];
     let outer = [weir, "run", "-q", "--link", "delay 30ms", "--"];
     let both = [&outer[..], &inner].concat();
-    at_once(2, [false, true], |user| {
-        let done = if user {
+    at_once(2, [false, true], |is_user| {
+        let done = if is_user {
             as_user(lab, &both)
         } else {
             lab.launch(Command::new(both[0]).args(&both[1..])).finish()

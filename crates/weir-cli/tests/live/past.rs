@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
 use crate::common::{Lab, Need, must, trial, until};
-use crate::daemon::{Daemon, OTHER, Wire};
+use crate::daemon::{Daemon, OTHER_USER, Wire};
 use crate::web::Site;
 
 /// The tests of this file.
@@ -44,7 +44,7 @@ fn packets(point: &Value) -> f64 {
 
 fn survives(lab: &Lab) {
     let wire = Wire::new();
-    let user = OTHER.to_string();
+    let user = OTHER_USER.to_string();
     let words = [WORDS, &["--user", &user]].concat();
     let mut daemon = Daemon::start(lab, &words);
     let site = Site::of(&mut daemon.running);
@@ -102,7 +102,7 @@ fn survives(lab: &Lab) {
     // Another user takes the state over, with the past.
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
     daemon.finish();
-    let user = (OTHER - 1).to_string();
+    let user = (OTHER_USER - 1).to_string();
     let mut daemon = Daemon::start(lab, &[WORDS, &["--user", &user]].concat());
     let site = Site::of(&mut daemon.running);
     assert!(!daemon.running.stderr().contains("past of the page"));

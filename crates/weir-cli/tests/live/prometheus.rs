@@ -149,7 +149,7 @@ fn sessions(lab: &Lab) {
         };
         &queries.iter().find(is_it).unwrap_or_else(|| panic!("no {title} with {part}")).1
     };
-    let down = |values: &BTreeMap<String, f64>| {
+    let to_right = |values: &BTreeMap<String, f64>| {
         values
             .iter()
             .find(|(labels, _)| labels.contains("\"to-right\""))
@@ -161,13 +161,13 @@ fn sessions(lab: &Lab) {
         let carried = prometheus.ask(of("Offered and carried", "\"out\"")).unwrap_or_default();
         carried.iter().any(|(labels, rate)| labels.contains("to-right") && *rate > 900_000.0)
     });
-    let carried = down(&prometheus.values(of("Offered and carried", "\"out\"")));
-    let offered = down(&prometheus.values(of("Offered and carried", "\"in\"")));
+    let carried = to_right(&prometheus.values(of("Offered and carried", "\"out\"")));
+    let offered = to_right(&prometheus.values(of("Offered and carried", "\"in\"")));
     assert!(offered > 1.5 * carried, "offered {offered}, carried {carried}");
     let drops = prometheus.values(of("Drops by reason", "drops"));
     let (labels, _) = drops.first_key_value().expect("packets are dropped");
     assert!(labels.contains("queue_full") && labels.contains("scraped"), "{drops:?}");
-    let delay = down(&prometheus.values(of("Queueing delay", "0.5")));
+    let delay = to_right(&prometheus.values(of("Queueing delay", "0.5")));
     // 20 packets of 500 bytes take 80 ms at 1 Mbit/s, which is in the bucket from 50 to 100 ms.
     assert!((0.05..=0.1).contains(&delay), "{delay}");
     for (title, query) in &queries {

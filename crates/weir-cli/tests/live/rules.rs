@@ -154,8 +154,8 @@ fn chain(lab: &Lab) {
     );
     assert_eq!(r.reordered, 0);
     check_count("lost in the last pipe", r.lost, stream.count, 0.05);
-    for number_of in 1..=3 {
-        assert_eq!(number(pipe(&result, number_of), "packets_in"), stream.count);
+    for pipe_number in 1..=3 {
+        assert_eq!(number(pipe(&result, pipe_number), "packets_in"), stream.count);
     }
     assert_eq!(matched(&result, 300), stream.count);
     assert_eq!(drops(link_from(&result, "left"), "loss_on_link"), r.lost);

@@ -261,9 +261,9 @@ to = "a"
 fn routes(lab: &Lab) {
     let (live, simulated) = (live(lab, ROUTED), simulate(ROUTED));
     for (name, least) in [("ab", 15), ("ac", 125), ("cb", 30), ("ca", 25)] {
-        let min = number(&flow(&live, name)["delay_ns"], "p50");
+        let median = number(&flow(&live, name)["delay_ns"], "p50");
         let (least, most) = (least * 1_000_000, (least + 5) * 1_000_000);
-        assert!((least..most).contains(&min), "{name} takes {min} ns, not {least}");
+        assert!((least..most).contains(&median), "{name} takes {median} ns, not {least}");
         assert_eq!(number(flow(&live, name), "lost"), 0, "{live}");
         // The source and its seed are the same in both runs, so only a packet at the end may be
         // sent in one of them alone.

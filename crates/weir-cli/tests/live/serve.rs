@@ -17,7 +17,7 @@ use weir_control::api::{CommandRequest, HealthStatus};
 use weir_control::client::ClientError;
 
 use crate::common::{Done, Lab, Need, load, must, output_of, trial, weir};
-use crate::daemon::{Daemon, LIMIT, OTHER, Wire, send, serve_words, until};
+use crate::daemon::{Daemon, LIMIT, OTHER_USER, Wire, send, serve_words, until};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -442,14 +442,16 @@ fn soak(lab: &Lab) {
 fn other_user(lab: &Lab) {
     let wire = Wire::new();
     let rules = lab.file("rules", "pipe 1 config bw 1Mbit/s\nadd 100 pipe 1 ip from any to any\n");
-    let daemon =
-        Daemon::start(lab, &["--user", &OTHER.to_string(), "--rules", &rules, "--workers", "2"]);
+    let daemon = Daemon::start(
+        lab,
+        &["--user", &OTHER_USER.to_string(), "--rules", &rules, "--workers", "2"],
+    );
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.running.pid())).expect("threads");
     for task in tasks.flatten() {
         let status = fs::read_to_string(task.path().join("status")).expect("a status");
         for (name, expected) in [
-            ("Uid:", format!("{OTHER}\t{OTHER}\t{OTHER}\t{OTHER}")),
-            ("Gid:", format!("{OTHER}\t{OTHER}\t{OTHER}\t{OTHER}")),
+            ("Uid:", format!("{OTHER_USER}\t{OTHER_USER}\t{OTHER_USER}\t{OTHER_USER}")),
+            ("Gid:", format!("{OTHER_USER}\t{OTHER_USER}\t{OTHER_USER}\t{OTHER_USER}")),
             ("Groups:", String::new()),
         ] {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -470,13 +472,13 @@ fn other_user(lab: &Lab) {
     let owner = |name: &str| {
         std::os::unix::fs::MetadataExt::uid(&fs::metadata(lab.path(name)).expect("a file"))
     };
-    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER, OTHER));
+    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER_USER, OTHER_USER));
     daemon.kill();
     // Another user takes the state over.
-    let other = (OTHER - 1).to_string();
+    let other = (OTHER_USER - 1).to_string();
     let daemon = Daemon::start(lab, &["--user", &other]);
     daemon.send("pipe 2 config delay 1ms");
-    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER - 1, OTHER - 1));
+    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER_USER - 1, OTHER_USER - 1));
     drop(daemon);
     let done = lab.weir(serve_words(lab, &["--user", "there-is-none"]));
     assert!(done.code == 2 && done.stderr.contains("useradd --system there-is-none"), "{done:?}");

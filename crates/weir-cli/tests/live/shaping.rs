@@ -102,10 +102,10 @@ fn table(lab: &Lab) {
     let (r, _) = lab.stream(&format!("trace {csv} queue 100"), 7, &stream);
     let arrivals: Vec<u64> = r.arrivals.iter().map(|&(_, at)| at).collect();
     let last = *arrivals.last().expect("packets arrive");
-    let whole: Vec<u64> =
+    let starts: Vec<u64> =
         arrivals.iter().copied().filter(|at| at + 2_000_000_000 <= last).collect();
-    assert!(whole.len() > 100, "the stream is too short to judge: {last} ns");
-    for from in whole {
+    assert!(starts.len() > 100, "the stream is too short to judge: {last} ns");
+    for from in starts {
         let packets =
             arrivals.iter().filter(|&&at| at > from && at <= from + 2_000_000_000).count();
         assert!(
@@ -240,7 +240,7 @@ fn trains(lab: &Lab) {
         ..Stream::default()
     };
     // The numbers of trains that are lost in part, and as a whole.
-    let partly = |lost: &[u32]| {
+    let lost_trains = |lost: &[u32]| {
         let mut blocks = vec![0u32; 640];
         lost.iter().for_each(|n| blocks[*n as usize / 10] += 1);
         (
@@ -252,12 +252,12 @@ fn trains(lab: &Lab) {
     let (split, _) = lab.stream(spec, 7, &stream);
     check_count("packets lost", split.lost, stream.count, 0.1);
     assert!(
-        partly(&split.lost_sequences).0 > 300,
+        lost_trains(&split.lost_sequences).0 > 300,
         "packets are lost one by one: {:?}",
-        partly(&split.lost_sequences)
+        lost_trains(&split.lost_sequences)
     );
     let (whole, summary) = lab.stream(&format!("{spec} gso whole"), 7, &stream);
-    let (some, all) = partly(&whole.lost_sequences);
+    let (some, all) = lost_trains(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
     // The counters count each packet of a train with `gso whole` too.

@@ -102,7 +102,7 @@ fn start(site: &Site, cookie: &str, text: &str) -> Reply {
 fn limits(lab: &Lab) {
     let (mut session, site) = session(lab);
     let cookie = site.login(&site.full);
-    let own = session.pid().as_raw();
+    let parent = session.pid().as_raw();
     let list = site.get("/v1/studies", &cookie).json();
     assert_eq!(list["available"], true, "{list}");
     // Every example is correct.
@@ -144,7 +144,7 @@ fn limits(lab: &Lab) {
     // meanwhile.
     assert_eq!(start(&site, &cookie, &scenario("900kbit/s", 9_000_000)).status, 202);
     let child = until(|| {
-        let processes = below(own);
+        let processes = below(parent);
         let seccomp = |status: &str| status.contains("Seccomp:\t2");
         processes.into_iter().find(|(_, status)| seccomp(status))
     });
@@ -161,7 +161,7 @@ fn limits(lab: &Lab) {
     let end = site.ask("DELETE", "/v1/studies/3", &site.host(), &cookie, "");
     assert_eq!(end.status, 204, "{end:?}");
     assert_eq!(ended(&site, &cookie, 3)["state"], "cancelled");
-    until(|| (below(own).len() == 1).then_some(()));
+    until(|| (below(parent).len() == 1).then_some(()));
 
     // Two results, with a report and their comparison.
     for (number, rate) in [(4, "500kbit/s"), (5, "2Mbit/s")] {
@@ -221,8 +221,8 @@ fn confined(lab: &Lab) {
     let mut daemon = Daemon::start(lab, &["--web", "127.0.0.1:18934", "--user", "64999"]);
     let site = Site::of(&mut daemon.running);
     let cookie = site.login(&site.full);
-    let own = daemon.pid().as_raw();
-    let spawner = below(own);
+    let parent = daemon.pid().as_raw();
+    let spawner = below(parent);
     assert_eq!(spawner.len(), 1, "{spawner:?}");
     let status = &spawner[0].1;
     for line in ["Uid:\t64999\t64999\t64999\t64999", "CapEff:\t0000000000000000"] {
@@ -233,7 +233,7 @@ fn confined(lab: &Lab) {
     assert_eq!(done["state"], "done", "{done}");
     kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
     daemon.finish();
-    until(|| below(own).is_empty().then_some(()));
+    until(|| below(parent).is_empty().then_some(()));
 }
 
 /// The longest wait in these tests. It is long, because other tests may use the processors.

@@ -10,14 +10,14 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 
 use crate::common::{Lab, Need, Running, must, output_of, trial};
-use crate::daemon::{Daemon, OTHER, Wire, until};
+use crate::daemon::{Daemon, OTHER_USER, Wire, until};
 use crate::web::Site;
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     const TOOLS: &[Need] = &[Need::Program("openssl"), Need::Program("curl")];
     vec![
-        trial("the_page_speaks_tls_by_a_given_certificate", TOOLS, encrypted),
+        trial("the_page_speaks_tls_with_a_given_certificate", TOOLS, encrypted),
         trial("certificates_that_cannot_be_used_are_refused_with_advice", TOOLS, refused),
         trial("unfinished_handshakes_do_not_block_clients", TOOLS, half_done),
         trial(
@@ -268,7 +268,7 @@ fn confined(lab: &Lab) {
     let [cert, key] = certificate(lab, "before");
     // Only root can read the key.
     must(&format!("chown 0 {key} && chmod 600 {key}"));
-    let user = OTHER.to_string();
+    let user = OTHER_USER.to_string();
     let words = ["--web", "127.0.0.1:18934", "--web-cert", &cert, "--web-key", &key];
     let mut daemon = Daemon::start(lab, &[&words[..], &["--user", &user]].concat());
     let site = Site::of(&mut daemon.running);
@@ -283,7 +283,7 @@ fn confined(lab: &Lab) {
     assert!(subject().contains("CN = before"), "{}", subject());
     // The certificate is renewed.
     let [new, new_key] = certificate(lab, "after");
-    must(&format!("chown {OTHER} {new_key} && mv {new_key} {key} && mv {new} {cert}"));
+    must(&format!("chown {OTHER_USER} {new_key} && mv {new_key} {key} && mv {new} {cert}"));
     kill(daemon.pid(), Signal::SIGHUP).expect("it runs");
     until("the new certificate is used", || subject().contains("CN = after"));
     assert!(daemon.running.stderr().contains("read again"));

@@ -197,11 +197,11 @@ fn outputs(lab: &Lab) {
     let table = fs::read_to_string(&csv).expect("the table");
     let mut rows = table.lines();
     let head: Vec<&str> = rows.next().expect("a head").split(',').collect();
-    let at = head
+    let column = head
         .iter()
         .position(|name| *name == "samples")
         .unwrap_or_else(|| panic!("no samples in {head:?}"));
-    let counted: u64 = rows.filter_map(|row| row.split(',').nth(at)?.parse::<u64>().ok()).sum();
+    let counted: u64 = rows.filter_map(|row| row.split(',').nth(column)?.parse::<u64>().ok()).sum();
     assert_eq!(counted, sum, "the table has the readings of the lines");
     let parquet = fs::read(&parquet).expect("the Parquet table");
     assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"), "a whole Parquet file");
