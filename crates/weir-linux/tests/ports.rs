@@ -354,7 +354,7 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
 }
 
 #[test]
-fn duplicates_arrive_twice_even_of_trains() {
+fn duplication_delivers_packets_twice_and_keeps_streams_intact() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let running = net
         .start(&pipe(LinkConfig { duplicate: Probability::ONE, ..LinkConfig::default() }), |_| {});

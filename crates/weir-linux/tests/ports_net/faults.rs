@@ -128,7 +128,7 @@ fn a_worker_that_panics_ends_the_other_workers() {
 
 /// How often the thread of the first worker has gone to sleep.
 fn sleeps(running: &Running) -> u64 {
-    let path = format!("/proc/self/task/{}/status", running.number);
+    let path = format!("/proc/self/task/{}/status", running.thread_id);
     let status = std::fs::read_to_string(path).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.unwrap().trim().parse().unwrap()

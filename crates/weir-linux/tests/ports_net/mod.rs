@@ -234,13 +234,13 @@ fn launch(mut live: Live) -> Running {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let handle = live.handle();
-    let (sender, number) = channel();
+    let (sender, thread_id) = channel();
     let thread = std::thread::spawn(move || {
         sender.send(rustix::thread::gettid().as_raw_pid()).expect("the test waits for it");
         live.run(&flag).expect("waiting works")
     });
-    let number = number.recv().expect("the thread sends its number first");
-    Running { handle, stop, number, thread: Some(thread) }
+    let thread_id = thread_id.recv().expect("the thread sends its id first");
+    Running { handle, stop, thread_id, thread: Some(thread) }
 }
 
 /// A running loop, which ends when this is dropped.
@@ -248,8 +248,8 @@ pub(crate) struct Running {
     /// Changes the loop and reads its state.
     pub(crate) handle: LiveHandle,
     stop: Arc<AtomicBool>,
-    /// The kernel's number of the first worker's thread.
-    number: i32,
+    /// The kernel's id of the first worker's thread.
+    thread_id: i32,
     thread: Option<JoinHandle<LiveReport>>,
 }
 

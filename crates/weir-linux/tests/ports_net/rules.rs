@@ -68,8 +68,9 @@ fn delays_add_up_without_one_pass_and_only_the_first_pipe_counts_with_it() {
         for (len, span) in spans.try_iter() {
             // At 8 Mbit/s each byte takes a microsecond. The loop's lateness between pipes must
             // make no difference.
-            let link = if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
-            assert_eq!(span, least + link);
+            let transmission =
+                if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
+            assert_eq!(span, least + transmission);
             count += 1;
         }
         let of =

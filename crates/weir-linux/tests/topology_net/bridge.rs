@@ -131,7 +131,7 @@ fn an_unsuitable_interface_is_refused_by_name() {
 }
 
 #[test]
-fn addresses_of_the_machine_on_a_bridged_interface_are_remarked() {
+fn addresses_of_the_machine_on_a_bridged_interface_are_reported() {
     let Some(machine) = machine_in_between("bridge_address") else { return };
     assert!(
         machine.output(&["ip", "address", "add", "10.8.8.1/24", "dev", "to-left"]).status.success()

@@ -170,9 +170,9 @@ fn pings_and_datagrams_reach_the_machine() {
         return;
     }
     // pasta speaks IPv6 where the machine has an IPv6 route.
-    let probe =
+    let add_route =
         "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
-    assert!(machine.output(&["sh", "-c", probe]).status.success());
+    assert!(machine.output(&["sh", "-c", add_route]).status.success());
     for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
         let socket = machine.inside(move || UdpSocket::bind(address).unwrap());
         let port = socket.local_addr().unwrap().port();
