@@ -412,8 +412,8 @@ impl Agent {
         match end {
             HoldEnd::Changed => {
                 // Changes that users made stay in force.
-                if let Some(now) = current(&held.changes) {
-                    entry.wish = Some(now);
+                if let Some(wish) = current(&held.changes) {
+                    entry.wish = Some(wish);
                 }
                 self.attach(key, report);
             }

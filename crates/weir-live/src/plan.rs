@@ -85,7 +85,7 @@ pub fn check(
     files: &dyn Files,
     mut remark: impl FnMut(usize, &Diagnostics),
 ) -> Result<(), Wrong> {
-    let mut told = |step: usize, diagnostics: &Diagnostics| {
+    let mut tell = |step: usize, diagnostics: &Diagnostics| {
         if !diagnostics.is_empty() {
             remark(step, diagnostics);
         }
@@ -93,15 +93,15 @@ pub fn check(
     match start {
         Start::Links(start) => {
             let mut links = start.to_vec();
-            for (place, step) in steps.iter().enumerate() {
-                let wrong = |refusal| Wrong { step: place, refusal };
+            for (position, step) in steps.iter().enumerate() {
+                let wrong = |refusal| Wrong { step: position, refusal };
                 let link = step.link.as_deref();
                 let new = match &step.words {
                     None => named(start, link).map_err(wrong)?.into_iter().cloned().collect(),
                     Some(words) => {
                         let Changed { links, diagnostics, .. } =
                             changed(&links, link, words, files).map_err(wrong)?;
-                        told(place, &diagnostics);
+                        tell(position, &diagnostics);
                         links
                     }
                 };
@@ -110,14 +110,14 @@ pub fn check(
         }
         Start::Rules(start) => {
             let mut rules = start.clone();
-            for (place, step) in steps.iter().enumerate() {
+            for (position, step) in steps.iter().enumerate() {
                 let Some(words) = &step.words else {
                     rules = start.clone();
                     continue;
                 };
                 let (new, _, diagnostics) = changed_rules(&rules, words, files)
-                    .map_err(|refusal| Wrong { step: place, refusal })?;
-                told(place, &diagnostics);
+                    .map_err(|refusal| Wrong { step: position, refusal })?;
+                tell(position, &diagnostics);
                 rules = new;
             }
         }

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         ("a_stuck_loop_does_not_keep_a_session_from_ending", a_stuck_loop_is_left_behind),
         ("a_daemon_reports_a_port_that_failed", a_daemon_reports_a_failed_port),
         ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
-        ("two_sessions_of_one_process_are_apart", two_sessions),
+        ("two_sessions_of_one_process_are_independent", two_sessions),
         ("a_capture_has_every_packet", a_capture_has_every_packet),
         ("a_burst_shorter_than_a_period_is_in_the_series", a_burst_is_in_the_series),
         ("a_scenarios_links_change_by_name", a_scenarios_links_change),

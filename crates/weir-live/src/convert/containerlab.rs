@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_another_kind_is_named() {
+    fn a_file_of_another_kind_is_refused() {
         for text in ["", "services: {web: {}}", "topology: {}", "topology: {nodes: {}}"] {
             assert!(matches!(convert(text), Err(ConvertError::Missing(_))), "{text}");
         }

@@ -33,17 +33,17 @@ pub(super) struct Portion {
     links: Vec<u16>,
     queues: Vec<u16>,
     /// Whether the times of the links are copied too.
-    times: bool,
+    with_times: bool,
 }
 
 /// Divides these links and queues into portions.
 pub(super) fn portions(links: &BTreeSet<u16>, queues: &BTreeSet<u16>) -> Vec<Portion> {
     let [links, queues] = [links, queues].map(|all| all.iter().copied().collect::<Vec<_>>());
-    let times = links.len() <= FEW_LINKS;
-    let at_once = if times { LINKS_WITH_TIMES } else { LINKS };
+    let with_times = links.len() <= FEW_LINKS;
+    let at_once = if with_times { LINKS_WITH_TIMES } else { LINKS };
     let of_links = links.chunks(at_once).map(|part| Portion {
         links: part.to_vec(),
-        times,
+        with_times,
         ..Portion::default()
     });
     let of_queues =
@@ -56,7 +56,7 @@ impl Gathered {
     pub(super) fn of(engine: &Emulator, portion: &Portion) -> Self {
         let link = |id| {
             let stats = engine.stats(id)?;
-            let times = portion.times.then(|| {
+            let times = portion.with_times.then(|| {
                 Box::new(Times {
                     queue_ns: stats.queue_ns.clone(),
                     total_ns: stats.total_ns.clone(),

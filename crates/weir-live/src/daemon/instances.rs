@@ -30,8 +30,12 @@ pub(super) fn page(
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };
-    let page =
-        gather(&mut Engines { handle, kind, id, view, aqm: true }, handle.workers(), after, limit)?;
+    let page = gather(
+        &mut Engines { handle, kind, id, view, with_aqm: true },
+        handle.workers(),
+        after,
+        limit,
+    )?;
     Ok(InstancePage { total, instances: page.items, next: page.next })
 }
 
@@ -52,8 +56,12 @@ pub(super) fn flows(
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };
-    let page =
-        gather(&mut Engines { handle, kind, id, view, aqm: true }, handle.workers(), None, most)?;
+    let page = gather(
+        &mut Engines { handle, kind, id, view, with_aqm: true },
+        handle.workers(),
+        None,
+        most,
+    )?;
     Ok((page.items, total))
 }
 
@@ -66,7 +74,7 @@ pub(crate) fn totals(
     most: usize,
 ) -> Result<Vec<(FlowKey, u64, Totals)>, NoAnswer> {
     let view = |instance: Instance<'_>| (instance.key, instance.hash, instance.totals);
-    let mut engines = Engines { handle, kind, id, view, aqm: false };
+    let mut engines = Engines { handle, kind, id, view, with_aqm: false };
     Ok(gather(&mut engines, handle.workers(), None, most)?.items)
 }
 
@@ -96,7 +104,7 @@ struct Engines<'a, V> {
     /// Makes an item of the list from an instance.
     view: V,
     /// Whether the views have the statistics of AQMs.
-    aqm: bool,
+    with_aqm: bool,
 }
 
 impl<T, V> Slices<T> for Engines<'_, V>
@@ -115,7 +123,7 @@ where
     }
 
     fn slice(&mut self, worker: usize, numbers: Range<u32>) -> Result<Vec<(u32, T)>, NoAnswer> {
-        let (kind, id, view, with_aqm) = (self.kind, self.id, self.view, self.aqm);
+        let (kind, id, view, with_aqm) = (self.kind, self.id, self.view, self.with_aqm);
         self.handle.with_engine_of(worker, move |engine, _| {
             if kind == ObjectKind::Queue {
                 let flows = engine.flows_between(id, numbers).map(|flow| {

@@ -39,15 +39,16 @@ impl Interfaces {
             // [`Self::set_running`] records this when the kernel has been asked.
             Fault::Down => None,
             Fault::Vanished => {
-                let news = std::mem::replace(&mut interface.attached, false);
+                let is_news = std::mem::replace(&mut interface.attached, false);
                 interface.running = false;
-                interface.vanished += u64::from(news);
-                news.then(|| format!("interface {name} is gone; it is taken again when it is back"))
+                interface.vanished += u64::from(is_news);
+                is_news
+                    .then(|| format!("interface {name} is gone; it is taken again when it is back"))
             }
             Fault::System(errno) => {
-                let news = interface.failed.is_none();
+                let is_news = interface.failed.is_none();
                 interface.failed = Some(errno.to_string());
-                news.then(|| format!("interface {name} has failed: {}; {REPAIR}", event.fault))
+                is_news.then(|| format!("interface {name} has failed: {}; {REPAIR}", event.fault))
             }
         }
     }

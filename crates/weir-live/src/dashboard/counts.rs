@@ -101,14 +101,17 @@ fn of_engine(
 ) -> Result<Counts, NoAnswer> {
     let mut counts = Counts::new();
     // The times of a link without rules come from its lane.
-    let times = depth == Depth::Full && shape != Shape::Links;
+    let with_times = depth == Depth::Full && shape != Shape::Links;
     // The recording of the series restarts the peak of a link without rules every few milliseconds,
     // so this reading does not.
-    let restart = shape != Shape::Links;
-    for portion in wanted.chunks(if times { WITH_TIMES } else { SHORT }) {
+    let restarts_peak = shape != Shape::Links;
+    for portion in wanted.chunks(if with_times { WITH_TIMES } else { SHORT }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();
         let parts = control.engine().with_engines(move |engine, now| {
-            places.iter().map(|&place| part(engine, now, place, times, restart)).collect::<Vec<_>>()
+            places
+                .iter()
+                .map(|&place| part(engine, now, place, with_times, restarts_peak))
+                .collect::<Vec<_>>()
         })?;
         for worker in parts {
             for ((object, place), part) in portion.iter().zip(worker) {
@@ -132,14 +135,14 @@ fn part(
     engine: &mut Emulator,
     now: Nanos,
     place: Place,
-    times: bool,
-    restart: bool,
+    with_times: bool,
+    restarts_peak: bool,
 ) -> Option<Count> {
     match place {
         Place::Link(id, _) => {
             let (packets, bytes) = engine.queue_length(id);
             let (peak_packets, peak_bytes) = engine.queue_peak(id);
-            if restart {
+            if restarts_peak {
                 engine.restart_peak(id);
             }
             let stats = engine.stats(id)?;
@@ -148,7 +151,7 @@ fn part(
                 queue_bytes: Some(bytes),
                 peak_packets,
                 peak_bytes,
-                times: times.then(|| {
+                times: with_times.then(|| {
                     Box::new(CountTimes {
                         wait: stats.queue_ns.clone(),
                         total: stats.total_ns.clone(),

@@ -89,6 +89,6 @@ mod tests {
         });
         assert!(page.contains("pipe 1") && page.contains("1 Mbit/s"));
         assert!(page.contains("2023-11-14T22:13:20Z"));
-        assert!(page.contains("\"at_s\":1.0"), "times count from the begin of the span");
+        assert!(page.contains("\"at_s\":1.0"), "times count from the beginning of the span");
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn traced(control: &Control, question: &TraceQuestion) -> Result<Trac
         let enters = enters(&rules, leg);
         let missing = enters.iter().any(|object| object.spec.is_empty());
         entered.extend(enters.first().map(|object| object.name.clone()));
-        let visits = leg.visits.iter().map(|visit| told(&rules, leg, visit)).collect();
+        let visits = leg.visits.iter().map(|visit| traced_rule(&rules, leg, visit)).collect();
         let legs_before = entered.len() - usize::from(!enters.is_empty());
         let after = entered[..legs_before].last().filter(|_| leg.resumed);
         legs.push(TracedLeg { place: where_at(&place, leg, after), rules: visits, enters });
@@ -119,7 +119,7 @@ fn where_at(place: &Place, leg: &Leg, after: Option<&String>) -> String {
 }
 
 /// A rule that a packet meets, with its effect or the reason why it does not match.
-fn told(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
+fn traced_rule(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
     let Visit { number, id, reaction } = visit;
     let found = rules.rules.iter().find(|entry| entry.id == *id).map(|entry| &*entry.rule);
     let command = found.map_or_else(

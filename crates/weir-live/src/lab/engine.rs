@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_an_engine_with_the_error_is_found() {
+    fn the_line_with_the_error_of_an_engine_is_found() {
         let text =
             "docker: Error response from daemon: no such thing.\n\nRun 'docker run --help'\n";
         assert_eq!(reason(text), "docker: Error response from daemon: no such thing.");

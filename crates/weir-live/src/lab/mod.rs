@@ -135,13 +135,13 @@ impl Lab {
             Some((host, number, program))
         };
         let all: Vec<_> = hosts.iter().enumerate().filter_map(with_program).collect();
-        let place = |node: usize| all.iter().position(|(_, number, _)| *number == node);
+        let index_of = |node: usize| all.iter().position(|(_, number, _)| *number == node);
         let late = late(scenario);
         let node = |(host, number, program): &(usize, usize, HostProgram)| Node {
             name: scenario.nodes[*number].name.clone(),
             host: *host,
             container: containers.of(*number).cloned(),
-            after: program.after.iter().filter_map(|after| place(after.node)).collect(),
+            after: program.after.iter().filter_map(|after| index_of(after.node)).collect(),
             is_late: late[*number],
             program: program.clone(),
             state: State::Waiting,
@@ -243,11 +243,11 @@ impl Lab {
         now: Instant,
     ) -> Result<Option<Instant>, LabError> {
         let mut next = None::<Instant>;
-        for at in 0..self.nodes.len() {
-            if self.may_start(at)? {
-                self.start(session, at, now)?;
+        for index in 0..self.nodes.len() {
+            if self.may_start(index)? {
+                self.start(session, index, now)?;
             }
-            if let Some(due) = self.check(session, at, now)? {
+            if let Some(due) = self.check(session, index, now)? {
                 next = Some(next.map_or(due, |next| next.min(due)));
             }
         }
@@ -255,13 +255,13 @@ impl Lab {
     }
 
     /// Whether a program has not started and no longer waits for anything.
-    fn may_start(&self, at: usize) -> Result<bool, LabError> {
-        let node = &self.nodes[at];
+    fn may_start(&self, index: usize) -> Result<bool, LabError> {
+        let node = &self.nodes[index];
         if !matches!(node.state, State::Waiting) || node.is_late && !self.clock_runs {
             return Ok(false);
         }
-        for (after, &place) in node.program.after.iter().zip(&node.after) {
-            let other = &self.nodes[place];
+        for (after, &other) in node.program.after.iter().zip(&node.after) {
+            let other = &self.nodes[other];
             let done = match other.state {
                 State::Ended { code: 0, .. } => true,
                 State::Ended { code, .. } => {
@@ -285,15 +285,15 @@ impl Lab {
     fn start(
         &mut self,
         session: &mut LiveSession<Network>,
-        at: usize,
+        index: usize,
         now: Instant,
     ) -> Result<(), LabError> {
-        let volumes = self.volumes(&self.nodes[at]);
-        let node = &self.nodes[at];
+        let volumes = self.volumes(&self.nodes[index]);
+        let node = &self.nodes[index];
         let host = node.name.clone();
         let (log, output, errors) =
             Log::new(LONGEST_LOG).map_err(|source| LabError::Log { host: host.clone(), source })?;
-        let (place, command, environment) = match &node.container {
+        let (host_number, command, environment) = match &node.container {
             Some(container) => {
                 (None, self.containers.run(container, &node.program, &volumes), Vec::new())
             }
@@ -306,10 +306,11 @@ impl Lab {
         };
         let command = command.into_iter().map(Into::into).collect();
         let task = Task { command, environment, output: Some(output), errors: Some(errors) };
-        let id =
-            session.start_task(place, task).map_err(|source| LabError::Start { host, source })?;
+        let id = session
+            .start_task(host_number, task)
+            .map_err(|source| LabError::Start { host, source })?;
         self.began.get_or_insert(now);
-        let node = &mut self.nodes[at];
+        let node = &mut self.nodes[index];
         (node.log, node.started) = (Some(log), Some(now));
         let check = Check::of(&node.program, node.container.as_ref(), now);
         let state = match check {
@@ -331,10 +332,10 @@ impl Lab {
     fn check(
         &mut self,
         session: &mut LiveSession<Network>,
-        at: usize,
+        index: usize,
         now: Instant,
     ) -> Result<Option<Instant>, LabError> {
-        let node = &mut self.nodes[at];
+        let node = &mut self.nodes[index];
         let State::Starting { check, .. } = &mut node.state else { return Ok(None) };
         match &check.state {
             Checking::Next(due) if now < *due => return Ok(Some(*due)),
@@ -350,7 +351,7 @@ impl Lab {
         let host = node.name.clone();
         let (log, output, errors) = Log::new(LONGEST_CHECK_LOG)
             .map_err(|source| LabError::Log { host: host.clone(), source })?;
-        let place = node.container.is_none().then_some(node.host);
+        let host_number = node.container.is_none().then_some(node.host);
         let command = check.command.iter().map(Into::into).collect();
         let environment = match &node.container {
             Some(_) => Vec::new(),
@@ -358,7 +359,7 @@ impl Lab {
         };
         let task = Task { command, environment, output: Some(output), errors: Some(errors) };
         let id = session
-            .start_task(place, task)
+            .start_task(host_number, task)
             .map_err(|source| LabError::Start { host: format!("{host}, health check"), source })?;
         let until = now + check.timeout;
         check.state = Checking::Running(id, until, log);

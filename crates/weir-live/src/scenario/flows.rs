@@ -52,7 +52,7 @@ pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, PathError> {
     let mut topology =
         Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
     let mut flows = Vec::new();
-    for (place, traffic) in scenario.traffic.iter().enumerate() {
+    for (index, traffic) in scenario.traffic.iter().enumerate() {
         let mut of_traffic = 0;
         let pairs =
             traffic.to.iter().flat_map(|&to| traffic.from.iter().map(move |&from| (from, to)));
@@ -70,7 +70,7 @@ pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, PathError> {
                 let number = flows.len() as u32;
                 flows.push(Flow {
                     number,
-                    traffic: place,
+                    traffic: index,
                     group: traffic.group.clone().unwrap_or_else(own),
                     from,
                     to,

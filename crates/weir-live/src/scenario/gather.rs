@@ -50,12 +50,12 @@ pub(super) fn outcome(
 ) -> Outcome {
     let mut groups: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
         names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
-    let places: BTreeMap<&str, usize> =
-        names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
+    let index_of: BTreeMap<&str, usize> =
+        names.flows.iter().enumerate().map(|(index, name)| (&*name.name, index)).collect();
     let uncounted = (Count::default(), Vec::new());
     for flow in &plan.flows {
-        let Some(&place) = places.get(&*flow.group) else { continue };
-        let (group, series) = &mut groups[place];
+        let Some(&index) = index_of.get(&*flow.group) else { continue };
+        let (group, series) = &mut groups[index];
         let ends = seen.ends.get(&flow.number).cloned().unwrap_or_default();
         let own = match seen.watched.get(&flow.number) {
             Some((count, samples)) if !flow.is_of_datagrams(scenario) => {

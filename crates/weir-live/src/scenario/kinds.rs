@@ -80,22 +80,23 @@ fn transfer(settings: &Value, common: &Common) -> Result<Transfer, Impossible> {
         return Err(Impossible { what, setting: "ecn", help });
     }
     let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
-    let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
-    let own = own.trim();
+    let (wanted, arguments) =
+        words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
+    let arguments = arguments.trim();
     // The simulator's `variant linux` is the kernel's own algorithm.
-    if !(own.is_empty() || wanted == "cubic" && KERNEL.contains(&own)) {
+    if !(arguments.is_empty() || wanted == "cubic" && KERNEL.contains(&arguments)) {
         let what = format!("the kernel's `{wanted}` takes no settings");
         let help = format!("write `cc = \"{wanted}\"`, or use `weir sim`");
         return Err(Impossible { what, setting: "cc", help });
     }
     let congestion = if wanted == "newreno" { "reno" } else { wanted }.to_owned();
-    let there = weir_linux::tcp::congestion_controls();
-    if !there.contains(&congestion) {
+    let available = weir_linux::tcp::congestion_controls();
+    if !available.contains(&congestion) {
         let what =
             format!("this machine's kernel has no congestion control `{congestion}` to choose");
         let help = format!(
             "there are {}; 'modprobe tcp_{congestion}' may add it, and `weir sim` has its own",
-            there.join(", ")
+            available.join(", ")
         );
         return Err(Impossible { what, setting: "cc", help });
     }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_refused() {
+    fn deadlines_are_refused() {
         let refused =
             carrier_of(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","deadline":"20ms"}"#)).unwrap_err();
         assert_eq!(refused.setting, "deadline");

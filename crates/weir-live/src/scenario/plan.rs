@@ -83,7 +83,7 @@ pub(super) fn plan(
         join_all(scenario, &used, &mut paths);
     }
     let hosts: Vec<usize> = used.into_iter().collect();
-    let places: BTreeMap<usize, usize> =
+    let port_of: BTreeMap<usize, usize> =
         hosts.iter().enumerate().map(|(port, &node)| (node, port)).collect();
     let host = |&node: &usize| HostSetup {
         name: scenario.nodes[node].name.clone(),
@@ -104,7 +104,7 @@ pub(super) fn plan(
     }
     for &(from, to) in paths.keys() {
         let name = format!("{}>{}", scenario.nodes[from].name, scenario.nodes[to].name);
-        let (port, other) = (places[&from], places[&to]);
+        let (port, other) = (port_of[&from], port_of[&to]);
         let local = resolves.then(|| link_local(other as u16).into());
         let all: [IpAddr; 2] = [address(to).into(), ipv6(to).into()];
         for address in all.into_iter().chain(local) {
@@ -120,11 +120,11 @@ pub(super) fn plan(
             gso: Gso::Split,
         });
     }
-    let text = rules(scenario, &paths, &flows, resolves.then_some(&places));
+    let text = rules(scenario, &paths, &flows, resolves.then_some(&port_of));
     let mut tasks = vec![Vec::new(); hosts.len()];
     for flow in &flows {
         for (node, role) in roles(scenario, flow) {
-            tasks[places[&node]].push(Task {
+            tasks[port_of[&node]].push(Task {
                 flow: flow.number,
                 from: sender(&flow.key),
                 to: receiver(&flow.key),
@@ -262,8 +262,8 @@ fn rules(
     }
     for (&(from, to), path) in paths {
         let packets = match ports_of_hosts {
-            Some(places) => {
-                let [recv, xmit] = [from, to].map(|node| host_name(places[&node]));
+            Some(port_of) => {
+                let [recv, xmit] = [from, to].map(|node| host_name(port_of[&node]));
                 vec![format!("layer2 out recv {recv} xmit {xmit}")]
             }
             None => vec![
@@ -446,8 +446,8 @@ mod tests {
              add 1 pipe 4 layer2 out recv host1 xmit host0\n\
              add 1 pipe 2 layer2 out recv host1 xmit host0\n"
         );
-        let places = BTreeMap::from([(0, 0), (1, 1)]);
-        assert_eq!(rules(&scenario, &paths, &flows, Some(&places)), emulated);
+        let port_of = BTreeMap::from([(0, 0), (1, 1)]);
+        assert_eq!(rules(&scenario, &paths, &flows, Some(&port_of)), emulated);
     }
 
     #[test]

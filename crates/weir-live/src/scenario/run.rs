@@ -380,13 +380,13 @@ impl<'a> Run<'a> {
         let planned = steps.iter().filter(|(_, step)| matches!(step, Step::Program(_))).count();
         // A lab without generators ends with its own programs and the programs of its traffic.
         let may_end = lab.is_some() && agents.is_empty() && !self.setup.keep;
-        let over = Cell::new(0);
-        let is_over = || may_end && over.get() == planned;
+        let ended_programs = Cell::new(0);
+        let is_over = || may_end && ended_programs.get() == planned;
         let (mut signal, mut end) = (None, Duration::from_nanos(self.order.duration_ns));
         while let Some((at, step)) = steps.pop() {
             let mut ended = |id, code| {
                 let Some((flow, _)) = programs.get(&id) else { return };
-                over.set(over.get() + 1);
+                ended_programs.set(ended_programs.get() + 1);
                 if code != 0 {
                     let group = &self.plan.flows[*flow].group;
                     notes.push(format!("{group} ended with exit code {code}"));
@@ -496,8 +496,8 @@ impl<'a> Run<'a> {
     /// Assigns the report of a host's generator to its flows.
     fn sort(&self, host: usize, report: Report, seen: &mut Seen) {
         for (task, end) in self.plan.tasks[host].iter().zip(report.ends) {
-            let place = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
-            seen.ends.entry(task.flow).or_default()[place] = end;
+            let index = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
+            seen.ends.entry(task.flow).or_default()[index] = end;
         }
     }
 

@@ -64,12 +64,12 @@ impl Watch {
             counts: Arc::clone(&counts),
             drops_only,
         };
-        for (place, sign) in signs.iter().enumerate() {
+        for (index, sign) in signs.iter().enumerate() {
             match *sign {
-                Sign::Ends(from, to) => drop(watch.ends.insert((from, to), place)),
+                Sign::Ends(from, to) => drop(watch.ends.insert((from, to), index)),
                 // The packets of several programs between the same hosts all count for the first
                 // program.
-                Sign::Lane(lane) => drop(watch.lanes.entry(lane).or_insert(place)),
+                Sign::Lane(lane) => drop(watch.lanes.entry(lane).or_insert(index)),
             }
         }
         (watch, counts)
@@ -78,10 +78,10 @@ impl Watch {
     /// Calls `work` with the counters of the flow to which a frame belongs.
     fn count(&self, lane: u16, frame: &[u8], work: impl FnOnce(&mut Count, &Packet)) {
         let Some(packet) = Packet::read(frame) else { return };
-        let place =
+        let index =
             packet.ends.and_then(|ends| self.ends.get(&ends)).or_else(|| self.lanes.get(&lane));
-        if let Some(&place) = place {
-            work(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner)[place], &packet);
+        if let Some(&index) = index {
+            work(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner)[index], &packet);
         }
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(
             (counts[0].received, counts[0].sent),
             (1, 0),
-            "another port belongs to the rest of the lane"
+            "a packet with another port number counts for the lane"
         );
     }
 }

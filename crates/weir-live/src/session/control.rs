@@ -95,11 +95,11 @@ impl Control {
     /// session has ended.
     pub fn set_link(&self, name: &str, spec: &LinkSpec) -> Result<(), ChangeError> {
         let mut state = self.state();
-        let Some(place) = state.links.iter().position(|named| named.link.name == name) else {
+        let Some(index) = state.links.iter().position(|named| named.link.name == name) else {
             let names: Vec<&str> = state.links.iter().map(|named| &*named.link.name).collect();
             return Err(ChangeError::NoSuchLink { name: name.to_owned(), known: names.join(", ") });
         };
-        let named = &mut state.links[place];
+        let named = &mut state.links[index];
         if named.link.spec.gso != spec.gso {
             return Err(ChangeError::Offloads { name: name.to_owned() });
         }

@@ -129,7 +129,7 @@ fn inner_links<'a>(
     let nothing = LinkStats::default();
     state.links.iter().map(move |NamedLink { link, id, ends, .. }| {
         let found = report.pipes.binary_search_by_key(id, |pipe| pipe.0);
-        let stats = found.map_or(&nothing, |place| &report.pipes[place].1);
+        let stats = found.map_or(&nothing, |index| &report.pipes[index].1);
         let [from, to] = ends;
         with_spec(LinkResult::from_stats(&link.name, from, to, stats), &link.spec)
     })

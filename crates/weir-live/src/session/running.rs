@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_does_not_wait_for_what_is_freed() {
+    fn the_result_does_not_wait_until_the_value_is_freed() {
         let (allow, allowed) = channel();
         let (sender, result) = sync_channel(1);
         let thread = std::thread::spawn(move || use_and_free(Slow(allowed), |_| 7, &sender));
