@@ -343,7 +343,14 @@ fn a_scenarios_links_change() {
         duration = "2500ms"
         node = [{ name = "a" }, { name = "b" }]
         link = [{ between = ["a", "b"], spec = "bw 10Mbit/s delay 5ms" }]
-        traffic = [{ name = "f", kind = "cbr", from = "a", to = "b", rate = "400kbit/s", size = "500B", stop = "2s" }]
+        [[traffic]]
+        name = "f"
+        kind = "cbr"
+        from = "a"
+        to = "b"
+        rate = "400kbit/s"
+        size = "500B"
+        stop = "2s"
     "#;
     let run = LiveScenario::build(scenario(text)).expect("the hosts are set up");
     let signals = Signals::take().expect("signals are taken");

@@ -402,13 +402,28 @@ mod tests {
         node = [{ name = "a" }, { name = "b" }, { name = "idle" }, { name = "r", kind = "router" }]
         link = [
             { between = ["a", "r"], spec = "bw 10Mbit/s" },
-            { between = ["r", "b"], scheduler = "drr", spec = "bw 5Mbit/s", queue = [{ class = 0 }, { class = 1, spec = "weight 3" }] },
+            { between = ["r", "b"], scheduler = "drr", spec = "bw 5Mbit/s", queue = [
+                { class = 0 },
+                { class = 1, spec = "weight 3" },
+            ] },
             { between = ["idle", "r"], spec = "bw 1Mbit/s" },
         ]
-        traffic = [
-            { name = "f", kind = "cbr", from = "a", to = "b", rate = "1Mbit/s", size = "500B", class = 1 },
-            { name = "g", kind = "cbr", from = "b", to = "a", rate = "1Mbit/s", size = "500B", count = 2 },
-        ]
+        [[traffic]]
+        name = "f"
+        kind = "cbr"
+        from = "a"
+        to = "b"
+        rate = "1Mbit/s"
+        size = "500B"
+        class = 1
+        [[traffic]]
+        name = "g"
+        kind = "cbr"
+        from = "b"
+        to = "a"
+        rate = "1Mbit/s"
+        size = "500B"
+        count = 2
     "#;
 
     fn scenario() -> Scenario {
