@@ -266,7 +266,7 @@ fn refused(engine: &Engine<'_>) {
     }
 }
 
-/// A container that is killed before, while and after Weir attaches to it.
+/// The container is killed before, while or after Weir attaches to it.
 fn dies_meanwhile(engine: &Engine<'_>) {
     for round in 0..DEATHS {
         assert_eq!(engine.run("brief", "").code, 0);

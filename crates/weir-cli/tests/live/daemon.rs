@@ -39,8 +39,8 @@ impl Wire {
             "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n \
              w{side} link set e up"
         ));
-        // The interfaces of a recreated veth pair have new addresses, which differ from those that
-        // the other side has cached.
+        // The interfaces of a recreated veth pair have new Ethernet addresses, which differ from
+        // those that the other side has cached.
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
@@ -239,7 +239,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The number of a user without an account.
+/// The id of a user without an account.
 pub(crate) const OTHER_USER: u32 = 64_999;
 /// The longest wait for something that is about to happen.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);

@@ -56,7 +56,8 @@ fn gilbert_elliott(lab: &Lab) {
     let (r, _) = lab.stream("loss 0,0.01,1,0.25", 7, &stream);
     let (enter, leave) = (0.01, 0.25);
     let runs = stream.count as f64 * enter * leave / (enter + leave);
-    // The length of a run is geometric: mean 1/r, variance (1 − r)/r².
+    // The length of a run is geometric. If r is the probability to leave the bad state, its mean is
+    // 1/r and its variance (1 − r)/r².
     let (mean, variance) = (1.0 / leave, (1.0 - leave) / (leave * leave));
     let sigma = (runs * (variance + mean * mean)).sqrt();
     let expected = runs * mean;
@@ -213,8 +214,8 @@ fn mahimahi(lab: &Lab) {
     let stream = Stream { count: 150, pps: 400, size: 1_500, ..Stream::default() };
     let (r, summary) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
     assert_eq!((r.lost, r.reordered), (0, 0));
-    // A packet of 1500 bytes leaves four bytes of an opportunity. So n packets need n − 1
-    // intervals, and from time to time a packet spans two opportunities.
+    // A packet of 1500 bytes leaves four bytes of an opportunity, too few for a further packet in
+    // this stream. So n packets need n − 1 intervals; one interval less is allowed.
     assert!(
         r.span_ns >= (stream.count - 2) * 10_000_000,
         "{} packets in {} ns",

@@ -167,7 +167,7 @@ fn timed() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// Tests that compare repeated runs with simulated ones, by their intervals.
+/// Tests of whole scenarios. Some compare repeated live runs with simulated runs.
 fn compared() -> Vec<Trial> {
     scenario::tests()
 }

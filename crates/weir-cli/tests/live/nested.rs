@@ -53,8 +53,8 @@ fn fastest(text: &str) -> f64 {
 fn nested(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);
     let port = serve("page".into());
-    // Bash measures the time to connect, in microseconds. An ordinary user's pings get no further
-    // than `host` on a machine without pasta.
+    // Bash measures the time to connect, in microseconds, because an ordinary user's pings get no
+    // further than `host` on a machine without pasta.
     let program = format!(
         "ping -4 -c2 -i0.2 host; began=${{EPOCHREALTIME/./}}; exec 3<>/dev/tcp/outer-host/{port}; \
          echo connected $(( ${{EPOCHREALTIME/./}} - began )); \

@@ -230,8 +230,8 @@ fn service(lab: &Lab) {
     assert!(rtt().expect("an answer") < DIRECT);
 }
 
-/// An SSH session is put into its own group, as a login manager does. A target names one process of
-/// the session. All programs of the session are shaped; those of other sessions are not.
+/// An SSH session is put into a control group of its own, as a login manager does. The target names
+/// one process of the session. All programs of the session are shaped; other programs are not.
 fn session(lab: &Lab) {
     let Some(group) = group(SSH, "sshd.service") else { return };
     let _world = World::with_the_machine();

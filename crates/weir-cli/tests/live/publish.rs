@@ -89,7 +89,7 @@ fn upload(port: u16) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// A program that answers one client with the number of its bytes.
+/// A program that answers one client with the number of bytes that the client has sent.
 const COUNTER: &str = "use IO::Socket::INET; \
     my $s = IO::Socket::INET->new(Listen => 9, LocalPort => 9001, ReuseAddr => 1); \
     my $c = $s->accept; my $n = 0; \

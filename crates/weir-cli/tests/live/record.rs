@@ -33,7 +33,7 @@ impl Cable {
         cable
     }
 
-    /// The counters of the root: packets, bytes and drops.
+    /// The counters of the root discipline: packets, bytes and drops.
     fn counters() -> [u64; 3] {
         let all: Value = serde_json::from_str(&output_of("tc -s -j qdisc show dev ra root"))
             .expect("tc prints JSON");

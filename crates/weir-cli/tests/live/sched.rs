@@ -2,8 +2,8 @@
 //! judge the service of each flow.
 //!
 //! Both flows always offer more than their shares, and the tests judge the ratio of received
-//! bytes. A busy machine therefore slows a test down but does not change its outcome. A run with
-//! wrong shares is repeated, because senders that are too slow cause them too.
+//! bytes. A busy machine therefore does not change the outcome unless it makes a sender too slow
+//! for its offer. Because of that exception, a run with wrong shares is repeated.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};

@@ -78,7 +78,7 @@ impl Screen {
         String::from_utf8(done.stdout).expect("a screen is UTF-8")
     }
 
-    /// Waits until the screen shows this.
+    /// Waits until the screen shows these words, and returns its text.
     fn shows(&self, words: &str) -> String {
         let mut text = String::new();
         let shown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -536,7 +536,7 @@ impl Stream {
         points
     }
 
-    /// Reads until the end.
+    /// Reads until the stream ends.
     fn drain(&mut self) {
         while self.receive().is_some() {}
     }
