@@ -1,5 +1,5 @@
 //! Runs programs behind a simple link: the smallest program that uses `topology`. It serves the
-//! tests of `topology`, and shows whether a machine can run it.
+//! tests of `topology`, and shows whether a machine has what `topology` needs.
 //!
 //! `surround run [tap|packet] [closed] [slow] [count] -- COMMAND…`,
 //! `surround pair [tap|packet] [slow] [count] -- LEFT… -- RIGHT…`,
@@ -172,5 +172,6 @@ fn count(when: &str, handle: &LiveHandle) {
     }
 }
 
-/// The kernels at both ends have sent their setup packets by now; later packets come from programs.
+/// The time after which the kernels at both ends have sent their setup packets. Later packets come
+/// from programs.
 const SETTLED: Duration = Duration::from_millis(200);

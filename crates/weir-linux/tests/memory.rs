@@ -22,8 +22,8 @@ fn bursts_of_mixed_lengths_take_at_most_about_twice_the_budget() {
             stored.push(slot);
         }
         most = most.max(resident() - before);
-        // The frames that remain from the burst before leave. One in `SCATTERED` frames of this
-        // burst stays, so that they are scattered over its memory.
+        // Release the frames that remain from the previous burst. One in `SCATTERED` frames of this
+        // burst stays; these frames are scattered over the memory of the burst.
         kept.drain(..).for_each(|slot| arena.release(slot, 1));
         for (number, slot) in stored.into_iter().enumerate() {
             if number % SCATTERED == 0 {
