@@ -34,7 +34,7 @@ use crate::session::{LiveSession, Observation, SessionConfig, Tuning};
 pub struct AgentConfig {
     /// The engines, each with its socket if it does not use the usual socket.
     pub engines: Vec<(Engine, Option<PathBuf>)>,
-    /// The socket of the Node Resource Interface.
+    /// The socket of the Node Resource Interface; `None` if the agent does not use this interface.
     pub nri: Option<PathBuf>,
     /// Whether the agent reports a problem if an engine has never answered; `false` if the user
     /// named no engine.

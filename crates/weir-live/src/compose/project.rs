@@ -97,7 +97,8 @@ impl Project {
 
     /// Starts the process that removes the project when this process has ended. The new process
     /// removes the containers, networks and volumes, and the images that were built without a name
-    /// of their own.
+    /// of their own. If `shown`, messages of the removal appear on standard error after an orderly
+    /// end.
     ///
     /// # Errors
     /// The process cannot be started.

@@ -9,7 +9,7 @@ use super::engine::EngineError;
 /// Why the hosts of a lab could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The container engine refused something.
+    /// A container engine is missing, does not answer, or failed to execute a command.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// The namespaces of a host cannot be made, or its program cannot be executed.

@@ -385,8 +385,8 @@ pub(super) const MOST_LAB_HOSTS: usize = 100;
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
 /// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
 const PREFIX: u8 = 8;
-/// The prefix of all IPv6 addresses. Its subnet 0x1000 is outside the range of links, which has
-/// subnets up to 0xfff.
+/// The prefix of all IPv6 addresses. It has the subnet 0x1000, because the links of sessions with
+/// two sides have the subnets up to 0xfff.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0x1000, 0, 0, 0, 0);
 /// The IP protocol number of TCP.
 const TCP: u8 = 6;

@@ -23,7 +23,7 @@ pub struct HeldSite {
     site: Arc<Site>,
     /// The redirection of each interface, with the interface's name.
     attachments: Vec<(String, Attachment)>,
-    /// The name of each interface in the names of links.
+    /// For each interface, the first part of the names of its links.
     labels: Vec<String>,
     ports: Vec<AnyPort>,
     ends: Vec<End>,

@@ -27,7 +27,7 @@ pub trait Place: private::Sealed {
     #[doc(hidden)]
     fn take_ports(&mut self) -> Vec<Vec<AnyPort>>;
 
-    /// A stopper that ends a wait for programs; `None` for surroundings without programs.
+    /// A stopper that ends a wait for programs or signals; `None` for [`OpenPorts`].
     #[doc(hidden)]
     fn stopper(&self) -> Option<Stopper>;
 

@@ -97,7 +97,8 @@ fn faults(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// The packets of a lane that could not be sent, if they are too many to be an accident.
+/// A warning about the packets of a lane that could not be sent, if they are too many to be an
+/// accident.
 fn unsent(lane: &LaneReport) -> Option<String> {
     let unsent = lane.counters.drops(DropReason::SendFailed);
     let all = lane.counters.packets_in + lane.counters.duplicated;
@@ -115,8 +116,9 @@ fn unsent(lane: &LaneReport) -> Option<String> {
     })
 }
 
-/// A lane that carried most of the traffic although rules sent none of its packets into a pipe or
-/// queue. A direction with less traffic, such as acknowledgements, is often left alone on purpose.
+/// A warning if a lane carried most of the traffic although rules sent none of its packets into a
+/// pipe or queue. A direction with less traffic, such as acknowledgements, is often left alone on
+/// purpose.
 fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
     let counters = &lane.counters;
     // All other arrivals have entered a pipe or queue.
