@@ -105,7 +105,7 @@ fn of_engine(
     // The recording of the series restarts the peak of a link without rules every few milliseconds,
     // so this reading does not.
     let restarts_peak = shape != Shape::Links;
-    for portion in wanted.chunks(if with_times { WITH_TIMES } else { SHORT }) {
+    for portion in wanted.chunks(if with_times { WITH_TIMES } else { WITHOUT_TIMES }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();
         let parts = control.engine().with_engines(move |engine, now| {
             places
@@ -305,6 +305,6 @@ pub(super) fn unanswered(error: NoAnswer) -> Unanswered {
 /// Number of objects for which a worker copies counters and times between two turns of its loop.
 const WITH_TIMES: usize = 8;
 /// Number of objects for which a worker copies the counters between two turns of its loop.
-const SHORT: usize = 32;
+const WITHOUT_TIMES: usize = 32;
 /// Maximum number of flows of a queue that are added up, because packets wait meanwhile.
 const MOST_FLOWS: usize = 1024;

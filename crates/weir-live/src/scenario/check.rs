@@ -93,7 +93,8 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
         }
     }
     if let Some(axis) = scenario.sweep.first() {
-        let help = format!("make one run for each value: `weir live {file} --set {}=…`", axis.key);
+        let key = &axis.key;
+        let help = format!("make one run for each value: `weir live {file} --set {key}=…`");
         say(places.table("sweep"), "a live run has no sweep".to_owned(), "several runs", &help);
     }
     for (number, traffic) in scenario.traffic.iter().enumerate() {
