@@ -40,8 +40,14 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
             Err(error) => return Err(error),
         }
     }
-    let retransmitted = u64::from(tcp::retransmitted(&stream)? - in_warmup.unwrap_or(0));
+    let retransmitted = after_warmup(tcp::retransmitted(&stream)?, in_warmup);
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
+}
+
+/// The retransmissions after the warm-up, of this many in all; 0 for a transfer that ended within
+/// the warm-up, whose `in_warmup` is `None`.
+fn after_warmup(retransmitted: u32, in_warmup: Option<u32>) -> u64 {
+    in_warmup.map_or(0, |earlier| u64::from(retransmitted.saturating_sub(earlier)))
 }
 
 /// Connects to the receiver, with the transfer's congestion control, segment size and TOS byte.
@@ -146,3 +152,15 @@ const CHUNK: usize = 256 << 10;
 const TIMEOUT: Duration = Duration::from_millis(20);
 /// Time between two checks for a new connection.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::after_warmup;
+
+    #[test]
+    fn retransmissions_in_the_warmup_are_not_reported() {
+        assert_eq!(after_warmup(7, Some(3)), 4);
+        assert_eq!(after_warmup(7, Some(0)), 7);
+        assert_eq!(after_warmup(7, None), 0, "the transfer ended within the warm-up");
+    }
+}
