@@ -45,18 +45,18 @@ fn address(docker: &Engine<'_>, name: &str) -> String {
 }
 
 /// The lowest round-trip time of three pings, in ms; `None` if no answer arrived.
-fn rtt(to: &str) -> Option<f64> {
+pub(crate) fn rtt(to: &str) -> Option<f64> {
     let text = output_of(&format!("ping -c3 -i0.2 -W1 -q {to}"));
     let (_, times) = text.split_once("min/avg/max/mdev = ")?;
     times.split('/').next()?.parse().ok()
 }
 
-fn is_direct(to: &str) -> bool {
+pub(crate) fn is_direct(to: &str) -> bool {
     rtt(to).is_some_and(|ms| ms < DIRECT)
 }
 
 /// Starts the agent. Its standard output has the events as lines of JSON.
-fn start(lab: &Lab, words: &[&str]) -> Running {
+pub(crate) fn start(lab: &Lab, words: &[&str]) -> Running {
     let options = ["agent", "--json", "--spin", "off", "--no-realtime"];
     lab.start(options.iter().chain(words))
 }
@@ -70,14 +70,14 @@ fn shown(lab: &Lab) -> Value {
 }
 
 /// The specification of a link that the agent shapes.
-fn spec(lab: &Lab, name: &str) -> Option<String> {
+pub(crate) fn spec(lab: &Lab, name: &str) -> Option<String> {
     let links = shown(lab)["links"].as_array().cloned()?;
     let link = links.into_iter().find(|link| link["name"] == name)?;
     link["spec"].as_str().map(str::to_owned)
 }
 
 /// The first reason under *Not shaped* that begins with `of`.
-fn problem(lab: &Lab, of: &str) -> Option<String> {
+pub(crate) fn problem(lab: &Lab, of: &str) -> Option<String> {
     let problems = shown(lab)["problems"].as_array().cloned()?;
     let lines = problems.iter().filter_map(Value::as_str);
     lines.filter(|line| line.starts_with(of)).map(str::to_owned).next()

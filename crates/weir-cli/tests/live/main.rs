@@ -36,6 +36,7 @@ mod outputs;
 mod owners;
 mod past;
 mod pauses;
+mod pods;
 mod programs;
 mod prometheus;
 mod publish;
@@ -199,6 +200,7 @@ fn waiting() -> Vec<Trial> {
         compose::tests(),
         sim_image::tests(),
         agent::tests(),
+        pods::tests(),
         containers::tests(),
         attach::tests(),
         owners::tests(),
