@@ -140,8 +140,8 @@ fn config(args: &AgentArgs) -> AgentConfig {
     }
 }
 
-/// The engines that an agent follows, in words: their names and `nri`, each with its socket if that
-/// is not the usual one.
+/// The engines that an agent follows, as words: the name of each engine, and `nri` if the agent is
+/// an NRI plugin. `=SOCKET` follows a name unless the socket is the usual one.
 fn followed(config: &AgentConfig) -> Result<Vec<String>, AttachError> {
     let word = |name: String, socket: &Path, usual: &Path| {
         let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());

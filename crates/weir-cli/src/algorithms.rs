@@ -50,8 +50,8 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// Writes the first lines of an algorithm in the list. Writing to a `String` cannot fail, here and
-/// below.
+/// Writes the two lines with which an algorithm begins in the list. Writing to a `String` cannot
+/// fail, here and below.
 fn head(text: &mut String, name: &str, summary: &str, source: &str) {
     let _ = writeln!(text, "\n  {name:<12}{summary}");
     let _ = writeln!(text, "  {:<12}{source}", "");
@@ -262,7 +262,7 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// The rows of a comparison with Bianchi's model.
+/// Writes the rows of a comparison with Bianchi's model.
 fn saturation_rows(text: &mut String, found: &[dcf::Saturation]) {
     for f in found {
         let (mbps, percent) = (|bps: f64| bps / 1e6, |share: f64| share * 100.0);

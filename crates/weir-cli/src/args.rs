@@ -346,7 +346,7 @@ pub(crate) struct PlaceArgs {
     pub(crate) backend: BackendArg,
 }
 
-/// Options of every live command.
+/// Options that `weir run`, `pair`, `bridge`, `attach` and `host` share.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Seed of all random draws: the same seed loses the same packets. `random` picks one and
@@ -553,6 +553,7 @@ pub(crate) fn preset_names() -> clap::builder::PossibleValuesParser {
     weir_rules::presets::names().collect::<Vec<_>>().into()
 }
 
+/// Parses a seed. For `random`, it is a random number of 32 bits.
 pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     if text == "random" {
         return Ok(std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0) >> 32);

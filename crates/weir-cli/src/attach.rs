@@ -193,7 +193,7 @@ fn announce(attached: &Attached, limit: Option<Duration>, undivided: bool) {
     say(format_args!("weir: {end}; the traffic is then direct again\n"));
 }
 
-/// A session that shapes containers and programs which Weir has not started.
+/// A session that shapes containers and programs that Weir does not start itself.
 pub(crate) struct Scene<'a> {
     pub(crate) kind: SessionKind,
     /// The name of the session if --name gives none.
@@ -216,8 +216,9 @@ pub(crate) struct End {
 
 type Followed = Result<End, Failure>;
 
-/// Starts the links, shapes until `follow` returns, and writes the results. `follow` receives the
-/// session, the signals, and the time at which the session ends.
+/// Starts the links, shapes until `follow` returns, and writes the results. If the caller has taken
+/// the signals, it passes them; otherwise this function takes them. `follow` receives the session,
+/// the signals, and the time at which the session must end; `None` for no limit.
 pub(crate) fn drive(
     attached: Attached,
     scene: Scene<'_>,
@@ -292,7 +293,7 @@ pub(crate) fn cannot_wait(error: &std::io::Error) -> Failure {
     Failure::of_weir(format!("cannot wait: {error}"))
 }
 
-/// The longest session in minutes or hours, in seconds.
+/// The longest duration that may be given in minutes or hours, in seconds: 1000 hours.
 const LONGEST: u64 = 3_600_000;
 
 const ATTACH_EXAMPLES: &str = "Examples:

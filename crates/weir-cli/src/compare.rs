@@ -17,7 +17,7 @@ use weir_rules::quantity;
 use crate::output::{Failure, USAGE, print};
 use crate::table::Table;
 
-/// `weir compare`.
+/// Options of `weir compare`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -155,7 +155,8 @@ fn row(d: &Difference) -> Vec<String> {
     ]
 }
 
-/// Whether the results agree within a tolerance, with the interval of the difference.
+/// Whether the results agree within a tolerance, in words, with the half-width of the confidence
+/// interval of the difference.
 fn agreement(d: &Difference, verdict: Agreement) -> String {
     let verdict = match verdict {
         Agreement::Agrees => "agrees",

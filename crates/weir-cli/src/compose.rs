@@ -100,7 +100,8 @@ fn created(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failur
 
 /// Refuses arguments for `compose up` that look like a program.
 fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
-    // Compose does not list the services of an inactive profile, but accepts their names.
+    // Compose does not list the services of an inactive profile, but accepts their names. A name
+    // that is not in the list is therefore refused only if it looks like a program.
     let is_known = |word: &OsString| {
         let name = word.to_string_lossy();
         project.services().iter().any(|service| *service == *name)
@@ -155,10 +156,10 @@ fn refused(error: ComposeError) -> Failure {
     }
 }
 
-/// The time that `compose up` is given to stop its containers. By default, Compose gives each
-/// container ten seconds.
+/// The time that a command of Compose has to end after it was asked to. By default, Compose gives
+/// each container ten seconds to stop.
 const GRACE: Duration = Duration::from_secs(30);
-/// The usual names of Compose files.
+/// The usual names of Compose files, without their extensions.
 const USUAL: [&str; 2] = ["docker-compose", "compose"];
 
 #[cfg(test)]

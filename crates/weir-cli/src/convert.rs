@@ -61,7 +61,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The text of a file. A file that is too long is cut one byte after the permitted length.
+/// The text of a file. A file that is too long is cut one byte after the permitted length, and the
+/// conversion then refuses the text.
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = Vec::new();
     let most = LARGEST as u64 + 1;
