@@ -35,9 +35,9 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("For shells and programs", &["completions", "man", "schema", "help"]),
 ];
 
-/// The command with help that lists its commands in groups.
+/// Gives a command a help text that lists its subcommands in groups.
 pub(crate) fn grouped(command: Command) -> Command {
-    // Only a built command has `help` among its commands.
+    // Only a built command has `help` among its subcommands.
     let mut built = command.clone();
     built.build();
     let template = format!(

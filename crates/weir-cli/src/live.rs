@@ -219,7 +219,8 @@ pub(crate) fn tuning(args: &CommonArgs) -> Tuning {
     }
 }
 
-/// The reason why the surroundings could not be set up, with the name of the wrong option.
+/// The failure of a session that could not be built. For a wrong processor, the message names
+/// `--cpu`.
 pub(crate) fn not_built(error: &BuildError) -> Failure {
     match error {
         BuildError::NoProcessor { number, .. } => {
@@ -264,7 +265,8 @@ pub(crate) fn wall_time(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time).and_then(whole).map(|t| t.to_string()).unwrap_or_default()
 }
 
-/// The command's exit code: that of the program, or 125 if the link failed while the program ran.
+/// The command's exit code: 125 if an interface disappeared, 0 if a signal ended a session without
+/// programs, otherwise that of `outcome`.
 fn exit_code(outcome: &Outcome, finished: &Finished) -> u8 {
     if finished.port_vanished() {
         WEIR_FAILED

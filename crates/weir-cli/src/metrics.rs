@@ -43,8 +43,8 @@ pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
         );
         return Err(Failure::new(USAGE, message));
     }
-    // The signals are taken before the first thread starts. A thread that exists earlier does not
-    // block them, so that a signal would still kill the process.
+    // The signals are taken before the first thread starts. A thread that already exists would not
+    // block them, and a signal that it receives would kill the process.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let listener = TcpListener::bind(address)

@@ -71,7 +71,8 @@ impl Plan {
         Ok(Self { steps, places, files: files.into_contents() })
     }
 
-    /// Carries the plan out from now on; `None` if it has no steps.
+    /// Starts a thread that carries the plan out. The times of the steps count from the start of
+    /// the session. Returns `None` if the plan has no steps.
     pub(crate) fn start(self, changes: &Changes) -> Option<Running> {
         if self.steps.is_empty() {
             return None;
@@ -130,7 +131,7 @@ impl Running {
     }
 }
 
-/// A step from its words. `place` says where they are written.
+/// Parses a step. `place` says where it is written.
 fn step(place: &str, time: &str, action: &str, links: &[Link]) -> Result<Step, Failure> {
     let refuse = |why: &str| Failure::new(USAGE, format!("{place}: {why}"));
     let at = parse_time(time).map_err(|why| refuse(&why))?;

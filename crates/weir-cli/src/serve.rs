@@ -164,12 +164,16 @@ fn tuning(args: &ServeArgs) -> Tuning {
 
 /// Everything that a daemon starts with.
 struct Start {
+    /// The configuration with which the daemon starts, and its store.
     resumed: Resumed,
+    /// The directory of the configuration.
     state: PathBuf,
     /// The access that the daemon's threads keep; `None` for all access.
     confinement: Option<Confinement>,
-    /// The rules with which to start if no configuration is saved.
+    /// The commands of the rules file, to execute at the start; `None` if a configuration was
+    /// saved or there is no such file.
     first: Option<CommandRequest>,
+    /// The path of the API's Unix socket.
     socket: PathBuf,
     endpoints: Endpoints,
     page: Option<Page>,
@@ -326,7 +330,8 @@ fn run_until_end(
     }
 }
 
-/// Starts a thread that reads the page's certificate again, and then calls [`reload`].
+/// Starts a thread that reads the page's certificate and the rules file again. Without either of
+/// them, [`reload`] says so.
 fn start_reload(args: &ServeArgs, owner: &Owner, tls: Option<&Tls>) {
     let (rules, owner) = (args.rules.clone(), owner.clone());
     let certificate = tls.cloned().zip(args.web.web_cert.clone());
@@ -343,8 +348,8 @@ fn start_reload(args: &ServeArgs, owner: &Owner, tls: Option<&Tls>) {
     }
 }
 
-/// Replaces the configuration by the content of the rules file. If the file cannot be read, the
-/// failure is logged and the configuration stays.
+/// Replaces the configuration by the content of the rules file. If the file cannot be read or its
+/// commands are refused, the failure is logged and the configuration stays.
 fn reload(rules: Option<&Path>, owner: &Owner) {
     let Some(file) = rules else {
         return say("weir: SIGHUP: there is no --rules file to read again\n");

@@ -23,8 +23,8 @@ fn with_names(shell: Shell, script: &str) -> String {
     match shell {
         Shell::Bash => format!("{script}{}", include_str!("shell/names.bash")),
         Shell::Fish => format!("{script}{}", include_str!("shell/names.fish")),
-        // zsh calls `_weir`, which names.zsh defines. The generated function with this name is
-        // renamed, and names.zsh calls it.
+        // zsh calls `_weir`, which names.zsh defines. The generated function `_weir` is renamed to
+        // `_weir_options`, and names.zsh calls it.
         Shell::Zsh => script.replacen("\n_weir() {", "\n_weir_options() {", 1).replacen(
             ZSH_CALL,
             &format!("{}{ZSH_CALL}", include_str!("shell/names.zsh")),
@@ -64,5 +64,5 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// The line of a zsh script at which all functions are defined.
+/// The line of the generated zsh script that follows the definitions of all functions.
 const ZSH_CALL: &str = "if [ \"$funcstack[1]\" = \"_weir\" ]; then";

@@ -96,7 +96,7 @@ impl Page {
         Ok(PageParts { listener, access: self.access.clone(), studies: self.studies.clone() })
     }
 
-    /// The certificate of the page, which is read again when its files have changed.
+    /// The certificate of the page, for [`reload`].
     pub(crate) fn tls(&self) -> Option<Tls> {
         self.access.tls.clone()
     }
@@ -121,7 +121,8 @@ impl Page {
         ));
     }
 
-    /// A name of this server for which the certificate is valid, so that a browser accepts it.
+    /// A name of this server for which the certificate is valid, so that a browser accepts it. On a
+    /// loopback address, this can only be `localhost`.
     fn name(&self) -> Option<String> {
         let is_local = self.listener.local_addr().is_ok_and(|bound| bound.ip().is_loopback());
         let mut names = self.access.tls.as_ref()?.names().into_iter();
@@ -172,7 +173,7 @@ fn warn(tls: &Tls, certificate: &Path) {
     say(format_args!("weir: warning: the certificate {} {what}\n", certificate.display()));
 }
 
-/// The tokens in a file, which is made if it does not exist.
+/// The tokens in a file. If it does not exist, it is created with new tokens.
 fn kept_tokens(path: &Path, user: Option<User>) -> Result<[String; 2], Failure> {
     let failed = |error: std::io::Error| {
         Failure::of_weir(format!("--web: cannot keep the tokens in {}: {error}", path.display()))
@@ -210,6 +211,7 @@ fn random() -> Result<String, Failure> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// The address of the page if `--web` names none.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 /// The file in the state directory of a daemon: the token with all rights, then the token that
 /// permits reading only.
