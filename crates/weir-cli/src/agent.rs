@@ -48,7 +48,8 @@ pub(crate) struct AgentArgs {
     /// The name in `weir ps` [default: agent].
     #[arg(long, value_name = "NAME")]
     name: Option<Name>,
-    /// Seed of all random draws; each container derives its own from it and from its name.
+    /// Seed of all random draws; each container's seed is derived from it and from the container's
+    /// name.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed)]
     seed: u64,
     /// Maximum memory for the frames inside the links of one container.

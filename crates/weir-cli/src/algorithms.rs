@@ -152,7 +152,7 @@ fn details(text: &mut String, scopes: &[Scoped]) {
 /// A note about other notations of a value.
 fn hint(parameter: &Parameter) -> String {
     match parameter.domain {
-        Domain::Time { .. } => "; units s, ms, us, ns, without one ms".to_owned(),
+        Domain::Time { .. } => "; units s, ms, us, ns; a number alone is in ms".to_owned(),
         Domain::Fraction { .. } => "; also as 1/8 or 12.5%".to_owned(),
         Domain::Choice(words) if words.contains(&"off") && words.contains(&"on") => {
             format!("; also `{0}` and `no{0}` alone", parameter.name)
@@ -231,7 +231,7 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     }
     let mut text = format!(
         "802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that \
-         always have some\n",
+         always have packets\n",
         dcf::PACKET
     );
     for (title, found) in [("without RTS", found), ("with RTS", announced)] {
