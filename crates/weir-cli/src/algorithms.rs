@@ -31,7 +31,7 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
          Parameters are given to `sched N config type NAME` or to `queue N config sched N`.\n",
     );
     for row in sched::TABLE {
-        head(
+        heading(
             &mut text,
             row.name,
             row.summary,
@@ -44,7 +44,7 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
          Parameters are given behind the name: `aqm NAME …` of a pipe, a queue or a link.\n",
     );
     for row in aqm::TABLE {
-        head(&mut text, row.name, row.summary, row.source);
+        heading(&mut text, row.name, row.summary, row.source);
         parameters(&mut text, &[(Scope::Aqm, row.parameters)]);
     }
     print(&text)
@@ -52,7 +52,7 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
 
 /// Writes the two lines with which an algorithm begins in the list. Writing to a `String` cannot
 /// fail, here and below.
-fn head(text: &mut String, name: &str, summary: &str, source: &str) {
+fn heading(text: &mut String, name: &str, summary: &str, source: &str) {
     let _ = writeln!(text, "\n  {name:<12}{summary}");
     let _ = writeln!(text, "  {:<12}{source}", "");
 }

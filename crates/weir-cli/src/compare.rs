@@ -77,17 +77,17 @@ fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
         let number = |text: &str| {
             text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0).ok_or(FORM)
         };
-        let (place, value) = match word.strip_suffix('%') {
+        let (index, value) = match word.strip_suffix('%') {
             Some(percent) => (0, number(percent)? / 100.0),
             None if metric.ends_with("_ns") && word.ends_with('s') => {
                 (1, quantity::exact_time(word).ok_or(FORM)? as f64)
             }
             None => (1, number(word)?),
         };
-        if std::mem::replace(&mut given[place], true) {
+        if std::mem::replace(&mut given[index], true) {
             return Err(FORM.to_owned());
         }
-        *[&mut tolerance.part, &mut tolerance.absolute][place] = value;
+        *[&mut tolerance.part, &mut tolerance.absolute][index] = value;
     }
     Ok(tolerance)
 }
@@ -105,12 +105,13 @@ pub(crate) fn heads(comparison: &Comparison) -> [String; 2] {
 pub(crate) fn blocks(comparison: &Comparison, all: bool) -> Vec<(String, Vec<Vec<String>>)> {
     let is_shown =
         |d: &&Difference| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str());
-    let of_one = |a: &Difference, b: &Difference| (a.object, &a.name) == (b.object, &b.name);
+    let is_same_object =
+        |a: &Difference, b: &Difference| (a.object, &a.name) == (b.object, &b.name);
     let block = |block: &[Difference]| {
         let name = block.first().map(|d| format!("{} {}", d.object, d.name)).unwrap_or_default();
         (name, block.iter().filter(is_shown).map(row).collect())
     };
-    comparison.differences.chunk_by(of_one).map(block).collect()
+    comparison.differences.chunk_by(is_same_object).map(block).collect()
 }
 
 /// The comparison as text.
@@ -144,14 +145,14 @@ fn row(d: &Difference) -> Vec<String> {
         Some(part) if part != 0.0 => format!("{sign}{}", percent(part.abs())),
         _ => String::new(),
     };
-    let worth = d.verdict.map_or_else(|| significance(d), |verdict| agreement(d, verdict));
+    let judgement = d.verdict.map_or_else(|| significance(d), |verdict| agreement(d, verdict));
     vec![
         d.figure.trim_end_matches("_ns").trim_end_matches("_bps").replace('_', " "),
         words(d.left),
         words(d.right),
         difference,
         relative,
-        worth,
+        judgement,
     ]
 }
 
@@ -201,7 +202,7 @@ fn in_words(metric: &str, value: f64) -> String {
 
 /// The method by which differences are judged, in words.
 pub(crate) fn remark(comparison: &Comparison) -> String {
-    let by = |test: fn(&Significance) -> bool| {
+    let any = |test: fn(&Significance) -> bool| {
         comparison.differences.iter().any(|d| test(&d.significance))
     };
     let mut text = String::new();
@@ -210,15 +211,15 @@ pub(crate) fn remark(comparison: &Comparison) -> String {
             tolerance; differs: outside; open: it includes the tolerance's bound, or there are too \
             few runs.\n";
     }
-    if by(|s| matches!(s, Significance::Runs { .. })) {
+    if any(|s| matches!(s, Significance::Runs { .. })) {
         text += "p: the probability that chance alone makes the means differ by this much \
             (Welch's test); a difference is significant below 0.05.\n";
     }
-    if by(|s| matches!(s, Significance::Parts { .. })) {
+    if any(|s| matches!(s, Significance::Parts { .. })) {
         text += "p: Welch's test over twentieths of single runs, as if these were independent; \
             runs with several seeds give a better answer.\n";
     }
-    if by(|s| matches!(s, Significance::SingleRun)) {
+    if any(|s| matches!(s, Significance::SingleRun)) {
         text += "With single runs, only metrics that are known over time can be tested: use \
             --runs on both sides.\n";
     }

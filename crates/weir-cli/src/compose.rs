@@ -34,7 +34,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
     let signals = take_signals()?;
     let guard = project.guard(!quiet).map_err(refused)?;
-    if let Some(code) = created(&project.creation(&up), &signals)? {
+    if let Some(code) = create_containers(&project.creation(&up), &signals)? {
         say(
             "weir: compose could not create the containers; Weir removes what remains of the job\n",
         );
@@ -86,7 +86,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Creates the containers. Returns the exit code of the command if it failed.
-fn created(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failure> {
+fn create_containers(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failure> {
     let mut job =
         Job::start(command, GRACE).map_err(|error| Failure::new(error.exit_code(), error))?;
     loop {
@@ -131,7 +131,7 @@ fn check_up(project: &Project, up: &UpArguments) -> Result<(), Failure> {
 fn name_of(files: &[PathBuf]) -> Name {
     let Some(first) = files.first() else { return Name::of_program("compose".as_ref()) };
     let stem = first.file_stem().unwrap_or_default();
-    if !USUAL.iter().any(|usual| stem == *usual) {
+    if !USUAL_STEMS.iter().any(|usual| stem == *usual) {
         return Name::of_program(stem);
     }
     let directory =
@@ -160,7 +160,7 @@ fn refused(error: ComposeError) -> Failure {
 /// each container ten seconds to stop.
 const GRACE: Duration = Duration::from_secs(30);
 /// The usual names of Compose files, without their extensions.
-const USUAL: [&str; 2] = ["docker-compose", "compose"];
+const USUAL_STEMS: [&str; 2] = ["docker-compose", "compose"];
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ use crate::web::Page;
 
 /// `weir run`.
 pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let rules = ruled(args.rules.as_deref(), Where::Machine)?;
+    let rules = rules_from(args.rules.as_deref(), Where::Machine)?;
     let emulation = emulation(["up", "down"], directions(&Wanted::access(&args.access))?, rules);
     check_destinations(&args.common)?;
     let setup = RunSetup {
@@ -57,7 +57,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// `weir pair`.
 pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
-    let rules = ruled(args.rules.as_deref(), Where::Machine)?;
+    let rules = rules_from(args.rules.as_deref(), Where::Machine)?;
     let emulation = emulation(["to-right", "to-left"], two_way(&args.link)?, rules);
     check_destinations(&args.common)?;
     let setup = PairSetup {
@@ -77,7 +77,7 @@ pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
 
 /// `weir bridge`.
 pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
-    let rules = ruled(args.rules.as_deref(), Where::Bridge)?;
+    let rules = rules_from(args.rules.as_deref(), Where::Bridge)?;
     let emulation = emulation(["to-right", "to-left"], two_way(&args.link)?, rules);
     check_destinations(&args.common)?;
     let scene = Scene {
@@ -116,7 +116,7 @@ fn emulation(names: [&str; 2], specs: Directions, rules: Option<(Ruleset, Where)
     }
 }
 
-fn ruled(path: Option<&Path>, place: Where) -> Result<Option<(Ruleset, Where)>, Failure> {
+fn rules_from(path: Option<&Path>, place: Where) -> Result<Option<(Ruleset, Where)>, Failure> {
     path.map(|path| Ok((read(path)?, place))).transpose()
 }
 

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_have_the_form_of_containers() {
+    fn ports_have_the_form_of_container_engines() {
         let of = |text: &str| parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let tcp = |address: Option<&str>, outside, inside| Publish {
             address: address.map(|address| address.parse().unwrap()),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named() {
+    fn an_error_names_the_wrong_part() {
         for (text, words) in [
             ("80", "80:80"),
             ("0:80", "`0` is no port"),
