@@ -582,7 +582,7 @@ fn parse_bridge(text: &str) -> Result<BridgeNames, String> {
 fn parse_workers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number @ 1..=64) => Ok(number),
-        _ => Err("workers are a number from 1 to 64".to_owned()),
+        _ => Err("the number of workers is from 1 to 64".to_owned()),
     }
 }
 
