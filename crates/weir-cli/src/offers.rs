@@ -12,16 +12,17 @@ use weir_rules::manager::Manager;
 pub(crate) struct Offered(fn() -> Vec<&'static str>);
 
 impl Offered {
-    /// A link specification, with examples of the short form.
+    /// A link specification. Offers examples of the short form.
     pub(crate) const LINKS: Self = Self(|| LINKS.to_vec());
-    /// A list of schedulers, with the names and aliases of all schedulers.
+    /// A list of schedulers. Offers `all`, `none`, and the names and aliases of all schedulers.
     pub(crate) const SCHEDULERS: Self = Self(|| {
         let names = sched::TABLE
             .iter()
             .flat_map(|row| [row.name].into_iter().chain(row.aliases.iter().copied()));
         ["all", "none"].into_iter().chain(names).collect()
     });
-    /// A list of queues for comparisons of AQMs, with their names.
+    /// A list of AQMs to compare. Offers `all`, `none`, and the names of all AQMs and of the
+    /// schedulers that contain one.
     pub(crate) const AQMS: Self = Self(|| {
         let names = Manager::all().map(|manager| manager.name());
         ["all", "none"].into_iter().chain(names).collect()

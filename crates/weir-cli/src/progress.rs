@@ -31,6 +31,7 @@ pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBa
 
 /// The thread that updates the progress line. It ends when this value is dropped.
 pub(crate) struct Progress {
+    /// Set to end the thread.
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
