@@ -101,8 +101,8 @@ impl Page {
         self.access.tls.clone()
     }
 
-    /// Prints the addresses of the page, each with its token after `#`. A browser does not send this
-    /// part with the request for the page.
+    /// Prints the addresses of the page, each with its token after `#`. A browser does not send
+    /// this part with the request for the page.
     pub(crate) fn announce(&self) {
         let Ok(mut address) = self.listener.local_addr() else { return };
         if address.ip().is_unspecified() {
