@@ -653,9 +653,9 @@ const SERVE_EXAMPLES: &str = "Examples:
   weir serve --bridge eth1,eth2 --bridge eth3,eth4 --group weir
   weir serve --http 127.0.0.1:8420 --token-file /etc/weir/token
 
-Commands such as `weir pipe 1 config …` and `weir add …` change the configuration, and so does the
-API; see docs/daemon.md. An acknowledged change is on disk: a daemon that starts again, even after
-kill -9, resumes with it. SIGHUP reads --rules again, SIGTERM ends the daemon. Bridges need
+Commands such as `weir pipe 1 config …` and `weir add …` change the configuration, and so does
+the API; see docs/daemon.md. An acknowledged change is on disk: a daemon that starts again, even
+after kill -9, resumes with it. SIGHUP reads --rules again, SIGTERM ends the daemon. Bridges need
 CAP_NET_RAW and CAP_NET_ADMIN.";
 const CHECK_EXAMPLES: &str = "Examples:
   weir check 4M/20ms queue 64KB         a specification
