@@ -57,22 +57,38 @@ impl LinkPeriod {
             bytes_in: since(self.bytes_in, earlier.bytes_in),
             packets_out: since(self.packets_out, earlier.packets_out),
             bytes_out: since(self.bytes_out, earlier.bytes_out),
-            reasons: boxed(self.reasons().map_both(&earlier.reasons(), since)),
+            // In most periods both are `None`.
+            reasons: match (&self.reasons, &earlier.reasons) {
+                (None, None) => None,
+                _ => boxed(self.reasons().map_both(&earlier.reasons(), since)),
+            },
             ..Self::default()
         }
+    }
+
+    /// Whether nothing was counted. The queue lengths do not matter.
+    pub(super) fn is_quiet(&self) -> bool {
+        let counts = [self.packets_in, self.bytes_in, self.packets_out, self.bytes_out];
+        counts == [0; 4] && self.reasons.is_none()
     }
 
     /// The fraction `part / whole` of every count, rounded down, without queue lengths.
     #[must_use]
     pub(super) fn share(&self, part: u64, whole: u64) -> Self {
-        // The result is at most `n`, so it fits.
-        let share = |n: u64, _| (u128::from(n) * u128::from(part) / u128::from(whole)) as u64;
+        let share = |n: u64, _| match n.checked_mul(part) {
+            Some(product) => product / whole,
+            // The result is at most `n`, so it fits.
+            None => (u128::from(n) * u128::from(part) / u128::from(whole)) as u64,
+        };
         Self {
             packets_in: share(self.packets_in, 0),
             bytes_in: share(self.bytes_in, 0),
             packets_out: share(self.packets_out, 0),
             bytes_out: share(self.bytes_out, 0),
-            reasons: boxed(self.reasons().map_both(&Reasons::default(), share)),
+            reasons: self
+                .reasons
+                .as_ref()
+                .and_then(|reasons| boxed(reasons.map_both(&Reasons::default(), share))),
             ..Self::default()
         }
     }

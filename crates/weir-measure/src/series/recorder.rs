@@ -124,6 +124,12 @@ impl LinkRecorder {
     /// time, and closes the periods that end.
     fn spread(&mut self, delta: &LinkPeriod, now: u64) {
         let (from, span) = (self.last, now - self.last);
+        if delta.is_quiet() {
+            while (self.closed + 1) * self.base_ns <= now {
+                self.close();
+            }
+            return;
+        }
         let mut given = LinkPeriod::default();
         // With a span of 0 no period ends, so the division by the span is safe.
         while span > 0 && (self.closed + 1) * self.base_ns <= now {
