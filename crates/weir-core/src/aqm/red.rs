@@ -6,7 +6,9 @@
 //! is selected. Between the thresholds, a packet is selected with a probability that rises from 0
 //! to `max_p`. Above the upper threshold every packet is selected. In *gentle* mode, the
 //! probability instead rises from `max_p` at the upper threshold to 1 at twice that threshold.
-//! Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
+//! Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable. Where
+//! every packet is selected, packets are marked only with `harddrop off`; by default they are
+//! dropped.
 //!
 //! Selections are spaced evenly: the probability of a packet grows with the number of packets since
 //! the last selection. With `wait`, no packet is selected until `1/p_b` packets have arrived since
@@ -15,12 +17,13 @@
 //! # Equations
 //! ```text
 //! avg <- (1-w)·avg + w·q                  for each packet that arrives at a queue of length q
-//! avg <- (1-w)^(m+1)·avg                  for an arrival at an empty queue; m mean packets could have been sent meanwhile
+//! avg <- (1-w)^(m+1)·avg                  for an arrival at an empty queue; m: see below
 //! p_b  = max_p·x,  x = (avg-min)/(max-min)                   `curve quadratic`: 1.5·max_p·x²
 //! p_b  = max_p + (1-max_p)·(avg-max)/max                     gentle, from max to 2·max
 //! p_a  = p_b / (1 - count·p_b)               count packets since the last selection
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
+//! `m` is the number of packets of mean length that the link could have sent while it was empty.
 //! With lengths in bytes, `count` is in mean packets, and `p_a` is multiplied by the packet's
 //! length divided by the mean length. Averages are in parts of 2^40, probabilities in parts of
 //! 2^32; the power in the decay has a relative error below 2^-31.
@@ -154,7 +157,8 @@ impl Aqm for Red {
     }
 }
 
-/// The [`Plan`] for the settings of a row of the family, with the rules of ns-3 and a linear curve.
+/// The [`Plan`] for the settings of an AQM of the RED family: the variant of ns-3, and a linear
+/// curve.
 macro_rules! plan {
     ($settings:ident, $setup:ident) => {
         $crate::aqm::red::core::Plan {

@@ -22,7 +22,7 @@
 //! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped with
 //! probability `p_C` even if they are ECN-capable, and low-latency packets are dropped with
 //! probability `p_C` and otherwise marked. With `drop_on_overload off`, `p'` is at most `1 / k`,
-//! and packets are dropped only when they do not fit.
+//! and ECN-capable packets are dropped only when they do not fit.
 //!
 //! # Reference
 //! De Schepper, Briscoe and White, RFC 9332, 2023; De Schepper et al., "PI²", CoNEXT 2016; for the
@@ -32,18 +32,18 @@
 //! Names and defaults are those of Linux. `limit` 1..10000000 packets in both queues together,
 //! default 10000. `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to 10s, default 16 ms.
 //! `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms.
-//! `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms.
-//! `step_packets` 0..10000000, default 0: if not 0, the step is this number of packets in the
-//! low-latency queue, in place of the time `step_thresh`. `min_qlen_step` 0..10000000 packets,
-//! default 0: the step does not apply while the low-latency queue is shorter. `drop_on_overload`
-//! off|on, default on. `drop_dequeue` off|on, default on: packets are dropped or marked by the
-//! probabilities when they leave; off: when they arrive. `c_protection` 0..100 %, default 10: the
-//! classic queue's share while both queues have packets. `schedule` wrr|tshift, default wrr: `wrr`
-//! serves the queues by that share; `tshift` serves the queue with the older head packet, where a
-//! low-latency packet counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide`
-//! random|recur, default random: packets are selected by random draws, or at regular intervals by
-//! the sum of the probabilities. `ect` l4s|any, default l4s: with `any`, ECT(0) packets are
-//! low-latency packets too.
+//! `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets`
+//! 0..10000000, default 0: if not 0, the step is this number of packets in the low-latency queue,
+//! in place of the time `step_thresh`. `min_qlen_step` 0..10000000 packets, default 0: the step
+//! does not apply while the low-latency queue is shorter. `drop_on_overload` off|on, default on.
+//! `drop_dequeue` off|on, default on: packets are dropped or marked by the probabilities when they
+//! leave; off: when they arrive. `c_protection` 0..100 %, default 10: the classic queue's share
+//! while both queues have packets. `schedule` wrr|tshift, default wrr: `wrr` serves the queues by
+//! that share; `tshift` serves the queue with the older head packet, where a low-latency packet
+//! counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide` random|recur,
+//! default random: with `recur`, the probabilities of a queue's packets are summed; each time that
+//! the sum exceeds 1, a packet is selected and the sum is reduced by 1. `ect` l4s|any, default l4s:
+//! with `any`, ECT(0) packets are low-latency packets too.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed in one step when a packet arrives or
@@ -51,9 +51,10 @@
 //!
 //! # Guarantees
 //! Packets leave in order within each of the two queues. No packet is dropped or marked by a
-//! probability while fewer than 3000 bytes wait. While both queues have packets, the bytes that the
-//! classic queue sends differ from the share `c_protection` of all bytes by at most one packet of
-//! each queue. Low-latency packets are dropped only on overload or at the limit.
+//! probability while fewer than 3000 bytes wait. With `schedule wrr`, while both queues have
+//! packets, the bytes that the classic queue sends differ from the share `c_protection` of all
+//! bytes by at most one packet of each queue. Low-latency packets are dropped only on overload or
+//! at the limit.
 //!
 //! # Statistics
 //! `base` is `p'`, `probability` is `p_C` and `coupled` is `k p'`, in parts of 2^32. `low` and

@@ -57,6 +57,7 @@ fn child(
         max_instances: None,
         parent: Some(parent),
     };
+    // A scheduler with a parent has no link, so the link's configuration has no effect.
     emulator.set_link(now, id, &config, &LinkConfig::default(), &of_weight(weight));
 }
 
@@ -135,7 +136,8 @@ fn packets_are_rejected_while_a_parent_is_missing_or_its_own_child() {
     assert!(!submit(&mut emulator, Nanos::ZERO, 2, 1, &key(0, 0)));
     assert_eq!(emulator.unrouted(), 2);
     assert_eq!(served(&mut emulator, 9).iter().map(|d| d.frame).collect::<Vec<_>>(), [1]);
-    // Scheduler 2 has no link, so a packet that is submitted to it is refused.
+    // Scheduler 2 has a parent and therefore no link, so a packet that is sent directly to it, as
+    // to a pipe, is refused.
     let arrival =
         Arrival { frame: 3, len: 1, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     assert!(emulator.submit(Nanos::from_secs(1), arrival, &key(0, 0), Action::Pipe(2)).is_err());
@@ -157,7 +159,8 @@ fn a_new_weight_of_a_scheduler_applies_to_waiting_packets() {
     assert!(of_two.abs_diff(800) <= 6, "{of_two}");
 }
 
-/// A step of a test: traffic, or a change of the configuration.
+/// A step of a test: traffic, or a change of the configuration. `Expire` waits for longer than
+/// `idle`, so that idle instances expire.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Submit { queue: u16, customer: u32, port: u16 },
