@@ -119,8 +119,8 @@ fn totals(
     Ok(())
 }
 
-/// Packet numbers: `3 5-9` for the packets 3 and 5 to 9, `-` for no packet, `-*4` for four times no
-/// packet.
+/// A list of packet numbers: `3 5-9` are the packets 3 and 5 to 9. In `taken`, which has one entry
+/// for each dequeue, `-` is a dequeue without a packet, and `-*4` are four of them.
 fn packets(value: &Value<'_>) -> Result<Vec<Option<u32>>, CaseError> {
     let mut all = Vec::new();
     for word in value.text()?.split_whitespace() {
@@ -148,8 +148,9 @@ fn packets(value: &Value<'_>) -> Result<Vec<Option<u32>>, CaseError> {
     Ok(all)
 }
 
-/// `105`, `{ least = 95, most = 100 }`, `{ mean = 25.1, within = 1.0 }` or
-/// `{ mean = 25.1, error = 0.2 }`.
+/// The values that a counter may have: exactly `105`; a range, `{ least = 95, most = 100 }`; a mean
+/// over the seeds with its tolerance, `{ mean = 25.1, within = 1.0 }`; or the mean of another
+/// sample with its standard error, `{ mean = 25.1, error = 0.2 }`.
 fn bound(value: &Value<'_>) -> Result<Bound, CaseError> {
     if !value.is_table() {
         return value.number(0, u64::MAX).map(Bound::Exactly);

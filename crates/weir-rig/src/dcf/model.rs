@@ -2,19 +2,21 @@
 //!
 //! # Contention zones
 //! In Bianchi's model a station sends in each slot with a probability `τ`, independently of other
-//! stations, and each attempt fails with the same probability `p`. With a first window of `CW`
-//! slots that doubles up to `CWmax`, and at most `R` retries, a packet has `Σ p^j` attempts, and
-//! its backoffs and attempts take `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the
-//! number of attempts divided by this number of slots. Without a bound on retries, this is
+//! stations, and each attempt fails with the same probability `p`. A backoff is 0 to `CW_j` slots
+//! long at attempt `j`, where `CW_j + 1` doubles with each retry up to `CWmax + 1`. With at most
+//! `R` retries, a packet has `Σ p^j` attempts, and its backoffs and attempts take
+//! `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the number of attempts divided by this
+//! number of slots. Without a bound on retries, this is
 //! Bianchi's formula.
 //!
-//! Access categories differ in their gaps. The slots after a transmission are numbered from the
-//! shortest gap on. A category with a gap that is `d` slots longer than the shortest gap sends only
-//! in the slots from `d` on. These ranges of slots are Robinson and Randhawa's contention zones.
-//! The medium reaches slot `i` if all slots before it are idle. An attempt of a category fails with
-//! the mean probability, over the slots in which the category may send, that another station sends.
-//! Bisection does not apply to several categories, so the model finds the probabilities by damped
-//! iteration.
+//! Access categories differ in the gap (AIFS) that they wait before contention. Slot 0 after a
+//! transmission begins at the end of the shortest gap. A category with a gap that is `d` slots
+//! longer than the shortest gap sends only in the slots from `d` on. These ranges of slots are
+//! Robinson and Randhawa's contention zones. The medium reaches slot `i` if all slots before it are
+//! idle. An attempt fails if another station sends in the same slot. The probability of this is a
+//! mean over the slots in which the category may send, weighted by the probability that the medium
+//! reaches the slot. `τ` and `p` of all categories depend on one another; the model finds them by
+//! damped iteration.
 //!
 //! A period from one transmission to the end of the next consists of the shortest gap, idle slots,
 //! and a success or a collision. Its mean length, and the mean bits that it delivers, give the
@@ -55,8 +57,9 @@ struct Class {
     windows: Vec<f64>,
     /// The mean number of bits that an access delivers.
     bits: f64,
-    /// The length of a successful access, and of a collision of the class's first packet, in us.
+    /// The duration of a successful access, in us.
     success: f64,
+    /// The duration of a collision, in us. Only the first packet of an access can collide.
     collision: f64,
     /// The probability that an error destroys an access.
     errors: f64,
@@ -151,7 +154,8 @@ fn collides(classes: &[Class], sends: &[f64], k: usize) -> f64 {
     1.0 - alone / reached
 }
 
-/// The probability that no station of the classes that `counts` accepts sends in a slot.
+/// The probability that a slot stays idle if only the classes for which `counts` is true could
+/// send.
 fn silence(classes: &[Class], sends: &[f64], slot: usize, counts: impl Fn(usize) -> bool) -> f64 {
     (0..classes.len())
         .filter(|&k| counts(k) && classes[k].offset <= slot)
@@ -223,7 +227,8 @@ fn power(base: f64, exponent: u32) -> f64 {
 
 /// The number of iterations of [`fixed_point`].
 const ITERATIONS: u32 = 400;
-/// The part of the difference to the computed value by which an iteration changes a probability.
+/// An iteration moves each probability by this fraction of its distance to the newly computed
+/// value.
 const DAMPING: f64 = 0.2;
 /// The largest number of slots after a transmission. The model leaves out slots that are reached
 /// with a probability below `NEGLIGIBLE`.
@@ -272,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Splitting a group into two equal ones changes nothing.
+    /// Splitting a group into two with the same settings changes nothing.
     #[test]
     fn groups_of_equal_stations_are_one_group() {
         let edca = settings(&[("edca", "queue"), ("txop", "0")]);
@@ -283,8 +288,8 @@ mod tests {
         }
     }
 
-    /// Two stations at 11 Mbit/s with T_f = 1568 + 50 + 20·(33/32)/4·16 us, and one at 1 Mbit/s,
-    /// computed by hand.
+    /// Two stations, computed by hand: one at 11 Mbit/s with T_f = 1568 + 50 + 20·(33/32)/4·16
+    /// us, and one at 1 Mbit/s.
     #[test]
     fn heusses_formula_is_that_of_the_paper() {
         let bps = heusse(&settings(&[]), 2, 1_000_000, 1500);
