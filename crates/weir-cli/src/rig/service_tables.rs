@@ -24,13 +24,14 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
     };
     let _ = writeln!(text, "service of {}, {load}, {} packets", first.set, count(service.packets));
     if config.measures(Metric::Wfi) {
-        text += "\nworst-case fairness (B-WFI), and mean deviation from the fluid, in largest \
-            packets of the class\n";
+        text += "\nworst-case fairness (B-WFI) and mean deviation from the fluid; unit: the \
+            largest packet of the class\n";
         text += &wfi(measured);
     }
     if config.measures(Metric::Delay) {
-        text += "\ndelay and lateness in bytes that the link sends in this time; lag and lead in \
-            bytes of the flow, against the fluid\n";
+        text += "\ndelay, and time behind the fluid (late), each as the bytes that the link sends \
+            in that time; lag and lead: the bytes by which a flow is behind and ahead of the \
+            fluid\n";
         text += &delay(measured);
     }
     text
