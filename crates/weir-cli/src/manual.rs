@@ -1,5 +1,6 @@
-//! Makes the manual pages from the definition of the command line. Adds synopses that name values,
-//! examples as they are typed, the exit codes and the environment.
+//! Makes the manual pages from the definition of the command line. Besides what `clap_mangen`
+//! writes, a page has a synopsis with the names of values, the examples as they are typed, the exit
+//! codes, and the environment.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,9 +18,9 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
          `weir compare --within`: a metric does not agree. `weir sweep verify`: a run is damaged.",
     ),
     ("2", "The command line, or a file that it names, is wrong."),
-    ("64", "A command of ipfw and dnctl: its options are wrong."),
-    ("65", "A command of ipfw and dnctl, or a line of its script, is wrong."),
-    ("66", "The script of a command of ipfw and dnctl cannot be read."),
+    ("64", "A command of ipfw or dnctl has wrong options, or lacks an argument."),
+    ("65", "The text of a command of ipfw or dnctl, or a line of its script, is wrong."),
+    ("66", "The script of a command of ipfw or dnctl cannot be read."),
     ("69", "No daemon answers, or the daemon refuses the command."),
     ("77", "The user may not connect to the daemon."),
     (
@@ -51,7 +52,7 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ("NO_COLOR", "If it is not empty, there are no colours."),
 ];
 
-/// Writes the pages of a command and of all its subcommands into a directory.
+/// Writes the pages of a command and of its visible subcommands, not of theirs, into a directory.
 pub(crate) fn write_all(root: &Command, directory: &Path) -> io::Result<()> {
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
     for command in std::iter::once(root).chain(visible) {
@@ -137,22 +138,22 @@ fn values(arg: &Arg) -> impl Iterator<Item = String> {
 fn remarks(text: &str) -> String {
     let mut page = String::new();
     let mut is_example = false;
-    let mut begin = |page: &mut String, wanted: bool| {
-        if wanted != is_example {
-            page.push_str(if wanted { ".PP\n.nf\n" } else { ".fi\n" });
-            is_example = wanted;
+    let mut set_example = |page: &mut String, indented: bool| {
+        if indented != is_example {
+            page.push_str(if indented { ".PP\n.nf\n" } else { ".fi\n" });
+            is_example = indented;
         }
     };
     for line in text.lines() {
         let indented = line.starts_with("  ");
-        begin(&mut page, indented);
+        set_example(&mut page, indented);
         page += &match line {
             "Examples:" => ".SH EXAMPLES\n".to_owned(),
             "" => ".PP\n".to_owned(),
             _ => format!("{}\n", protected(&escaped(line))),
         };
     }
-    begin(&mut page, false);
+    set_example(&mut page, false);
     if page.starts_with(".SH") { page } else { format!(".SH NOTES\n{page}") }
 }
 
