@@ -1,5 +1,5 @@
-//! The page of all experiments of a command. It has a chapter for each experiment, which a later
-//! command may keep.
+//! The page of all experiments of a command, with a chapter for each. A later command may keep
+//! stored chapters.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -78,7 +78,7 @@ impl Collection {
     }
 }
 
-/// The version, size and time of this program.
+/// The version, size and modification time of this program's file.
 fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata).ok();
     let changed = file.as_ref().and_then(|file| file.modified().ok());

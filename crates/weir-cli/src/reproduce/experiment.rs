@@ -27,7 +27,7 @@ pub(super) enum How {
 /// The options of an experiment.
 pub(super) struct Settings {
     pub(super) quick: bool,
-    /// Whether runs are as long as the published ones.
+    /// Whether each method of `queue-sampler` reads for as long as in the publication.
     pub(super) full: bool,
     pub(super) show_progress: bool,
     /// How long each method of `queue-sampler` reads, if given.

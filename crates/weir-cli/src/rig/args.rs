@@ -143,7 +143,7 @@ pub(crate) struct RigArgs {
     /// Size of the simulated second-level cache [default: this processor's]
     #[arg(long, value_name = "SIZE", help_heading = "Measurement")]
     pub(crate) l2: Option<String>,
-    /// Fewer packets and runs: rougher results in a tenth of the time.
+    /// Fewer packets and runs: rougher results in less time.
     #[arg(long, help_heading = "Measurement")]
     pub(crate) quick: bool,
     /// Search for the arrivals under which each scheduler serves worst, and write them to --out.

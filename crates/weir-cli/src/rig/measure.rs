@@ -96,8 +96,8 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow. `None` if memory was not measured, or for fewer than 4096 flows. So few may
-    /// fit into memory that the process has allocated already.
+    /// Bytes per flow. `None` if memory was not measured, or for fewer than 4096 flows. Fewer flows
+    /// may fit into memory that the process has already allocated.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
@@ -155,7 +155,9 @@ pub(crate) fn has_valgrind() -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// Counts events: starts the rig twice under cachegrind and takes the difference.
+/// Counts instructions and cache misses per pair: starts the rig twice under cachegrind, with
+/// different numbers of pairs, and divides the difference of the counts by the difference of the
+/// numbers of pairs.
 fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<PerPair, Failure> {
     let short = plan.with_pairs(1);
     let long = plan.with_pairs(short.pairs() + config.pairs.min(MAX_COUNTED_PAIRS));

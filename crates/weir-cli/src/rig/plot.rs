@@ -1,4 +1,5 @@
-//! Plots of results: the cost against the number of flows, with one curve per algorithm.
+//! Plots of results: the cost against the number of flows, or B-WFI against the weight. Each
+//! algorithm has a curve for each kind of flow set.
 
 use std::path::Path;
 
@@ -72,8 +73,8 @@ fn weights(measured: &Measured) -> String {
     weights.join(",")
 }
 
-/// A line with its points for each algorithm and each kind of flow set. The lines of the first kind
-/// are solid, those of other kinds dashed.
+/// A line with its points for each algorithm and each kind of flow set. Lines of kinds other than
+/// the first are dashed.
 fn curves(
     config: &Config,
     measured: &[Measured],
@@ -99,8 +100,8 @@ fn curves(
                 continue;
             }
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-            // The palette has seven colours; the lines of further algorithms reuse them and are
-            // dashed.
+            // The palette has seven colours. The next seven algorithms reuse them with dashed
+            // lines, and so on in turn.
             let colour = (place % 7) as u8;
             let line = if place % 14 < 7 && nth == 0 {
                 Shape::Line(points.clone())

@@ -64,7 +64,7 @@ impl From<ReplayError> for Fault {
     }
 }
 
-/// The validated options. A setting of the link is `None` if that of the recording applies.
+/// The validated options. A setting of the link is `None` if the recording's setting applies.
 struct Options {
     managers: Vec<Manager>,
     /// Bit/s.

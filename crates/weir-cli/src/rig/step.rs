@@ -156,7 +156,7 @@ fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     bars.into_iter().map(|(begin, end)| [seconds(begin), seconds(end), low, high]).collect()
 }
 
-/// Time after each change of the load, in ns. The means leave out this time.
+/// Time after the start and after each change of the load, in ns, that the table leaves out.
 const SETTLING: u64 = 1_000_000_000;
 /// Time span of one point of a curve, in ns.
 const SPAN: u64 = 25_000_000;

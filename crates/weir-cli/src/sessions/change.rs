@@ -51,8 +51,8 @@ fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
     (words, shown)
 }
 
-/// Splits off the name of a session. The first word is a name if a session has it and more words
-/// follow.
+/// Splits off the name of a session. The first word is a name if more words follow and it is
+/// `serve` or the name of a running session.
 fn named(words: &[String]) -> (Option<&str>, &[String]) {
     match words {
         [first, rest @ ..] if !rest.is_empty() => {

@@ -159,7 +159,7 @@ fn shortened(program: &str) -> String {
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// The longest program that the table shows.
+/// Maximum number of characters of a program's command line in the table.
 const MAX_PROGRAM: usize = 32;
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Output {
         Self { replaces: watch && std::io::stdout().is_terminal(), shown: 0 }
     }
 
-    /// Writes a text. Returns whether its reader is still there.
+    /// Writes a text. Returns false if the reader has closed the pipe.
     fn show(&mut self, text: &str) -> Result<bool, Failure> {
         let mut bytes = String::new();
         if self.replaces && self.shown > 0 {
