@@ -2,12 +2,15 @@
 
 import { colour } from "./theme";
 
-/** Draws values as an area that fills the canvas. Unknown values are gaps. */
+/**
+ * Draws values as an area, scaled so that the highest reaches the top. The width holds `slots`
+ * values; fewer are drawn at the right. A NaN is a gap.
+ */
 export function spark(
   canvas: HTMLCanvasElement,
   values: ArrayLike<number>,
   slots: number,
-  hue = 0,
+  colourNumber = 0,
 ): void {
   const ratio = devicePixelRatio || 1;
   const width = canvas.clientWidth;
@@ -36,12 +39,12 @@ export function spark(
     if (known || begin < 0) continue;
     ctx.beginPath();
     for (let j = begin; j < i; j++) ctx.lineTo(x(j), y(values[j]!));
-    ctx.strokeStyle = colour(hue);
+    ctx.strokeStyle = colour(colourNumber);
     ctx.lineWidth = 1.4;
     ctx.stroke();
     ctx.lineTo(x(i - 1), height);
     ctx.lineTo(x(begin), height);
-    ctx.fillStyle = colour(hue, 0.18);
+    ctx.fillStyle = colour(colourNumber, 0.18);
     ctx.fill();
     begin = -1;
   }
@@ -58,7 +61,7 @@ export class Tail {
     if (this.values.length > this.slots) this.values.splice(0, this.values.length - this.slots);
   }
 
-  draw(canvas: HTMLCanvasElement, hue = 0): void {
-    spark(canvas, this.values, this.slots, hue);
+  draw(canvas: HTMLCanvasElement, colourNumber = 0): void {
+    spark(canvas, this.values, this.slots, colourNumber);
   }
 }
