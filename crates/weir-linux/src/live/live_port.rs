@@ -33,8 +33,8 @@ pub(super) struct LivePort {
 }
 
 impl LivePort {
-    /// A port from which the first turn receives, so that the turn finds a fault that already
-    /// exists.
+    /// A port that is ready at first: the first turn of the loop receives from it, and so finds a
+    /// fault that already exists.
     pub(super) fn new(port: AnyPort) -> Self {
         let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
         Self {
@@ -86,7 +86,7 @@ impl LivePort {
     }
 
     /// Whether the fault differs from the fault that was last reported.
-    pub(super) fn is_suspect(&self) -> bool {
+    pub(super) fn fault_has_changed(&self) -> bool {
         self.fault != self.reported
     }
 

@@ -98,7 +98,7 @@ impl Ports {
         if port.is_ready() {
             self.ready.insert(index);
         }
-        if port.is_suspect() {
+        if port.fault_has_changed() {
             self.suspect.insert(index);
         }
         Some(index)
@@ -122,7 +122,7 @@ impl Ports {
             if port.has_queued() {
                 self.queued.insert(index);
             }
-            if port.is_suspect() {
+            if port.fault_has_changed() {
                 self.suspect.insert(index);
             }
         }

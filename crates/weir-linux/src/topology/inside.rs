@@ -42,9 +42,9 @@ pub fn run_inside(
     directory: Option<PathBuf>,
 ) -> Result<u8, EnterError> {
     let descriptor = descriptor_of(init).map_err(EnterError::Gone)?;
-    let user = |path: String| fs::metadata(path).map(|link| link.ino());
-    let theirs = user(format!("/proc/{init}/ns/user")).map_err(EnterError::Gone)?;
-    if user("/proc/self/ns/user".to_owned()).map_err(EnterError::User)? != theirs {
+    let namespace_id = |path: String| fs::metadata(path).map(|link| link.ino());
+    let theirs = namespace_id(format!("/proc/{init}/ns/user")).map_err(EnterError::Gone)?;
+    if namespace_id("/proc/self/ns/user".to_owned()).map_err(EnterError::User)? != theirs {
         move_into_thread_name_spaces(descriptor.as_fd(), ThreadNameSpaceType::USER)
             .map_err(|error| EnterError::User(error.into()))?;
     }
@@ -59,7 +59,7 @@ pub fn run_inside(
                     break code;
                 }
             }
-            // The terminal has sent its signals to the command, too.
+            // A signal of the terminal has already reached the command; others are passed on.
             Wake::Signal(signal) if !signal.from_terminal => task.signal(signal.number),
             Wake::Signal(_) | Wake::Stopped | Wake::Timeout => {}
         }
