@@ -1,5 +1,5 @@
-//! Puts what is already running behind an emulated link: the packets of a namespace, a container, a
-//! control group or a user pass through two ports of the live loop.
+//! Places an emulated link in front of programs that already run: the packets of a namespace, a
+//! container, a control group or a user pass through two ports of the live loop.
 //!
 //! A [`Target`] is found as one or more [`Site`]s. An [`Attachment`] redirects the packets of
 //! one interface of a site to two TAP devices, which are the ports. BPF programs redirect only

@@ -146,7 +146,8 @@ impl<'a> Iterator for Options<'a> {
         };
         let data = self.rest.get(2..len);
         self.rest = self.rest.get(len..).unwrap_or_default();
-        // `get(2..len)` rejects a length below two, with which the iterator would not advance.
+        // The length includes the kind and the length. If it is below two, it is invalid:
+        // `get(2..len)` is `None`, and the iterator ends.
         data.map(|data| (kind, data))
     }
 }
@@ -171,7 +172,7 @@ pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
 #[derive(Clone, Debug)]
 pub struct Extensions<'a> {
     frame: &'a [u8],
-    /// Offset after the network layer.
+    /// Offset after the last byte of the IP packet.
     end: usize,
     /// Offset of the next header.
     at: usize,

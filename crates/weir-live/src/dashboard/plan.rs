@@ -12,7 +12,8 @@ use crate::changes::Refusal;
 use crate::plan::{Start, Step, Wrong, check, lines};
 use crate::session::Link;
 
-/// The steps of a plan in the order of their times, and remarks about their words.
+/// The steps of a plan, ordered by time, and at most [`MOST_REMARKS`] warnings and notes about the
+/// changes that they state.
 pub(super) fn read(
     text: &str,
     start: Start<'_>,
@@ -43,19 +44,19 @@ pub(super) fn read(
     steps.sort_by_key(|(_, step)| step.at);
     let (line_of, steps): (Vec<usize>, Vec<Step>) = steps.into_iter().unzip();
     let mut remarks: Vec<DiagnosticView> = Vec::new();
-    let done = check(start, &steps, &NoFiles, |step, diagnostics| {
-        let line = line_of[step];
+    let done = check(start, &steps, &NoFiles, |position, diagnostics| {
+        let line = line_of[position];
         remarks.extend(
             diagnostics.iter().map(|one| DiagnosticView { line, ..DiagnosticView::from(one) }),
         );
     });
     done.map_err(|Wrong { step, refusal }| refused(line_of[step], &refusal))?;
     remarks.truncate(MOST_REMARKS);
-    let step = |(step, line): (Step, usize)| {
+    let plan_step = |(step, line): (Step, usize)| {
         let Step { at, link, words } = step;
         PlanStep { at, link, words, line }
     };
-    Ok((steps.into_iter().zip(line_of).map(step).collect(), remarks))
+    Ok((steps.into_iter().zip(line_of).map(plan_step).collect(), remarks))
 }
 
 fn time_of(text: &str) -> Result<Duration, String> {

@@ -160,8 +160,9 @@ impl Drop for Place {
     }
 }
 
-/// Opens a plan on a new thread, since reading moves the thread, and lets `work` read to the end.
-/// `None`, with the reason on standard output, if the method is not available.
+/// Opens a plan, takes the first turn, calls `work`, and finishes the source. All this is on a new
+/// thread, because a source moves its thread into the namespace that it watches. `None`, with the
+/// reason on standard output, if the method is not available.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Log) + Send,
@@ -188,7 +189,7 @@ pub(crate) fn watch(
     std::thread::scope(|scope| scope.spawn(read).join().expect("no panic while reading"))
 }
 
-/// Takes turns until a condition holds; panics on a timeout.
+/// Calls [`Source::turn`] until a condition holds; panics on a timeout.
 pub(crate) fn turn_until(
     source: &mut dyn Source,
     log: &mut Log,
@@ -219,7 +220,7 @@ pub(crate) struct Log {
     pub(crate) events: Vec<Event>,
     /// Readings of each queue.
     pub(crate) readings: BTreeMap<QueueId, u64>,
-    /// The length of the longest queue in all readings, in packets and bytes.
+    /// The largest number of packets and the largest number of bytes in any reading or event.
     pub(crate) most: (u32, u32),
     /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
@@ -253,7 +254,8 @@ impl Log {
             .sum()
     }
 
-    fn reaches(&mut self, id: QueueId, (qlen, backlog): (u32, u32)) {
+    /// Includes a queue's length in `most`.
+    fn note_length(&mut self, id: QueueId, (qlen, backlog): (u32, u32)) {
         assert!(
             self.queues.contains_key(&id) && !self.gone.contains(&id),
             "a length of {id}, which is not there"
@@ -275,13 +277,13 @@ impl Sink for Log {
     fn runs(&mut self, runs: &[Run]) {
         for run in runs {
             assert!(run.count > 0 && run.first <= run.last, "{run:?}");
-            self.reaches(run.queue, (run.qlen, run.backlog));
+            self.note_length(run.queue, (run.qlen, run.backlog));
             *self.readings.entry(run.queue).or_default() += u64::from(run.count);
         }
     }
     fn events(&mut self, events: &[Event]) {
         for event in events {
-            self.reaches(event.queue, (event.qlen, event.backlog));
+            self.note_length(event.queue, (event.qlen, event.backlog));
             self.events.push(*event);
         }
     }

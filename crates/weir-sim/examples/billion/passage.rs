@@ -1,4 +1,5 @@
-//! One flow over one link of the engine with a queue that overflows, loss and duplication.
+//! One flow over one link of the engine. The queue overflows, and the link loses and duplicates
+//! packets.
 
 use std::fmt;
 
@@ -51,8 +52,8 @@ impl fmt::Display for Accounts {
     }
 }
 
-/// Sends `packets` packets. Calls `report` with the number of the part after every hundredth part
-/// of the run. Returns the number of packets sent.
+/// Sends `packets` packets in 100 equal parts of the run. After each part, calls `report` with the
+/// part's number, from 1, and the accounts. Returns the number of packets sent.
 ///
 /// # Errors
 /// The first accounts that do not balance.

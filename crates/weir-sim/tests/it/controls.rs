@@ -187,7 +187,7 @@ fn dctcp_takes_too_large_a_share_of_a_classic_queue() {
 }
 
 #[test]
-fn bbr_fills_a_deep_buffer_with_little_queue() {
+fn bbr_fills_the_link_and_keeps_a_deep_buffer_nearly_empty() {
     let make = |network: &mut Network| {
         network.add_pipe(&PipeConfig {
             link: link(10, 40),
