@@ -71,7 +71,7 @@ impl<'a> Engine<'a> {
     fn podman(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = format!("unix://{}", path("podman.sock"));
-        // If the variable is set, `podman` only asks the service, and refuses these options.
+        // If CONTAINER_HOST is set, `podman` only asks the service, and refuses these options.
         let command = format!(
             "env -u CONTAINER_HOST podman --storage-driver vfs --cgroup-manager cgroupfs \
              --events-backend file --root {} --runroot {} --tmpdir {}",
