@@ -5,10 +5,11 @@
 mod events_net;
 
 use std::collections::BTreeMap;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use events_net::{Log, Place, watch};
-use weir_probe::{Event, EventKind, Method, QueueId};
+use weir_probe::{Event, EventKind, Method, PacketEvent, PacketEventKind, QueueId};
 
 /// Records events while `work` sends packets. Returns the number of packets and the log.
 fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)> {
@@ -119,6 +120,81 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
         log.events.iter().all(|event| event.backlog == event.qlen * 142),
         "every packet has 142 bytes"
     );
+}
+
+/// A filter drops most packets before they reach the device. Their sender then frees them, and may be
+/// interrupted while the program writes the record of that. The timer of the token bucket is such an
+/// interrupt: it sends packets, which are recorded too. Neither record may damage the other.
+#[test]
+fn records_of_an_interrupt_and_of_the_interrupted_packet_are_both_whole() {
+    let Some(place) = Place::new() else { return };
+    place.discipline("add dev x0 root handle 1: tbf rate 60mbit burst 2k limit 40k");
+    let rules = "table ip t { chain c { type filter hook postrouting priority 0; \
+                 udp dport 10 drop; }; }";
+    if place.nft(rules).is_none() {
+        return;
+    }
+    let mut plan = place.plan("x0", Method::Events);
+    plan.packets = true;
+    // The packets that the filter drops are longer than those that pass.
+    let (passes, dropped) = ([0; 100], [0; 200]);
+    let (pass_bytes, dropped_bytes) = (142, 228);
+    let done = AtomicBool::new(false);
+    let log = watch(&plan, |source, log| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin_to_this_processor();
+                let socket = place.within(|| UdpSocket::bind("10.9.0.1:0").expect("an address"));
+                socket.set_nonblocking(true).expect("sockets can be non-blocking");
+                for count in 0..FREED {
+                    if count % 8 == 0 {
+                        // A full queue refuses the packet.
+                        let _ = socket.send_to(&passes, "10.9.0.2:9");
+                    }
+                    let refused = socket.send_to(&dropped, "10.9.0.2:10");
+                    assert!(refused.is_err(), "the filter drops every packet to port 10");
+                }
+                place.drain();
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                source.turn(log).expect("the devices stay");
+            }
+        });
+    });
+    let Some(log) = log else { return };
+    let (_, truth) = place.truth();
+    let of = |kind, bytes| {
+        let found = |seen: &&PacketEvent| seen.kind == kind && seen.bytes == bytes;
+        log.packets_seen.iter().filter(found).count() as u64
+    };
+    let (sent, freed) =
+        (of(PacketEventKind::Sent, pass_bytes), of(PacketEventKind::Free, dropped_bytes));
+    let remark = log.remarks.last();
+    println!("{sent} of {} sent and {freed} of {FREED} freed: {remark:?}", truth.packets);
+    assert_eq!((sent, freed), (truth.packets, FREED), "{remark:?}");
+    assert!(sent > FREED / 100, "too few packets passed: {sent}");
+    let whole = |seen: &PacketEvent| [pass_bytes, dropped_bytes].contains(&seen.bytes);
+    let damaged: Vec<_> = log.packets_seen.iter().filter(|seen| !whole(seen)).collect();
+    assert!(
+        damaged.is_empty(),
+        "{} of {}: {:?}",
+        damaged.len(),
+        log.packets_seen.len(),
+        damaged[0]
+    );
+}
+
+/// Packets that the filter drops in one recording.
+const FREED: u64 = 1_000_000;
+
+/// Keeps the calling thread on its processor, so that the timers that it starts interrupt it.
+fn pin_to_this_processor() {
+    let here = nix::sched::sched_getcpu().expect("the kernel knows the processor");
+    let mut set = nix::sched::CpuSet::new();
+    set.set(here).expect("the set has room for the processor");
+    nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set)
+        .expect("a thread may choose its processors");
 }
 
 #[test]

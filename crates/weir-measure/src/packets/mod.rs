@@ -124,7 +124,7 @@ pub struct Packet {
 pub enum Entry {
     /// A packet.
     Packet(Packet),
-    /// Up to this time, this many more events could not be recorded.
+    /// Up to this time, at most this many more events could not be recorded.
     Lost {
         /// Time in ns.
         time: u64,

@@ -366,12 +366,14 @@ impl Recording {
 
     /// Adds a remark at the first lost record.
     fn remark_losses(&mut self, sink: &mut dyn Sink) {
-        let lost = self.lost();
+        let (unwritten, lost) = self.lost();
         if lost > 0 && self.sums.lost == 0 {
-            sink.remark(
-                monotonic(),
-                "events come faster than they can be collected: some are lost",
-            );
+            let text = if unwritten > 0 {
+                "events come faster than they can be collected: some are lost"
+            } else {
+                "the kernel skipped programs that were already running: some events may be missing"
+            };
+            sink.remark(monotonic(), text);
         }
         if lost > self.sums.lost {
             sink.lost(monotonic(), lost);
@@ -379,10 +381,12 @@ impl Recording {
         self.sums.lost = lost;
     }
 
-    fn lost(&self) -> u64 {
-        self.records.lost()
-            + self.recorder[records::ELSEWHERE].load(Relaxed)
-            + self.programs.skipped_calls()
+    /// Number of events that a program could not write, and the same with the calls that the kernel
+    /// skipped. A skipped call may have been for a packet of a device that is not watched, so the
+    /// second number is an upper bound.
+    fn lost(&self) -> (u64, u64) {
+        let unwritten = self.records.lost() + self.recorder[records::ELSEWHERE].load(Relaxed);
+        (unwritten, unwritten + self.programs.skipped_calls())
     }
 }
 
@@ -419,7 +423,11 @@ impl Source for Recording {
         }
         self.remark_losses(sink);
         let Sums { events, after_gap, lost, .. } = self.sums;
-        let lost = if lost > 0 { format!("; {lost} could not be recorded") } else { String::new() };
+        let lost = match self.lost().0 {
+            0 if lost == 0 => String::new(),
+            unwritten if unwritten == lost => format!("; {lost} could not be recorded"),
+            unwritten => format!("; {unwritten} to {lost} could not be recorded"),
+        };
         sink.remark(monotonic(), &format!("{after_gap} of {events} events after a gap{lost}"));
         Ok(())
     }

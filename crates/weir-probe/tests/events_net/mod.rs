@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use weir_probe::{
-    Counters, Event, EventKind, Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink,
-    Source, Target,
+    Counters, Event, EventKind, Method, Namespace, PacketEvent, Plan, ProbeError, Queue, QueueId,
+    Run, Sink, Source, Target,
 };
 
 /// A namespace that is removed when the value is dropped. Its device `x0` has the address 10.9.0.1
@@ -71,6 +71,16 @@ impl Place {
         let words: Vec<&str> =
             ["-n", &self.name, "qdisc"].into_iter().chain(words.split(' ')).collect();
         assert!(run("tc", &words), "tc {words:?}");
+    }
+
+    /// Runs `nft` in the namespace. `None`, with the reason on standard output, if this is not
+    /// possible.
+    pub(crate) fn nft(&self, words: &str) -> Option<()> {
+        let works = run("ip", &["netns", "exec", &self.name, "nft", words]);
+        if !works {
+            println!("SKIPPED: `nft` does not work here");
+        }
+        works.then_some(())
     }
 
     /// Length and counters of the root of `x0`, according to `tc`.
@@ -218,6 +228,8 @@ pub(crate) struct Log {
     pub(crate) gone: BTreeSet<QueueId>,
     /// Every event.
     pub(crate) events: Vec<Event>,
+    /// Every event of a packet, if the plan records packets.
+    pub(crate) packets_seen: Vec<PacketEvent>,
     /// Readings of each queue.
     pub(crate) readings: BTreeMap<QueueId, u64>,
     /// The largest number of packets and the largest number of bytes in any reading or event.
@@ -286,6 +298,9 @@ impl Sink for Log {
             self.note_length(event.queue, (event.qlen, event.backlog));
             self.events.push(*event);
         }
+    }
+    fn packets(&mut self, packets: &[PacketEvent]) {
+        self.packets_seen.extend_from_slice(packets);
     }
     fn empty(&mut self, time: u64) {
         self.empty_at = Some(time);
