@@ -142,7 +142,7 @@ fn config(args: &AgentArgs) -> AgentConfig {
 }
 
 /// The engines that an agent follows, as words: the name of each engine, and `nri` if the agent is
-/// an NRI plugin. `=SOCKET` follows a name unless the socket is the usual one.
+/// an NRI plugin. A socket other than the usual one is appended to the name, as `=SOCKET`.
 fn followed(config: &AgentConfig) -> Result<Vec<String>, AttachError> {
     let word = |name: String, socket: &Path, usual: &Path| {
         let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());

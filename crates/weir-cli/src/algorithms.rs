@@ -1,4 +1,5 @@
-//! `weir algorithms`: lists the engine's tables, as text or as JSON.
+//! `weir algorithms`: lists the engine's schedulers and AQMs with their parameters, as text or as
+//! JSON.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -52,7 +52,8 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     ("NO_COLOR", "If it is not empty, there are no colours."),
 ];
 
-/// Writes the pages of a command and of its visible subcommands, not of theirs, into a directory.
+/// Writes the pages of `root` and of its visible subcommands into a directory. The subcommands of
+/// these have no pages.
 pub(crate) fn write_all(root: &Command, directory: &Path) -> io::Result<()> {
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
     for command in std::iter::once(root).chain(visible) {

@@ -82,9 +82,9 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Makes one run. The signals are taken after the setup of the run, but before the first run starts
-/// a thread. A thread that exists earlier does not block the signals, so that a signal would still
-/// kill the process.
+/// Makes one run. Until the first run is set up, a signal kills the process. Then the signals are
+/// taken, before the run starts a thread: a thread that was started earlier would not block them,
+/// and a signal to it would still kill the process.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,

@@ -15,7 +15,7 @@ use crate::output::{Failure, USAGE, print, say};
 use crate::sim::outcome_tables;
 use crate::table::Table;
 
-/// Texts by names.
+/// Pairs of a name and a text.
 type Texts = Vec<(String, Vec<u8>)>;
 
 /// The results of all runs.

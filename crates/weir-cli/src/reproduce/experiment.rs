@@ -42,7 +42,8 @@ pub(super) struct Outcome {
     pub(super) finding: Finding,
     /// Measurements of the rig.
     pub(super) runs: Vec<Run>,
-    /// Plots of the rig, in addition to those of the finding.
+    /// Plots of the rig, in addition to those of the finding, each with the suffix of its file
+    /// name.
     pub(super) plots: Vec<(String, Plot)>,
 }
 

@@ -59,6 +59,7 @@ fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     metrics
 }
 
-/// Number of runs, over which intervals of times are computed.
+/// Number of runs without and with --quick. The confidence intervals of times are computed over the
+/// runs.
 const RUNS: u32 = 10;
 const QUICK_RUNS: u32 = 3;

@@ -50,7 +50,7 @@ struct Measured {
     set: FlowSet,
     /// The results that JSON shows.
     run: Run,
-    /// The spread of the times of a pair over the runs.
+    /// The spread, over the runs, of the time of a pair: an arrival and the departures before it.
     spread: Option<Spread>,
     /// Packets that were offered, dropped and marked.
     counts: PacketCounts,

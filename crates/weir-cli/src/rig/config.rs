@@ -28,7 +28,7 @@ pub(crate) struct Config {
     pub(crate) runs: u32,
     pub(crate) cache: Cache,
     pub(crate) load: Load,
-    /// Number of packets for a measurement of service, if given.
+    /// Number of packets for a measurement of service, if --pairs is given.
     service_packets: Option<u64>,
 }
 
@@ -114,7 +114,8 @@ impl Config {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
     }
 
-    /// Number of packets over which service is measured: enough for many turns of every flow.
+    /// Number of packets over which service is measured: as given by --pairs, otherwise enough for
+    /// many turns of every flow.
     pub(crate) fn service_packets(&self, set: &FlowSet) -> u64 {
         self.service_packets.unwrap_or_else(|| weir_rig::service::enough_packets(set))
     }
@@ -168,7 +169,7 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
-/// The schedulers of a list that are given by an alias: the alias, and the name in the table.
+/// The schedulers of a list that are given by an alias: each alias, and the scheduler's own name.
 fn other_names(list: &str) -> Vec<(&str, &'static str)> {
     list.split(',')
         .map(|word| weir_rules::named::name(word.trim()))
@@ -275,7 +276,7 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
-/// Default number of pairs of a run, without and with --quick.
+/// Default number of pairs (an enqueue and a dequeue) of a run, without and with --quick.
 pub(super) const PAIRS: u64 = 2_000_000;
 pub(super) const QUICK_PAIRS: u64 = 200_000;
 /// Default number of runs, without and with --quick.

@@ -23,10 +23,12 @@ use crate::output::Failure;
 pub(crate) struct Measured {
     pub(crate) set: FlowSet,
     pub(crate) run: Run,
-    /// Processor time of a pair in each run, ns.
+    /// Processor time of a pair, an enqueue and a dequeue, in each run, ns.
     pub(crate) times: Vec<f64>,
     /// The spread of `times`.
     pub(crate) spread: Option<Spread>,
+    /// Numbers of packets that were enqueued, dequeued and refused; `None` if times were not
+    /// measured.
     pub(crate) counts: Option<Counts>,
     /// Instructions and cache misses.
     pub(crate) events: Option<PerPair>,
@@ -110,8 +112,8 @@ impl Measured {
     }
 }
 
-/// Measures times. The runs of all algorithms alternate. `none` is always among them, because its
-/// time is subtracted to get net times.
+/// Measures times. The runs of all algorithms alternate. The algorithm `none`, the rig alone, is
+/// always among them, because its time is subtracted to get net times.
 fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
     let mut times = vec![Vec::new(); config.algorithms.len()];
     let mut none_times = Vec::new();
@@ -274,6 +276,7 @@ pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
 
 const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt \
     install valgrind, or leave instr out";
-/// Maximum number of pairs that are counted under valgrind, before rounding up to whole cycles. It
-/// is small, because valgrind is fifty times slower and its counts need no repetition.
+/// Maximum number of pairs that are counted under valgrind; the plan rounds it up to whole cycles
+/// of filling and emptying the scheduler. It is small, because valgrind is fifty times slower and
+/// its counts need no repetition.
 pub(super) const MAX_COUNTED_PAIRS: u64 = 100_000;

@@ -209,6 +209,8 @@ fn cells(row: &Row) -> Vec<String> {
 const DEFAULT_SCHEDULERS: &str = "fifo,fq_codel,cake";
 /// The limit of a queue in packets if the recording has none: the default of the kernel's devices.
 const DEFAULT_LIMIT: u32 = 1000;
+/// Maximum of --limit in packets.
 const MAX_PACKETS: u32 = 1_000_000;
-/// Minimum rate of the link in bit/s. At a lower rate, a packet takes longer than a recording.
+/// Minimum rate of the link in bit/s. At a lower rate, a packet of 1500 bytes would take more than
+/// 12 s.
 const MIN_RATE: u64 = 1000;

@@ -35,8 +35,8 @@ pub(crate) fn exec(args: ExecArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Replaces this process with the engine's command that runs `command` in a container. Returns only
-/// if this fails.
+/// Replaces this process with `docker exec`, or the same command of another container engine, which
+/// runs `command` in the container. Returns only if this fails.
 fn in_container(node: &SessionNode, container: &str, command: &[OsString]) -> Failure {
     if node.state == NodeState::Waiting || node.state == NodeState::Ended {
         return Failure::of_weir(format!(
@@ -66,7 +66,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
         if let Some(node) = second.and_then(|word| node_of(&view, word)) {
             return Ok((node, rest(words, 2)?));
         }
-        // The word may also name a host of the only lab.
+        // The first word may instead name a host of this session, if it is the only lab.
         if node_of(&view, first.map_or(OsStr::new(""), OsString::as_os_str)).is_none() {
             return Err(Failure::new(USAGE, no_host(&view, second.map(OsString::as_os_str))));
         }

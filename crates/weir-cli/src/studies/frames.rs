@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';
-/// The progress of a study, or an interval of readings, in JSON.
+/// The progress of a simulation or, from a reader of kernel queues, an interval of readings; in
+/// JSON.
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
-/// The results, or the first message of a reader, in JSON.
+/// The results or, from a reader of kernel queues, its first message; in JSON.
 pub(super) const RESULTS: u8 = b'j';
 /// The tables that `weir sim` prints.
 pub(super) const TABLES: u8 = b't';

@@ -13,7 +13,7 @@ use super::args::CampaignArgs;
 use super::read::{open, refused};
 use crate::output::{Failure, print};
 
-/// The body of a `campaign`.
+/// The body of a document of the kind `campaign`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(crate) struct Campaign {
     /// The version of the engine. Only runs of this version are counted.

@@ -79,7 +79,7 @@ pub(super) struct Source {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) activity: Activity,
-    /// The recent values of this quantity of `activity`, and of the next three quantities.
+    /// The recent values of the quantity with this name in `activity`, as in the next three fields.
     pub(super) offered: History,
     pub(super) carried: History,
     pub(super) inside: History,

@@ -136,7 +136,8 @@ fn end_by(signals: &Signals) {
     }
 }
 
-/// The shortest time between two frames. Even a slow connection carries ten frames a second.
+/// The shortest time between two frames, unless a key is pressed. Even a slow connection carries
+/// ten frames a second.
 const FRAME: Duration = Duration::from_millis(100);
 /// Maximum number of messages that the board takes between two frames.
 const MOST_NEWS: usize = 64;

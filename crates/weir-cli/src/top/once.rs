@@ -71,6 +71,6 @@ pub(super) fn text(view: &mut View, board: &Board) -> String {
     table.text()
 }
 
-/// The longest wait for sources, beyond the time between two readings. A source that does not
-/// answer is reported earlier.
+/// The longest wait for sources, beyond the time between two readings. The feed reports a source
+/// that does not answer before this time is over.
 const PATIENCE: Duration = Duration::from_secs(10);

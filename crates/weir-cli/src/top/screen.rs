@@ -23,8 +23,8 @@ pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Whether the terminal is changed. It is not a part of [`Screen`], because the panic hook needs
-/// it.
+/// Whether the view has taken over the terminal, so that it must be restored. It is not a part of
+/// [`Screen`], because the panic hook needs it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 impl Screen {

@@ -58,7 +58,7 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
     let mut parsed = script::parse_command(words, &files);
     accept(&parsed, args.quiet, "weir: the command cannot be used")?;
     for Spanned { command, .. } in &mut parsed.commands {
-        // The flag precedes the command, so the parser of the language does not see it.
+        // The flag `-q` precedes the command, so the parser of the language does not see it.
         if let Command::Table(_, TableCommand::Add { update, .. }) = command {
             *update |= args.quiet;
         }

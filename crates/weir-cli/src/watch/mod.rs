@@ -270,7 +270,8 @@ fn end_on_signals(signals: Signals) {
             }
         }
     };
-    // Without this thread, a signal takes effect only after the results are written.
+    // Without this thread, further signals have no effect, and the command ends once the results
+    // are written.
     let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(wait_and_exit);
 }
 

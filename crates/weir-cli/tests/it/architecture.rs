@@ -46,8 +46,8 @@ const SANS_IO: &[&str] = &["weir-measure", "weir-core", "weir-wire", "weir-rules
 const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.rs"];
 
 /// Files that contain a table, in which each row comes from a file beside or below the table's
-/// file. A row needs the types of the table, and the table names each row, so these circles are
-/// allowed.
+/// file. A row needs the types of the table, and the table names each row, so that the two files
+/// import each other. This is allowed.
 const TABLES: &[(&str, &str)] = &[
     ("weir-core/src/aqm/mod.rs", "the table of AQMs"),
     ("weir-core/src/sched/mod.rs", "the table of schedulers"),
@@ -333,8 +333,8 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or("")))
 }
 
-/// The line of the first example in the documentation of a file, if there is one: a block of code,
-/// or documentation from another file.
+/// The line of the first example in the documentation of a file, if there is one: a block of code.
+/// Documentation from another file or in a block comment counts as an example, unread.
 fn example(text: &str) -> Option<usize> {
     let (mut is_fenced, mut follows_empty) = (false, false);
     for (index, line) in text.lines().enumerate() {

@@ -95,7 +95,8 @@ impl Modules {
         imports
     }
 
-    /// A path from the crate's root; `None` for a path into another crate.
+    /// Converts `path`, as code in `module` names it, to a path from the crate's root. Returns
+    /// `None` for a path into another crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let mut base = module.to_vec();
         match path.first()?.as_str() {
@@ -123,8 +124,7 @@ impl Modules {
         let known = (0..=path.len()).rev().find(|&n| self.0.contains_key(&path[..n]))?;
         let (module, name) = (&path[..known], path.get(known)?);
         let here = &self.0[module];
-        // The item of another crate is never found, so the number of re-exports to follow has a
-        // limit.
+        // The limit of `depth` ends the search if `use` statements refer to each other.
         if !here.items.contains(name) && depth < 8 {
             if let Some(bound) = here.bound.get(name) {
                 let next = self.absolute(module, bound)?;

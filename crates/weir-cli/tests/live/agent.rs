@@ -178,8 +178,8 @@ fn killed(agent: Running, web: &str) {
     }
 }
 
-/// A container that `weir attach` shapes is refused by the agent, which shapes the container when
-/// the attachment has ended.
+/// The agent does not shape a container that `weir attach` already shapes, and says so. It shapes
+/// the container when that attachment has ended.
 fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     let words = ["attach", "docker:mine", "--link", "delay 5ms"];
     run(docker, "mine", &["--label weir.link='delay 40ms'"]);
@@ -339,7 +339,8 @@ impl Runtime {
         assert_eq!(self.read().0, 1, "an answer to {method}");
     }
 
-    /// Writes a frame with one message. `kind` is 1 for a request and 2 for a response.
+    /// Writes a frame with one message. `kind` is 1 for a request and 2 for a response. Connection 1
+    /// is for the runtime's calls of the plugin, connection 2 for the plugin's calls of the runtime.
     fn write(&mut self, connection: u32, stream: u32, kind: u8, payload: &[u8]) {
         let length = payload.len() as u32;
         let words = [connection, length + 10, length, stream];

@@ -1,9 +1,9 @@
 //! Tests every AQM on real traffic: two CUBIC transfers and a ping share one queue of 1000 packets
 //! at 10 Mbit/s, and the tests judge the queueing delay of the ping.
 //!
-//! Each AQM of the table manages a FIFO; schedulers that distinguish flows by headers are used
-//! directly. Several methods are tested at once, each in its own namespaces, because their loads
-//! are small for the machine.
+//! Each AQM of the table manages a FIFO; schedulers that distinguish flows by headers take the
+//! place of the FIFO. Several methods are tested at once, each in its own namespaces, because their
+//! loads are small for the machine.
 
 use libtest_mimic::Trial;
 use serde_json::Value;

@@ -154,8 +154,9 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The directory of a test, which runs its commands with their files in it. This is not a lab of a
-/// scenario. Every user may read and write the directory. It is removed when this is dropped.
+/// The directory of a test: the files and the outputs of the test's commands are in it. This is not
+/// a lab of a scenario. Every user may read and write the directory. It is removed when this is
+/// dropped.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -298,8 +299,8 @@ impl Lab {
             "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} \
              --json --out {dir}/send.json"
         );
-        // The kernel queues only a few packets until the neighbour's address is known, so the
-        // address is resolved before the stream.
+        // The kernel queues only a few packets until the neighbour's address is known. If it is not
+        // known from the start, this packet resolves it before the stream.
         let first = format!(
             "{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3"
         );
@@ -328,6 +329,7 @@ pub(crate) struct Stream {
     pub(crate) count: u64,
     /// Packets per second; 0 sends them all at once.
     pub(crate) pps: u64,
+    /// Bytes of a packet, with its IP and UDP headers.
     pub(crate) size: u64,
     /// Packets in one offload train.
     pub(crate) train: u64,

@@ -208,5 +208,5 @@ fn refused(lab: &Lab) {
     assert!(done.code == 2 && done.stderr.contains("nothing to emulate"), "{done:?}");
 }
 
-/// The number of times that a job is killed.
+/// The number of times that Weir is killed during a job.
 const KILLS: u64 = 3;

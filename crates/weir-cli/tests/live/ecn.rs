@@ -36,7 +36,7 @@ impl Stream {
         let bind = if *version == "-4" { "0.0.0.0:9000" } else { "[::]:9000" };
         let right =
             format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
-        // The neighbour's address is resolved before the stream.
+        // If the neighbour's address is not known from the start, this packet resolves it.
         let first = format!(
             "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep \
              0.3"

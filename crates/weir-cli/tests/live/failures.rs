@@ -141,8 +141,8 @@ fn missing_directory(lab: &Lab) {
     assert!(done.stderr.contains("nowhere"), "{done:?}");
 }
 
-/// Runs a command in a mount namespace in which these programs cannot be executed. `user` is empty
-/// or the words that run the command as another user.
+/// Runs a command in a mount namespace in which these programs cannot be executed. `user` has words
+/// in front of the command, such as those that run it as another user; it may be empty.
 fn without(lab: &Lab, programs: &[&str], user: &[&str], arguments: &[&str]) -> Done {
     let files = programs.iter().filter_map(|p| find(p)).map(|p| p.display().to_string());
     let hide: String = files.map(|f| format!("mount --bind /dev/null {f}; ")).collect();

@@ -112,8 +112,8 @@ fn through_bridge(
 
 fn vlan(lab: &Lab) {
     let _pairs = Pairs::make();
-    // The type inside the tag is IPv4. The packet itself is invalid, which does not matter to a
-    // bridge.
+    // The types inside the tags of the first two frames are IPv4 and IPv6. The packets themselves
+    // are invalid, which does not matter to a bridge.
     let frames = [
         frame(&[0x81, 0x00, 0xa0, 0x2a, 0x08, 0x00], 200, 1),
         frame(&[0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x0f, 0xff, 0x86, 0xdd], 300, 2),

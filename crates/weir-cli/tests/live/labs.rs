@@ -119,7 +119,6 @@ fn roots(lab: &Lab) {
     fs::write(lab.path("data/word"), "from the machine\n").expect("a file");
     fs::set_permissions(lab.path("data"), fs::Permissions::from_mode(0o777)).expect("a mode");
     let before = files(&root);
-    // The root directory may belong to another user.
     let web = "rootfs = \"root\"\nvolumes = [\"data:/srv/data:ro\", \"data:/own\"]\nends = true\n\
                command = \"cat /etc/own /etc/hosts /srv/data/word; echo name $(hostname); \
                touch /new && echo written; touch /srv/data/x || echo protected; touch /own/y; \
@@ -128,6 +127,7 @@ fn roots(lab: &Lab) {
                   command = [\"/bin/sh\", \"-c\", \"touch /new || echo refused\"]";
     let file = lab.file("lab.toml", &two(web, client));
     let copies = Copies::make(lab);
+    // The second user, who is not root, does not own the root directory.
     for user in [&[][..], &NOBODY[..]] {
         let out = format!("{}/out{}", copies.home, user.len());
         let words = [user, &[copies.weir.as_str(), "live", &file, "--out", &out], &CALM[..]];

@@ -38,7 +38,7 @@ fn loss(lab: &Lab) {
     check_count("lost", first.lost, stream.count, 0.05);
     assert_eq!((first.duplicated, first.reordered), (0, 0));
     let link = link_from(&summary, "left");
-    // Address resolution also crosses the link and may lose a packet.
+    // The link also carries, and may lose, packets that are not part of the stream.
     assert!(drops(link, "loss_on_link") >= first.lost, "{link}");
     let (again, _) = lab.stream("loss 5%", 7, &stream);
     assert_eq!(
@@ -56,8 +56,8 @@ fn gilbert_elliott(lab: &Lab) {
     let (r, _) = lab.stream("loss 0,0.01,1,0.25", 7, &stream);
     let (enter, leave) = (0.01, 0.25);
     let runs = stream.count as f64 * enter * leave / (enter + leave);
-    // The length of a run is geometric. If r is the probability to leave the bad state, its mean is
-    // 1/r and its variance (1 − r)/r².
+    // The length of a run is geometric. Its mean is 1 / leave and its variance
+    // (1 − leave) / leave². The number of runs varies, too; its variance is close to its mean.
     let (mean, variance) = (1.0 / leave, (1.0 - leave) / (leave * leave));
     let sigma = (runs * (variance + mean * mean)).sqrt();
     let expected = runs * mean;
@@ -244,8 +244,6 @@ fn profile(lab: &Lab) {
     // that arrive took 4 to 7.2 ms.
     let profile = lab
         .file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
-    // With this seed the address query passes. If it were lost, no packet would be sent for a
-    // second.
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };
     let (r, summary) =
         lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 8, &stream);

@@ -21,7 +21,7 @@ use crate::common::{
     until,
 };
 
-/// The tests of this file.
+/// The test that measures when packets arrive.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("pipes_in_a_row_add_up_without_one_pass", &[], chain)]
 }
@@ -172,7 +172,7 @@ fn tags(lab: &Lab) {
     let (load, file, out) =
         (load(), lab.file("test.rules", rules), lab.path("ping.json").display().to_string());
     for (version, any, least) in [("-6", "[::]", 40_000_000), ("-4", "0.0.0.0", 10_000_000)] {
-        // The sender to port 9 is denied. The IP version selects the path of packets to port 9000.
+        // Packets to port 9 are denied. The IP version selects the path of packets to port 9000.
         let denied = format!("{load} send --to right:9 {version} --count 5 --size 100 >/dev/null");
         let ping = format!("{load} ping --to right:9000 {version} --count 50 --json --out {out}");
         let echo = format!("{load} echo --bind {any}:9000 --count 50 --seconds 10 >/dev/null");
@@ -185,7 +185,8 @@ fn tags(lab: &Lab) {
     }
 }
 
-/// From left to right, packets go out of the machine that the rules describe.
+/// From left to right, packets go out of the machine that the rules describe, so a rule with `in`
+/// does not match them.
 fn swapped(lab: &Lab) {
     let stream = Stream { count: 500, pps: 1000, size: 1000, ..Stream::default() };
     for (direction, warns) in [("in", true), ("out", false)] {

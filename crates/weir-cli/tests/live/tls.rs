@@ -247,7 +247,7 @@ fn half_done(lab: &Lab) {
             assert!(page.ends_with("\n200"), "after {n} handshakes: {page}");
         }
     }
-    // The server ends all connections at last, not only those that were displaced.
+    // The server ends all connections at last, not only those that it ends to make room for others.
     for mut socket in held {
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a time limit");
         let mut rest = Vec::new();

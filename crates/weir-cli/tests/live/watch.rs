@@ -45,7 +45,7 @@ impl Jam {
         must("for i in qa qb; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
         must("ip addr add 10.78.0.1/24 dev qa && ip link set qa up && ip link set qb up");
         must("ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev qa");
-        // The kernel's own packets depart first and use up the burst.
+        // The first packets depart with the burst. At this rate, all later ones wait.
         must("tc qdisc replace dev qa root handle 7: tbf rate 8bit burst 1600 limit 6000");
         jam
     }

@@ -393,7 +393,7 @@ impl Site {
         self.ask("POST", path, &self.host(), &headers, &body.to_string())
     }
 
-    /// Exchanges a token for a cookie, and returns its header.
+    /// Exchanges a token for a cookie, and returns the header of a request with this cookie.
     pub(crate) fn login(&self, token: &str) -> String {
         let reply = self.post("/v1/login", "", &json!({"token": token}));
         assert_eq!(reply.status, 204, "{reply:?}");
