@@ -16,7 +16,7 @@ pub fn to_json(run: &RunResult) -> String {
     Document::new(Kind::Run, Run::of(run)).to_json()
 }
 
-/// The body of a `run`.
+/// The body of a document of the kind `run`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct Run<'a> {
     /// Version of the program that made the measurement.

@@ -1,6 +1,6 @@
-//! An invented run: a download over a slow link with a small queue. The sender halves its window at
-//! every loss and receives acknowledgements. Equal arguments give an equal run. The code imitates
-//! the engine and does not use it.
+//! An invented run: a download over a slow link with a small queue. The sender receives
+//! acknowledgements, and halves its window when the queue is full, but not more than once in 150
+//! ms. Equal arguments give an equal run. The code imitates the engine and does not use it.
 
 use std::collections::VecDeque;
 
@@ -100,6 +100,7 @@ impl Link {
         }
     }
 
+    /// Submits a packet of this length. Returns whether the queue has room for it.
     fn submit(&mut self, now: u64, bytes: u64, rng: &mut u64) -> bool {
         let now = now + draw(rng) % MS;
         let c = &mut self.stats.counters;

@@ -109,7 +109,7 @@ impl Quantity {
     }
 }
 
-/// A number with at least three significant digits.
+/// A number with three or more significant digits, but with five decimals at most.
 pub(super) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,

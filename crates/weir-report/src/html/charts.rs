@@ -433,7 +433,8 @@ pub(super) fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Minimum period of the throughput plot.
+/// Minimum period of the throughput plot, ns; in a run shorter than 40 such periods, a fortieth of
+/// the run.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
 /// A logarithmic axis of latencies begins at most this factor below the 0.005 quantile, and one of
 /// rates at most twice this factor below the greatest measured rate. Smaller values are shown at

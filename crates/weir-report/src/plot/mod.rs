@@ -289,7 +289,7 @@ fn band(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
 }
 
 /// The path of steps: only horizontal and vertical strokes, one stroke for consecutive equal
-/// values.
+/// values. With `start`, each part moves to its first point; otherwise a line leads there.
 fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
     let (mut path, mut last) = (String::new(), None);
     let mut end = None;

@@ -3,7 +3,7 @@
 //!
 //! The picture consists of straight strokes, rectangles and text, so a canvas with these three
 //! suffices. A stroke covers a pixel if the centre of the pixel is within the width of the stroke.
-//! The edge is blended over half a pixel.
+//! The edge is blended over half a pixel on either side.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 

@@ -53,7 +53,7 @@ pub fn sweep_to_json(points: &[(&[(String, String)], Results)], cpu_s: Option<f6
     Document::new(Kind::Sweep, body).to_json()
 }
 
-/// The body of a `sweep`.
+/// The body of a document of the kind `sweep`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct Sweep<'a> {
     /// The seed of the first run.
@@ -83,7 +83,7 @@ struct Point<'a> {
     scenario: Scenario<'a>,
 }
 
-/// The body of a `scenario`.
+/// The body of a document of the kind `scenario`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct Scenario<'a> {
     /// The seed of the first run.

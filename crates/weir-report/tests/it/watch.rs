@@ -89,6 +89,7 @@ fn of_parquet(path: &Path) -> Totals {
 fn every_format_has_every_reading_and_equal_ones_are_one_row() {
     let scratch = Scratch::new("forms");
     let play = |sink: &mut dyn Sink| data::play(3, sink);
+    // 3 s of 4000 steps, each with 50 readings of 6 queues, and the peak.
     let expected = 3 * 4000 * 50 * 6 + 1;
     let lines = of_lines(&scratch.record(Format::JsonLines, play));
     assert_eq!((lines.0, lines.1), (expected, data::PEAK.into()));

@@ -334,7 +334,7 @@ fn shares(d: &Distribution) -> Shape {
     let (mut seen, mut shown) = (0, 0);
     for (i, bin) in d.bins.iter().enumerate() {
         seen += bin.count;
-        // A step of 1/400 in either direction is the smallest visible one.
+        // A point follows after 1/400 of the values, after about 1/100 of the bins, and at the end.
         if (seen - shown) * CDF_POINTS >= d.count
             || i % (d.bins.len() / 100).max(1) == 0
             || i + 1 == d.bins.len()

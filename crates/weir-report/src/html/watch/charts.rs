@@ -135,7 +135,8 @@ pub(super) fn above(queue: &Measured) -> Chart {
     }
 }
 
-/// `[length, share above]`, thinned without losing the ends.
+/// Points `[length, share of readings or of time with a longer queue]`, thinned without losing the
+/// ends.
 fn complement(packets: &Exact) -> Vec<[f64; 2]> {
     let total = packets.total().max(1) as f64;
     let mut longer = packets.total();
@@ -146,7 +147,8 @@ fn complement(packets: &Exact) -> Vec<[f64; 2]> {
             points.push([value as f64, longer as f64 / total]);
         }
     }
-    // No value exceeds the greatest length: the curve ends there.
+    // No length is above the greatest one, and a logarithmic scale cannot show a share of 0: the
+    // last step keeps its height up to the greatest length.
     if points.len() > 1 {
         let last = points.len() - 1;
         points[last][1] = points[last - 1][1];
@@ -224,7 +226,8 @@ pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
-/// Number of periods per bar of drops, because counters are read less often than lengths.
+/// Number of periods per bar of drops. A bar is at least as long as the time between two readings
+/// of the counters, which are read less often than lengths.
 fn group_of(periods: &Periods<QueuePeriod>) -> usize {
     let least = LEAST_DROP_PERIOD_NS.div_ceil(periods.width_ns()) as usize;
     periods.as_slice().len().div_ceil(DROP_COLUMNS).max(least).max(1)

@@ -5,8 +5,8 @@
 //! its own. An item consists of these numbers: the empty periods before it, its length in periods,
 //! the difference of its least length from that of the item before (zigzag), and the difference of
 //! its greatest and least length. If the last difference is not 0, the position of the mean between
-//! least and greatest length follows, in 255 parts. Numbers have 7 bits per byte, the low bits
-//! first; the last byte of a number is below 128. The whole is base64.
+//! least and greatest length follows in one byte, in 255 parts. All other numbers have 7 bits per
+//! byte, the low bits first; the last byte of a number is below 128. The whole is base64.
 
 use weir_measure::series::{Envelope, Period as _, Periods};
 use weir_measure::watch::QueuePeriod;

@@ -38,7 +38,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let names: Vec<String> = summary.devices.iter().map(device_name).collect();
     let title = if names.is_empty() { "Queues".to_owned() } else { names.join(", ") };
     let shown = most_interesting(tally);
-    // A plot of bytes gets a quarter of the items of a plot of packets.
+    // The maximum number of items of a plot of packets; a plot of bytes gets a quarter of it.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MAX_ITEMS);
     let mut data = Vec::new();
     let content = html! {
@@ -393,8 +393,8 @@ const MAX_SECTIONS: usize = 12;
 const MAX_ROWS: usize = 200;
 /// Maximum number of remarks.
 const MAX_REMARKS: usize = 50;
-/// Maximum number of items of a queue over time, and of all queues together, to limit the size of
-/// the file.
+/// Maximum number of items (see [`detail`]) that the page stores of one queue over time, and of all
+/// queues together, to limit the size of the file.
 const MAX_ITEMS: usize = 1 << 16;
 const ALL_ITEMS: usize = 1 << 17;
 
