@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(cells("to-right")[6..], ["-", "-"], "lateness is that of paths");
         assert!(cells("path a>b")[4..].iter().all(|cell| cell.ends_with(" ms")), "{text}");
         let quiet = recent(&Interval::between("curl", &now, &now), 80);
-        assert!(quiet.contains(" -  "), "no packet has no time: {quiet}");
+        assert!(quiet.contains(" -  "), "without packets, the times are dashes: {quiet}");
         let line = line(&interval);
         assert!(
             line.starts_with("{\"schema\": \"weir.results/1\",\"kind\": \"interval\""),

@@ -217,7 +217,7 @@ mod tests {
         };
         assert_eq!(numbers(698), [699, 700]);
         assert!(numbers(700).is_empty());
-        assert_eq!(numbers(5000).len(), MOST_POINTS, "an earlier watch was seen");
+        assert_eq!(numbers(5000).len(), MOST_POINTS, "5000 is a number of an earlier watch");
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn the_summary_has_the_published_keys_and_consistent_values() {
     }
     assert!(
         summary.get("cpu_s").is_none(),
-        "what differs each time is only in it where it is asked for"
+        "processor time differs between equal runs, so it is present only on request"
     );
     assert_eq!(document(&to_json_with(&results, Some(1.5)))["cpu_s"], 1.5);
     let flow = &summary["flows"][1];
@@ -192,7 +192,7 @@ fn a_trace_has_every_packet_that_was_counted() {
     let [pairs, services, apart] = outcome.links[0].inversions.unwrap();
     assert!(
         pairs > services && services > 0 && apart >= pairs,
-        "labels go round within a burst, and the queue does not look at them"
+        "ranks repeat from 0 to 3 within a burst, and the FIFO ignores them"
     );
 }
 
