@@ -339,8 +339,8 @@ impl Runtime {
         assert_eq!(self.read().0, 1, "an answer to {method}");
     }
 
-    /// Writes a frame with one message. `kind` is 1 for a request and 2 for a response. Connection 1
-    /// is for the runtime's calls of the plugin, connection 2 for the plugin's calls of the runtime.
+    /// Writes a frame with one message. `kind` is 1 for a request and 2 for a response. The runtime
+    /// calls the plugin over connection 1, and the plugin calls the runtime over connection 2.
     fn write(&mut self, connection: u32, stream: u32, kind: u8, payload: &[u8]) {
         let length = payload.len() as u32;
         let words = [connection, length + 10, length, stream];
