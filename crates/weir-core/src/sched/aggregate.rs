@@ -1,8 +1,8 @@
 //! An aggregate of QFQ+: classes of equal weight and equal `lmax` that are scheduled as one.
 //!
-//! The aggregate's times follow from its budget alone, never from a packet. An aggregate of `n`
-//! classes of weight `w` starts at `S`. Its service of `b` bytes moves `S` by `b / (n w)`, at most
-//! by one slot of its group, `σ` (see [`groups`]).
+//! The aggregate's times follow from its budget and from the bytes that it sends, never from the
+//! lengths of single packets. An aggregate of `n` classes of weight `w` starts at `S`. A service of
+//! `b` bytes moves `S` by `b / (n w)`, at most by one slot of its group, `σ` (see [`groups`]).
 
 use super::groups::{self, Stamped, Stamps};
 
@@ -132,7 +132,7 @@ mod tests {
         aggregate
     }
 
-    /// For weights and sizes at their limits: a whole budget moves the start by the time of one
+    /// For weights and sizes up to their limits: a whole budget moves the start by the time of one
     /// packet at the weight of a class, whatever the number of classes, and never beyond a slot.
     #[test]
     fn a_whole_budget_takes_the_time_of_one_packet_of_a_class() {

@@ -46,7 +46,8 @@
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
 //! kbit/s, default 0 for unknown: the rate of the link. It determines thresholds and targets of
 //! tins, the quantum of the queues and the default memory limit. `quantum` 300..1048576 bytes,
-//! default 1500: the largest quantum of a queue, which applies on links above 49 Mbit/s.
+//! default 1500: the largest quantum of a queue. If `bandwidth` is known, the quantum is the number
+//! of bytes that the tin's threshold gives in 1/4096 s, at least 300 and at most `quantum`.
 //! `memory_limit` bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link
 //! transmits in four intervals, but at least 4 MiB. `variant` `linux`, `linux-6.1` or `published`,
 //! default `linux`: with `linux` the first signal of a queue comes with the second late packet, and
@@ -66,7 +67,7 @@
 //! of a queue is not dropped unless there is no room.
 //!
 //! # Statistics
-//! `collisions`: packets of flows that share a queue with another flow. `tins`: the number of tins.
+//! `collisions`: packets that were put into another flow's queue. `tins`: the number of tins.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux, with these exceptions:
@@ -138,7 +139,7 @@ pub struct Cake {
     memory: u64,
     packets: usize,
     bytes: u64,
-    /// Packets of flows that share a queue with another flow.
+    /// Packets that were put into another flow's queue.
     collisions: u64,
 }
 
@@ -277,8 +278,8 @@ impl Cake {
         }
     }
 
-    /// Adds, in one step, the credit of all rounds in which no tin would be served, since a packet
-    /// may be as long as thousands of quanta.
+    /// Adds, in one step, the credit of all rounds in which no tin would be served, since a tin may
+    /// need many rounds to make up for one long packet.
     fn skip_rounds(&mut self) {
         let rounds = |tin: &mut Tin| {
             let turn = tin.turn();
@@ -539,8 +540,7 @@ mod tests {
         let mut first = indices[..8].to_vec();
         first.sort_unstable();
         assert_eq!(first, (set * tin::WAYS..set * tin::WAYS + 8).collect::<Vec<_>>());
-        // Each flow keeps its queue, and the ninth flow keeps the queue that it shares, even when
-        // another queue is free.
+        // Each flow keeps its queue, and the ninth flow keeps the queue that it shares.
         let again = |tin: &mut Tin| {
             hashes.iter().map(|&hash| tin.queue_of(hash, 0, [0; 2]).0).collect::<Vec<_>>()
         };

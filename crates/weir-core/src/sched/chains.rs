@@ -121,7 +121,7 @@ pub(super) struct Chains<const N: usize> {
     /// The last entry of each chain; [`ORIGIN`] for an empty one.
     tails: [Entry; N],
     rings: [Ring; N],
-    /// The number of chains to inspect: all chains from this one on are empty.
+    /// The number of chains to inspect; chains with this index or a higher one are empty.
     used: usize,
 }
 

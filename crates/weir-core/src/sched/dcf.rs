@@ -63,8 +63,8 @@
 //! `phy`: the data rate in Mbit/s of stations without `rate`; by default the highest rate.
 //! `preamble`: long or short, for 802.11b. `retries` 0..255, default 7: the number of
 //! retransmissions of a packet before it is dropped. `rts` 0..65535 bytes, default 0 for no RTS:
-//! frames longer than this, with their 36 bytes of headers, are announced. `errors` 0..1, default
-//! 0: the probability that a data frame is lost. `edca`: `off` (default), `queue` or `dscp`.
+//! frames longer than this, headers included, are announced by an RTS. `errors` 0..1, default 0:
+//! the probability that a data frame is lost. `edca`: `off` (default), `queue` or `dscp`.
 //!
 //! `cwmin` and `cwmax`: the first and the largest window; a `cwmax` below `cwmin` counts as
 //! `cwmin`. `aifsn`: slots between SIFS and the first slot of the backoff. `txop`: the limit in us,

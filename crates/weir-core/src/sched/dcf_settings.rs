@@ -27,7 +27,7 @@ settings! {
         /// The access categories.
         edca: Edca = Edca::setting(Edca::Off,
             "access categories: none, by the queue's `pri`, or by the packet's DSCP"),
-        /// AIFSN of the categories.
+        /// AIFSN of the categories; `None` for the standard's value, as in the next three settings.
         aifsn: [Option<u16>; 4] = Four::new(1, 15, "slots",
             "slots between SIFS and the backoff, by category"),
         /// First windows.

@@ -32,11 +32,11 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet's quantum is the weight times the flow's own `lmax`, so that a flow with a small `lmax`
-//! sends fewer bytes than other flows of the same weight. Here the same `lmax` applies to all flows
-//! of an instance. Credit counts in bytes times the least weight, so that quanta need no rounding
-//! and weights of 100 and 200 give the same turns as weights of 1 and 2. With `variant linux`,
-//! decisions are those of Linux's `drr` for the same quanta. In Linux the user sets each class's
-//! quantum; quanta of 1500 and 4500 bytes are weights of 1 and 3 here.
+//! sends fewer bytes than other flows of the same weight. Here the largest `lmax` applies to all
+//! flows of an instance. Credit counts in bytes times the least weight, so that quanta need no
+//! rounding and weights of 100 and 200 give the same turns as weights of 1 and 2. With `variant
+//! linux`, decisions are those of Linux's `drr` for the same quanta. In Linux the user sets each
+//! class's quantum; quanta of 1500 and 4500 bytes are weights of 1 and 3 here.
 //!
 //! # Validation
 //! The property tests over the table compare shares with exact proportions, and check the bound

@@ -11,7 +11,8 @@
 //! guaranteed share.
 //!
 //! # Equations
-//! At each update, with the delay `d` of the older of the two head packets:
+//! At each update, with the delay `d` of the older of the two head packets, which was `d_old` at
+//! the previous update:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
@@ -246,7 +247,7 @@ impl DualPi2 {
         }
     }
 
-    /// Computes the last `updates` updates.
+    /// Computes the `updates` updates that have become due, with the current head packets.
     #[inline(never)]
     fn update<P: Store>(&mut self, updates: u64, store: &P) {
         let period = self.plan.tupdate;
@@ -316,7 +317,8 @@ impl DualPi2 {
         hit
     }
 
-    /// Marks a low-latency packet that has waited longer than the step.
+    /// Marks a low-latency packet if its sojourn time exceeds the step. If the step is a number of
+    /// packets, marks the packet if more packets than that remain in the queue.
     #[inline]
     fn step<P: Store>(&self, now: Nanos, store: &mut P, packet: PacketId) {
         let beyond = match self.plan.step {
@@ -404,6 +406,7 @@ impl Scheduler for DualPi2 {
     ) -> Option<PacketId> {
         self.catch_up(now, store);
         if self.is_empty() {
+            // As if each queue had just sent a packet of 1500 bytes.
             let (classic, low) = self.plan.shares;
             self.credit = 1500 * (classic - low);
         }
@@ -533,8 +536,8 @@ mod tests {
         (DualPi2::new(&discipline), Pool::new(1000))
     }
 
-    /// Returns how many of 10,000 packets are marked and how many are dropped with the probability
-    /// `p`, while enough packets wait.
+    /// Returns how many of 10,000 packets are marked and how many are dropped if the controller's
+    /// output `p'` is `p` and enough packets wait.
     fn signals(settings: &[(&str, &str)], p: u64, low: bool, is_capable: bool) -> [usize; 2] {
         let (mut scheduler, _) = dualpi2(settings);
         (scheduler.controller.p, scheduler.classic.bytes) = (p, MIN_BYTES);

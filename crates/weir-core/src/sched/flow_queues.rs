@@ -492,7 +492,8 @@ const IDLE: u32 = u32::MAX - 1;
 /// The largest quantum, and the largest credit that a packet costs. The sum of two such values fits
 /// in 31 bits.
 const MAX_QUANTUM: u32 = 1 << 23;
-/// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.
+/// A prime near 2^32 divided by the golden ratio: a multiplication by this number spreads
+/// neighbouring hashes far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 
 #[cfg(test)]

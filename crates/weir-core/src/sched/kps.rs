@@ -235,8 +235,9 @@ impl Kps {
         }
     }
 
-    /// Among the strata in `bits`, the stratum with the earliest slot in the wheel `list`. Returns
-    /// the distance in time from `V` to that slot, plus `later` slots, and the stratum.
+    /// Of each stratum in `bits`, takes the time that is `later` slots after the first used slot of
+    /// the wheel `list`. Returns the distance from `V` to the earliest of these times, and its
+    /// stratum.
     #[inline]
     fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;

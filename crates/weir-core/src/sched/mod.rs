@@ -131,7 +131,7 @@ impl Default for FlowSpec {
 pub struct FlowSlot(pub u32);
 
 /// A scheduler shares one link among flows. It determines the order of the packets inside. The
-/// caller has already admitted a packet, and does the accounting.
+/// caller admits each packet before it enqueues the packet, and does the accounting.
 ///
 /// Every scheduler keeps the packets of a flow in order, even if flows are changed while packets
 /// wait.
@@ -254,8 +254,8 @@ pub trait Visitor {
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// Defines the functions that create a scheduler of each type, and an enum of all types without
-/// virtual calls.
+/// Defines the function that creates a scheduler of a discipline's type, and the enum of all types,
+/// which needs no virtual calls.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Discipline {

@@ -261,7 +261,8 @@ impl Scheduler for Pifo {
         flow.packets.push_back(packet);
         let first = flow.turns.first();
         flow.turns.push(turns::key(rank, self.arrivals));
-        // A packet behind other packets of its flow changes at most the worst turn.
+        // While the best turn stays the same, only the worst turn changes, which counts only with a
+        // limit.
         let same = first == flow.turns.first() && self.limit == usize::MAX;
         self.arrivals += 1;
         self.len += 1;

@@ -106,8 +106,8 @@ pub struct QfqPlus {
 #[repr(align(64))]
 pub(super) struct Class {
     list: PacketList,
-    /// The bytes that the class may still send in its turn after its first packet. The credit is
-    /// less than two quanta and covers the first packet, so that the rest is below one quantum.
+    /// The bytes that the class may still send in its turn after its first packet. The quantum is
+    /// added only when this number would become negative, so that it never exceeds the quantum.
     spare: u32,
     /// `lmax`.
     quantum: u32,

@@ -34,8 +34,8 @@
 //!                 bytes for each unit of weight    | fraction
 //! ```
 //! The remainder of each division by a weight is carried to the flow's next packet, so that shares
-//! do not drift. When virtual time reaches half of its range, after 8 TB per unit of weight without
-//! a pause, the scheduler reduces all ranks.
+//! do not drift. When virtual time reaches half of its range, after 8 TB per unit of weight, the
+//! scheduler reduces all ranks.
 
 use super::{Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter};
 use crate::packet::{PacketId, Store};

@@ -6,7 +6,8 @@
 //!           bytes for each unit of weight  | fraction
 //!                                            that is compared   and that is not
 //! ```
-//! A packet of `L` bytes takes `L / w` of a flow's virtual time. `1 / w` has 40 bits of fraction
+//! `S` is a start, `F` a finish, and `V` the virtual time. A packet of `L` bytes takes `L / w` of
+//! virtual time if its flow has the weight `w`. `1 / w` has 40 bits of fraction
 //! and a relative error below `w / 2^40`, which is 6 parts in 10^8 for the largest weight.
 //! [`super::tournament`] compares times without their last 20 bits: 1/16 byte for the largest
 //! weight, less for all other weights.

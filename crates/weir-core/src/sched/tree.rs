@@ -94,7 +94,7 @@ struct Node {
     slot: FlowSlot,
     /// The number of packets that the node offers to its parent.
     offered: u32,
-    /// The number of flows and nodes below this node.
+    /// The number of flows and nodes that are children of this node.
     members: u32,
     name: Option<NodeName>,
 }

@@ -1,11 +1,12 @@
-//! One ring of a timer wheel: flows in slots by rounded times, with direct access to the earliest
-//! slot.
+//! One timer wheel: a ring of slots that hold flows by rounded times, with direct access to the
+//! earliest slot.
 //!
 //! One bit for each slot marks it as used, so that one instruction finds the next used slot. Slots
-//! within 64 of each other keep their order; a slot farther away is stored as the last slot. Times
-//! wrap around at 2^64 and are compared by their difference.
+//! within 64 of each other keep their order. A slot that is too late is stored as the last possible
+//! slot, and a slot that is too early as the first possible slot. Times wrap around at 2^64 and are
+//! compared by their difference.
 
-/// The first and last flow of each slot, and the slots in use.
+/// A timer wheel: the first and last flow of each slot, and the slots in use.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
     /// The slots in use: bit `n % 64` for slot `n`.
@@ -43,8 +44,9 @@ impl Ring {
         index(self.front, self.width)
     }
 
-    /// Marks the slot that begins at `begin` as used, and returns its index. A slot too far from
-    /// the other slots gets the last index.
+    /// Marks the slot that begins at `begin` as used, and returns its index. Instead of a slot that
+    /// is too late, it marks the last slot within 64 of the earliest slot in use; instead of a slot
+    /// that is too early, the first slot within 64 of the latest slot in use.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {

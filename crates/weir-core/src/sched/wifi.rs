@@ -341,7 +341,7 @@ mod tests {
     /// The durations are computed by hand from the formulas of the standard.
     #[test]
     fn frames_take_the_times_of_their_standard() {
-        // 1500 bytes with the overhead. OFDM: 12,022 bits in symbols of 216, 24 and 260 bits.
+        // 1500 bytes with the overhead. OFDM: 12,022 bits in symbols of 216, 24, 260 and 26 bits.
         for (name, rate, us) in [
             ("b", 110, 192 + 1091 + 10 + 192 + 56),
             ("b", 10, 192 + 12_000 + 10 + 192 + 112),

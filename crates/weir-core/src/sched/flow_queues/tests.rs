@@ -166,8 +166,8 @@ proptest! {
         }
     }
 
-    /// Queues that always have packets send the same number of bytes, to within two quanta and
-    /// a packet.
+    /// Queues that always have packets send the same number of bytes, to within two quanta and two
+    /// packets, which is one packet more than the guaranteed bound.
     #[test]
     fn queues_send_equal_bytes(
         lens in proptest::collection::vec(40u32..1500, 2..8),

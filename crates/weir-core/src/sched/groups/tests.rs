@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A member of a group that has nothing but timestamps.
+/// A member that consists of timestamps only.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Member(Stamps);
@@ -53,8 +53,8 @@ fn changed_bits_show_the_groups_that_time_passes() {
     }
 }
 
-/// A member returns to every slot of its ring, and the group's start follows, even when virtual
-/// time wraps around.
+/// The members of a group move through all its slots, and the group's start follows the first
+/// member, even when virtual time wraps around.
 #[test]
 fn a_groups_start_follows_its_first_member_through_all_slots() {
     for i in [0u8, 5, 31] {

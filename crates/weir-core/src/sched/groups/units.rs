@@ -92,9 +92,9 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// For every weight, and for lengths near every power of two: the group is within range. Its
-    /// unit is at least the time of the largest packet and less than twice that time, or is the
-    /// smallest unit. The rounding error of `1 / w` is less than one unit of its last bit.
+    /// For every weight, and for lengths near every power of two: the group `i` is within range.
+    /// `σ_i` is at least the time of the largest packet, and less than twice that time except in
+    /// group 0. The rounding error of `1 / w` is less than one unit of its last bit.
     #[test]
     fn units_fit_the_largest_packet_of_every_weight() {
         let lengths: Vec<u32> = (6..23)
