@@ -35,8 +35,9 @@ pub struct Jitter {
 pub struct Reorder {
     /// Probability that a candidate skips the delay line.
     pub probability: Probability,
-    /// The `gap`-th packet from the start, or after a packet that skips, is the first candidate.
-    /// Later packets are candidates until one skips. With 0 or 1, every packet is a candidate.
+    /// Counted from the start, or from the last packet that skipped, the first `gap` − 1 packets
+    /// are no candidates; each later packet is a candidate until one skips. With 0 or 1, every
+    /// packet is a candidate.
     pub gap: u32,
     /// Correlation of consecutive draws.
     pub correlation: Probability,
@@ -51,7 +52,8 @@ pub struct Reorder {
 pub struct LinkConfig {
     /// The rate at which packets are serialised.
     pub capacity: Capacity,
-    /// Credit of an idle link: after a pause, this many bytes are sent without serialisation time.
+    /// Credit of an idle link: after a pause, as many bytes as the link could have sent in the
+    /// pause, but at most this many, are sent without serialisation time.
     pub burst: Bytes,
     /// Bytes that framing adds to each packet on the wire.
     pub overhead: Overhead,

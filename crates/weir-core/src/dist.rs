@@ -10,12 +10,12 @@
 //! deviates, each converted to a uniform number by the normal distribution function. Successive
 //! draws are correlated, and their distribution is the configured one.
 //!
+//! All tables are computed with functions of the crate `libm`, and draws use integer arithmetic, so
+//! that both are the same on every machine. Tests compare the tables with fixed values.
+//!
 //! # Differences from Linux
 //! netem averages the previous uniform number with a new one, which narrows the distribution as the
 //! correlation grows.
-//!
-//! All tables are computed with functions of the crate `libm`, and draws use integer arithmetic, so
-//! that both are the same on every machine. Tests compare the tables with fixed values.
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -264,7 +264,8 @@ impl PlainPipe {
         self.stats.zero(packets);
     }
 
-    /// Starts the packets that are due until `now`.
+    /// Marks the packets with a start until `now` as started. Removes those from the front of the
+    /// queue that no later query needs.
     #[inline]
     fn advance(&mut self, now: Nanos, horizon: Nanos) {
         while let Some(&Waiting { start, len }) = self.queue.get(self.started)

@@ -335,8 +335,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An operation: set a link's event to a time after the first event, remove it, or take the
-    /// first event.
+    /// An operation: set a link's event to a time after that of the last event taken, remove the
+    /// link's event, or take the first event.
     #[derive(Clone, Debug)]
     enum Operation {
         Set(u32, u64),
@@ -345,8 +345,8 @@ mod tests {
     }
 
     fn operations() -> impl Strategy<Value = Vec<Operation>> {
-        // The time ahead of the first event has any scale from 0 ns to years. Small numbers produce
-        // equal times.
+        // The time since the last event taken has any scale from 0 ns to years. Small numbers
+        // produce equal times.
         let ahead = (0u32..58, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
         let operation = prop_oneof![
             4 => (0u32..60, ahead).prop_map(|(link, ahead)| Operation::Set(link, ahead)),

@@ -14,18 +14,18 @@
 //! of a dropping stage takes every packet, and drops those that do not fit.
 //!
 //! The last stage is the transmission *ring*. Its feeder is the processor, and its service time is
-//! the driver's time for a packet. A place in the ring does not become free when a packet leaves,
-//! as in other stages, but when the device has *reported* the packet and the processor has handled
-//! the report. The processor handles reports between two packets. Reports are coalesced: one report
-//! covers several packets, or the packets of a period. With [`Dql`] the ring is also closed while
-//! it holds more bytes than necessary.
+//! the processor's time for a packet. A place in the ring does not become free when a packet
+//! leaves, as in other stages, but when the device has *reported* the packet and the processor has
+//! handled the report. The processor handles reports between two packets. Reports are coalesced:
+//! one report covers several packets, or the packets of a period. With [`Dql`] the ring is also
+//! closed while it holds more bytes than necessary.
 //!
 //! A software switch has a traffic manager (the scheduler), an egress queue (a stage), and an
 //! interface queue (the ring).
 //!
-//! A *gated* device passes each packet to the wire only when the driver permits it. Packets then
-//! wait in the ring, in the stages and in the scheduler: a driver that has no room for a packet
-//! holds the whole chain back without a loss.
+//! A *gated* device passes each packet to the wire only when the driver of the engine permits it.
+//! Packets then wait in the ring, in the stages and in the scheduler: a driver that has no room for
+//! a packet holds the whole chain back without a loss.
 //!
 //! # Order
 //! All events at one time happen in the following order, which restarts after each step until no
@@ -41,8 +41,9 @@
 //!
 //! # Differences from Linux
 //! A place holds one wire packet: scatter-gather, which uses several descriptors for one packet, is
-//! not modelled. A ring accepts a packet of any size while one place is free, as with a driver that
-//! stops early enough for its largest packet. Handling a report takes no processor time.
+//! not modelled. A ring accepts a packet of any size while one place is free, like the ring of a
+//! network driver that stops early enough for its largest packet. Handling a report takes no
+//! processor time.
 //!
 //! # Validation
 //! `tests/it/device.rs` compares the device with a model that visits every nanosecond, and

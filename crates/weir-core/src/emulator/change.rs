@@ -296,7 +296,8 @@ impl Emulator {
             };
             flow.configure(*seed, path, flowset);
             state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
-            // With its new settings, a shaping scheduler may release a packet earlier or later.
+            // With the flow's new settings, a shaping scheduler may release a packet earlier or
+            // later.
             let next = state.next_event();
             if next != state.announced {
                 state.announced = next;
@@ -396,8 +397,10 @@ impl Emulator {
                     mask = mask.union(own);
                     id = *parent;
                 }
-                // A queue may be configured before its scheduler.
+                // There is no link, because a parent is not configured.
                 None if chain.len() > 1 => return (Vec::new(), queue.config.mask),
+                // The scheduler with the link, or a scheduler that may be configured later than its
+                // queue.
                 _ => return (chain, mask),
             }
         }

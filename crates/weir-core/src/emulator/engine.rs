@@ -108,7 +108,7 @@ impl Emulator {
 
     /// The largest number of packets that waited at one time in the queues of pipe or scheduler
     /// `id` since [`Self::restart_peak`] or a reset, and the largest number of their network-layer
-    /// bytes. [`crate::stats::LinkCounters::peak_queue_packets`] covers all restarts.
+    /// bytes. A restart does not affect [`crate::stats::LinkCounters::peak_queue_packets`].
     pub fn queue_peak(&self, id: u16) -> (u64, u64) {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         template.map_or((0, 0), |t| t.peak)

@@ -269,7 +269,7 @@ impl Link {
         let waits = !self.scheduler.is_empty()
             || self.device.as_ref().is_some_and(|device| !device.is_empty());
         if self.wire.is_none() && !waits {
-            // Until the driver's call, nothing used the wire.
+            // Nothing has used the wire until the driver's call, so missed periods are skipped.
             let behind = steps.now().max(now).since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
             self.next_step(config);

@@ -337,8 +337,9 @@ impl Link {
         }
     }
 
-    /// After a packet has entered, releases the packets of the delay line that are due. Packets are
-    /// due at that time only on a link without a delay.
+    /// After a packet has entered, releases the packets of the delay line that are due. There are
+    /// such packets if the link has no delay, or if the driver has not polled since they became
+    /// due.
     #[inline(always)] // Measured: see the emulator's module.
     fn release_due(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.line.next_due() <= at {

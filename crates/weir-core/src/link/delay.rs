@@ -122,7 +122,8 @@ impl DelayLine {
         if self.list.back() == Some(packet) {
             self.last_due = due;
         } else if let Some(overtaking) = &mut self.overtaking {
-            // The packet overtook an earlier packet with jitter. The link no longer has jitter.
+            // The packet is in the heap: it overtook a packet that was delayed while the link still
+            // had jitter.
             let packets = core::mem::take(&mut overtaking.heap).into_iter();
             overtaking.heap = packets
                 .map(|Reverse((time, number, other))| {

@@ -2,7 +2,7 @@
 
 use crate::units::Nanos;
 
-/// Index of a packet in its [`Pool`].
+/// Index of a packet in its [`Pool`](super::Pool).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub(crate) u32);
 
@@ -61,8 +61,8 @@ pub struct Header {
 pub struct Packet {
     /// The driver's handle of the frame.
     pub frame: u32,
-    /// Length in bytes from the network-layer header on. A rate counts this length before framing
-    /// overhead.
+    /// Length in bytes from the network-layer header on. For a rate, the framing overhead of the
+    /// link is added to this length.
     pub len: u32,
     /// The flow (queue) to which the packet belongs.
     pub flow: u32,

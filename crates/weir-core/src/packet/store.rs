@@ -4,8 +4,9 @@ use super::fields::{Header, PacketId};
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A store of packets: the [`Pool`](super::Pool) of an engine, or
-/// [`Descriptors`](crate::descriptor::Descriptors) alone.
+/// A store of packets: the [`Pool`](super::Pool) of an engine, or, without an engine,
+/// [`Descriptors`](crate::descriptor::Descriptors) or
+/// [`StampedDescriptors`](crate::stamped::StampedDescriptors).
 pub trait Store {
     /// Length in bytes from the network-layer header on.
     fn len(&self, id: PacketId) -> u32;

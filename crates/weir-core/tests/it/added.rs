@@ -201,5 +201,6 @@ fn an_added_aqm_decides_about_packets() {
     let (_, policy) = kinds();
     let (tail, early) = (play(None, None), play(None, Some(policy)));
     assert_eq!((tail.len(), early.len()), (500, 500));
+    // Tail drop fills the queue with 30 packets, and the AQM with 10.
     assert_eq!(delivered_count(&tail) - delivered_count(&early), 20);
 }

@@ -306,8 +306,8 @@ proptest! {
         })?;
     }
 
-    /// While a queue stays above its target, drop `k` follows the previous drop after
-    /// `interval / √k`, at most one packet's time late.
+    /// While a queue stays above its target, drop `k + 1` follows drop `k` after `interval / √k`,
+    /// at most one packet's time late.
     #[test]
     fn drops_of_a_standing_queue_follow_the_control_law(
         interval in 10u64..200,

@@ -216,7 +216,8 @@ fn adaptive_red_finds_its_parameters() {
     let make = |settings: &[(&str, &str)]| {
         Queue::new(aqm::Ared::new(&policy(Kind::Ared, settings), &setup(1)))
     };
-    // 10 Mbit/s are 2500 packets of 500 bytes per second; 5 ms of that are 12.5 packets.
+    // 10 Mbit/s are 2500 packets of 500 bytes per second; 5 ms of that are 12.5 packets. The lower
+    // threshold is half of that.
     let queue = make(&[]);
     assert_eq!((queue.variable("min"), queue.variable("max")), (6, 18));
     let queue = make(&[("unit", "bytes"), ("target", "100ms")]);
@@ -282,7 +283,7 @@ fn max_p_follows_the_average() {
     }
 }
 
-/// The times in ms at which `max_p` changes while the average is above its range.
+/// Finds the times in ms at which `max_p` changes while the average is above its range.
 struct Changes;
 impl Visitor for Changes {
     type Output = Vec<u64>;

@@ -20,8 +20,9 @@ const FACTOR: u32 = 20;
 const SOURCE_WORD: u64 = 0x243f_6a88_85a3_08d3;
 const DESTINATION_WORD: u64 = 0xa409_3822_299f_31d0;
 
-/// IPv4 flows from 133.163.8.211 to 36.63.106.136. The word with both addresses equals
-/// [`SOURCE_WORD`], so a public hash of the flow would not depend on the ports.
+/// IPv4 flows from 133.163.8.211 to 36.63.106.136. In the short form of such a key, the word with
+/// both addresses equals [`SOURCE_WORD`], so a public hash of the short form would not depend on
+/// the ports.
 fn crafted_v4(n: u32) -> FlowKey {
     FlowKey {
         src: (SOURCE_WORD & 0xffff_ffff).into(),

@@ -24,7 +24,9 @@ const ENGINES: u64 = 3;
 /// The configuration of an engine: links, queues, and the mask of the scheduler.
 #[derive(Clone, Debug)]
 struct Setup {
+    /// The link of the scheduler, and then those of the pipes.
     links: Vec<LinkConfig>,
+    /// Queue 1 of the scheduler, the queues of the pipes, and queue 2 of the scheduler.
     queues: Vec<FlowsetConfig>,
     scheduler_mask: FlowMask,
 }

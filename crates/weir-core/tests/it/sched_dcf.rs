@@ -41,6 +41,7 @@ fn a_single_station_waits_whole_slots_between_exchanges() {
         let before = rig.now.0;
         rig.send(station, 1464);
         rig.take_in_time();
+        // DIFS is 50 us; the rest is the backoff in slots of 20 us.
         let waited = rig.now.0 - before - 1_541_000 - 50_000;
         assert_eq!(waited % 20_000, 0);
         assert!(waited / 20_000 <= 31);

@@ -548,9 +548,10 @@ fn assert_shares(flows: &[(u32, u32)], packets: usize) {
         let largest = flows.iter().map(|f| u128::from(f.1)).max().unwrap();
         for (&(weight, len), &got) in flows.iter().zip(&bytes) {
             let share = all * u128::from(weight) / weights;
-            // QFQ guarantees 3 w σ and more: `w` is the weight, `σ` the unit of the flow's times,
-            // and `w σ` is less than two of the flow's largest packets. The bound has seven of
-            // these packets, and the flow's share of two of the largest packets of all flows.
+            // The guarantee of QFQ is `3 w σ` and a part of the largest packets: `w` is the
+            // weight, `σ` the unit of the flow's times, and `w σ` is less than two of the flow's
+            // largest packets. The bound is seven of these packets, and the flow's share of two of
+            // the largest packets of all flows.
             let bound = 7 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
             assert!(
                 share.abs_diff(u128::from(got)) <= bound,

@@ -553,4 +553,5 @@ fn a_busy_period_leaves_no_trace() {
     assert_eq!(new[..], again[400..]);
 }
 
+/// For virtual times, a longer packet counts as a packet of this many bytes.
 const LARGEST: u32 = 1 << 21;

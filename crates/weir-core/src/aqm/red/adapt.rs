@@ -28,8 +28,8 @@ pub(in super::super) enum Adapt {
     /// The rule `Floyd` as Linux implements it: by a timer of about 500 ms, even while the link is
     /// idle. `period` is in ns.
     Linux { aims: Aims, period: u64, ticked: Option<Nanos> },
-    /// Feng et al.: changes `max_p` by a factor when the average leaves the range between the
-    /// thresholds.
+    /// Feng et al.: when the average leaves the range between the thresholds, `max_p` is divided by
+    /// `down` or multiplied by `up`, both in billionths.
     Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
 }
 
@@ -40,14 +40,19 @@ pub(in super::super) struct Aims {
     high: u128,
 }
 
-/// The steps by which `max_p` changes, and its range.
+/// The steps by which `max_p` changes, and its range. Probabilities and factors are in parts of
+/// 2^32.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Steps {
     /// The least time between changes, in ns.
     pub(in super::super) interval: u64,
+    /// The step by which `max_p` rises, at most a quarter of `max_p`.
     pub(in super::super) alpha: u64,
+    /// The factor by which `max_p` falls.
     pub(in super::super) beta: u64,
+    /// `max_p` falls only while it is above this value.
     pub(in super::super) bottom: u64,
+    /// `max_p` rises only while it is below this value.
     pub(in super::super) top: u64,
 }
 

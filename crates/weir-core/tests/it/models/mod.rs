@@ -6,7 +6,7 @@ pub(crate) mod device;
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A scheduler with flows identified by their slots.
+/// A scheduler with flows identified by their slots in the scheduler.
 pub(crate) trait Model {
     fn add(&mut self, slot: u32, weight: u32);
     fn change(&mut self, slot: u32, weight: u32);
@@ -221,6 +221,7 @@ impl Model for Wf2qPlus {
 pub(crate) struct FluidClocked {
     only_eligible: bool,
     flows: BTreeMap<u32, Stamped>,
+    /// The virtual time.
     now: Time,
     /// Bytes of service for which virtual time has not advanced, with 40 bits of fraction.
     left_over: Time,
@@ -330,15 +331,16 @@ impl Model for FluidClocked {
     }
 }
 
-/// KPS: the rounded start of a flow determines the flow's slot.
+/// KPS: the rounded start of a flow determines the flow's place in a timer wheel. The parameter
+/// `slot` of the functions is the number of a flow, as in all models, and not a slot of a wheel.
 pub(crate) struct Kps {
     flows: BTreeMap<u32, InSlots>,
     virtual_time: Time,
-    /// Number of placements so far, which orders the flows within a slot.
+    /// Number of placements so far, which orders the flows within a slot of a wheel.
     placement: u64,
 }
 
-/// A flow in a slot: the beginning of the slot, and the number of the flow's placement.
+/// A flow in a slot of a wheel: the beginning of this slot, and the number of the flow's placement.
 #[derive(Debug, Default)]
 struct InSlots {
     flow: Flow,
@@ -349,7 +351,7 @@ struct InSlots {
 }
 
 impl InSlots {
-    /// The base-2 logarithm of the length of the flow's slots.
+    /// The base-2 logarithm of the length of the slots in the flow's wheel.
     fn width(&self) -> u32 {
         (1..).find(|width| 1 << width >= service(self.max_packet, self.flow.weight)).unwrap()
     }
@@ -365,7 +367,7 @@ impl Kps {
         Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), placement: 0 }
     }
 
-    /// Puts a flow into a slot.
+    /// Puts a flow into a slot of a wheel.
     fn place(&mut self, slot: u32) {
         let state = self.flows.get_mut(&slot).unwrap();
         let width = state.width();
@@ -379,8 +381,8 @@ impl Kps {
         if !state.flow.active {
             return;
         }
-        // A ring has 64 slots. Occupied slots stay where they are, so the new flow must be within
-        // 63 slots of them.
+        // A wheel has 64 slots. Occupied slots stay where they are, so the flow must be placed
+        // within 63 slots of them.
         let others = self.flows.iter().filter(|(other, flow)| {
             **other != slot
                 && flow.flow.active
@@ -400,12 +402,12 @@ impl Kps {
         (state.eligible, state.begin, state.placement) = (eligible, begin, self.placement);
     }
 
-    /// The flows in slots that are eligible, or those that are not eligible.
+    /// The flows in the wheels of eligible flows, or in the wheels of flows that are not eligible.
     fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
         self.flows.iter().filter(move |(_, flow)| flow.flow.active && flow.eligible == eligible)
     }
 
-    /// Makes each flow eligible when its slot has begun.
+    /// Makes each flow eligible when its slot of the wheel has begun.
     fn admit(&mut self) {
         loop {
             let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);
