@@ -19,7 +19,8 @@ pub struct Exact {
     small: Vec<u64>,
     /// The weights of the larger values; the key is the lowest of the values that share a count.
     large: BTreeMap<u64, u64>,
-    /// Number of trailing bits that are rounded away for the largest values.
+    /// Number of trailing bits that are rounded away for values of 64 bits. A value with `n` bits
+    /// fewer loses `n` trailing bits fewer.
     coarser: u32,
     /// The sum of all weights.
     total: u64,

@@ -124,11 +124,11 @@ pub struct Packet {
 pub enum Entry {
     /// A packet.
     Packet(Packet),
-    /// Up to this time, at most this many more events could not be recorded.
+    /// Some events between the previous entry of this kind and this time could not be recorded.
     Lost {
         /// Time in ns.
         time: u64,
-        /// Number of events.
+        /// Maximum number of these events.
         events: u64,
     },
     /// The discipline was replaced at this time in ns.

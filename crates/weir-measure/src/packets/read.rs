@@ -125,6 +125,7 @@ impl Decoder {
             return Err("its time is before that of the previous entry");
         }
         let is_end = kind == END;
+        // Only packets have a traffic class and bits.
         let only_packets = (tos, bits) == (0, 0);
         if unused != 0 || !is_end && last != 0 || kind >= LOST && !only_packets {
             return Err("an unused byte is not zero");

@@ -94,7 +94,7 @@ impl LinkPeriod {
     }
 
     /// Adds the counts of another part of the same period. Of the queue lengths, only the maximum
-    /// is included.
+    /// in packets is included.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;

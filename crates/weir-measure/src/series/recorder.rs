@@ -2,8 +2,9 @@
 //!
 //! The driver calls [`LinkRecorder::observe`] with the link's counters at intervals. The increments
 //! since the previous call are spread evenly over the base periods in between, so that a late call
-//! does not create a false peak. The caller passes the peaks of the queue since the previous call,
-//! so that a queue that grows and empties between two calls is recorded too.
+//! does not create a false peak. A *base period* is a period of the initial width, before any
+//! periods are merged. The caller passes the peaks of the queue since the previous call, so that a
+//! queue that grows and empties between two calls is recorded too.
 
 use alloc::collections::VecDeque;
 
