@@ -100,9 +100,9 @@ impl Context<'_> {
         self.network.ends(flow)
     }
 
-    /// Opens a flow like a template of [`crate::world::World::add_template`]. The flow's endpoints
-    /// start after this call. The flow counts as opened in its group. The calling endpoint must
-    /// count it as completed.
+    /// Opens a flow like `flow`, a template of [`crate::world::World::add_template`]. The flow's
+    /// endpoints start after this call. The flow counts as opened in its group. The calling
+    /// endpoint must count it as completed.
     pub fn open(
         &mut self,
         flow: FlowId,

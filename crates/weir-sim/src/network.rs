@@ -87,9 +87,9 @@ pub struct FlowCount {
     pub carried: u64,
     /// Copies of packets that links made.
     pub duplicated: u64,
-    /// Flows that were opened, in a group with several flows.
+    /// Flows that were opened. Pings, requests, queries and web pages count as flows.
     pub opened: u64,
-    /// Flows that were completed, in a group with several flows.
+    /// Flows that were completed, of the same kinds.
     pub completed: u64,
     /// Duration of completed flows, ns.
     pub completion_ns: Tally,
@@ -652,5 +652,5 @@ impl Network {
     }
 }
 
-/// The endpoint of templates, which send no packets.
+/// The endpoint of templates, which send no packets, and of freed flows.
 pub(crate) const NO_ENDPOINT: EndpointId = EndpointId(u32::MAX);

@@ -333,8 +333,8 @@ impl SwitchConfig {
         Ok(self.parser.iter().chain(&self.stages).map(|time| time.0).collect())
     }
 
-    /// Number of queues of the engine that a switch with `links` links needs: one for each input
-    /// buffer, and those of the outputs.
+    /// Maximum number of queues of the engine that a switch with `links` links needs: one for each
+    /// input buffer, and those of the outputs.
     pub fn queues(&self, links: usize) -> usize {
         let inputs = usize::from(self.ingress().is_ok_and(|stages| !stages.is_empty()));
         links * (inputs + CLASSES as usize)
@@ -425,8 +425,8 @@ impl SwitchConfig {
     }
 }
 
-/// The mask that distinguishes flows: unique per packet, empty for a scheduler with one queue, and
-/// otherwise addresses and ports.
+/// The mask that distinguishes flows: the flow label if each packet is a separate flow, nothing for
+/// a scheduler with one queue, and otherwise addresses, ports and protocol.
 fn mask(separate: bool, scheduler: &str) -> FlowMask {
     if separate {
         return FlowMask { flow_id: SEPARATE - 1, ..FlowMask::default() };
@@ -467,7 +467,8 @@ const MAX_STAGES: usize = 12;
 const LONGEST_STAGE: Nanos = Nanos::from_secs(1);
 /// The random stream of an output's readings of the time.
 const READINGS: u8 = 1;
-/// Number of queues at each output, by the class of a flow; class 0 has priority.
+/// Number of queues at each output if the scheduler uses priorities: one for each class of flows,
+/// where class 0 goes first.
 const CLASSES: u32 = 8;
 /// Number of packets in one output that can be separate flows at the same time. The numbers of
 /// packets repeat after that many packets. If the earlier packet with the same number is still

@@ -10,7 +10,7 @@ pub(super) type Range = (u64, u64);
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     ranges: VecDeque<Range>,
-    /// The first bytes of the ranges that grew last, the latest first.
+    /// The first byte of each of the ranges that grew last, the latest range first.
     latest: [u64; LATEST],
     latest_len: usize,
 }

@@ -74,6 +74,7 @@ struct Reader {
     read: u64,
     /// The part of the next byte that is already read, in units of 1 / 8e9 byte.
     rest: u64,
+    /// The time until which `read` and `rest` are computed.
     at: Nanos,
     /// The right edge that was last advertised.
     edge: u64,

@@ -197,7 +197,7 @@ fn bbr_fills_the_link_and_keeps_a_deep_buffer_nearly_empty() {
     };
     let bbr = run(&[Kind::Bbr], 10, 40, make, 5, 40);
     bbr.show("BBR");
-    // The bandwidth-delay product is 40 ms of queue.
+    // A queue of one bandwidth-delay product takes 40 ms.
     assert!(bbr.shares[0] > 0.9, "{}", bbr.shares[0]);
     assert!(bbr.queue_ms[2] < 60.0 && bbr.queue_ms[0] < 20.0, "{:?} ms", bbr.queue_ms);
     let cubic = run(&[Kind::Cubic], 10, 40, make, 5, 40);

@@ -57,6 +57,7 @@ pub struct Bbr {
     mode: Mode,
     window: u64,
     initial: u64,
+    /// The pacing rate in bits/s.
     rate: u64,
     /// Whether the rate is based on a measured round-trip time.
     has_rtt: bool,
@@ -71,6 +72,7 @@ pub struct Bbr {
     probe_rtt: Nanos,
     /// When the probe for the smallest round-trip time ends.
     probe_done: Option<Nanos>,
+    /// Whether a round has ended during this probe.
     probe_round_done: bool,
     /// The round ends when this many bytes have been delivered.
     next_round: u64,
@@ -180,7 +182,7 @@ impl Bbr {
             .saturating_add(3 * self.quantum(mss))
     }
 
-    /// The number of bytes that the sender sends in one group at this rate.
+    /// The number of bytes that the sender sends in one group at its pacing rate.
     fn quantum(&self, mss: u64) -> u64 {
         match self.rate {
             ..1_200_000 => mss,

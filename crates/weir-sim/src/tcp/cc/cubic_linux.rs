@@ -34,6 +34,7 @@ use super::curve::{point, time_to_plateau};
 pub(super) struct Growth {
     /// Steepness of the curve, in billionths of a segment/s³.
     c: u64,
+    /// Whether the window grows at least as fast as that of `NewReno`.
     friendly: bool,
     /// Segments to acknowledge before the window grows by one.
     count: u64,
@@ -157,5 +158,5 @@ impl Growth {
 const TICK: u64 = 4_000_000;
 /// For this many ticks, the count is kept if the window has not changed.
 const PATIENCE: u64 = 7;
-/// The largest count before the first congestion.
+/// The largest count while W_max is unknown: before the first congestion and after a timeout.
 const UNKNOWN: u64 = 20;

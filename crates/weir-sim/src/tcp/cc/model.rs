@@ -28,6 +28,8 @@ struct Segment {
     marked: bool,
     /// Time in the queue and on the link, plus half of the propagation time.
     one_way: Nanos,
+    /// For the sample of the delivery rate, the state at the transmission: bytes delivered, the
+    /// time of the last delivery, and when the first segment of the flight was sent.
     prior_delivered: u64,
     prior_delivered_time: Nanos,
     first_sent: Nanos,

@@ -55,8 +55,8 @@ impl Sender {
         self.finish(context);
     }
 
-    /// Restarts the retransmission timeout and the tail loss probe after an acknowledgement or a
-    /// transmission.
+    /// Sets the timers after an acknowledgement or a transmission: the tail loss probe anew, and
+    /// the retransmission timeout if it is not running or if `restart` is true.
     #[inline]
     pub(super) fn set_timers(&mut self, now: Nanos, restart: bool) {
         if self.board.is_empty() {

@@ -188,7 +188,7 @@ impl Sender {
         });
     }
 
-    /// Tells the congestion control how long nothing was outstanding.
+    /// Tells the congestion control of a pause, with the time since the last transmission.
     #[cold]
     fn resume(&mut self, now: Nanos) {
         let timeout = if self.config.idle_restart { self.rtt.timeout() } else { Nanos::MAX };
