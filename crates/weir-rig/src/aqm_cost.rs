@@ -78,7 +78,7 @@ pub struct PacketCounts {
 
 impl AqmPlan {
     /// A plan that drives `pairs` packets with this ECN field. From a trace, the plan uses the
-    /// flows, their order and the lengths, but not the times.
+    /// flows and the order and lengths of the packets, but not the times.
     pub fn new(flows: FlowSet, order: Order, link: Load, ecn: Ecn, pairs: u64, seed: u64) -> Self {
         let flows = if let Order::Trace(trace) = &order { trace.flows().clone() } else { flows };
         Self { flows, order, link, pairs: pairs.max(1), seed, ecn }

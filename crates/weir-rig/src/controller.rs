@@ -121,8 +121,8 @@ impl<S: Scheduler> Driver<S> {
         self.machine.down(u64::MAX, 1, sink);
     }
 
-    /// Passes the next arrivals to `each`, in the longest pieces that are contiguous in the ring
-    /// and have at most `most` arrivals.
+    /// Passes the next `packets` arrivals to `each`, in the longest pieces that are contiguous in
+    /// the ring and have at most `most` arrivals.
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn pieces(
         &mut self,

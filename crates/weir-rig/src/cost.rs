@@ -22,8 +22,8 @@ pub fn drive(algorithm: &Algorithm, plan: &Plan) -> Counts {
 }
 
 /// A hash over the flow and length of each packet in the order of departures, from the first
-/// departure after the warm-up until the scheduler is empty. The second value has the counts of
-/// these packets.
+/// departure after the warm-up until the scheduler is empty. The second value has the counts of all
+/// packets, including those of the warm-up.
 pub fn order_hash(algorithm: &Algorithm, plan: &Plan) -> (u64, Counts) {
     algorithm.visit(Hashed { plan })
 }

@@ -131,7 +131,7 @@ impl Report {
         Document::new(Kind::Rig, self.rounded()).to_json()
     }
 
-    /// The same row, with times and instruction counts rounded to two decimals.
+    /// The same report, with times, instructions and misses per pair rounded to two decimals.
     #[must_use]
     pub fn rounded(&self) -> Self {
         let mut rounded = self.clone();

@@ -114,7 +114,8 @@ impl Hunt {
 pub struct Progress {
     /// Patterns tried.
     pub evaluations: u64,
-    /// The worst score found so far, in millionths of the objective's unit.
+    /// The highest score so far, which is that of the worst service found, in millionths of the
+    /// objective's unit.
     pub score: i64,
 }
 
@@ -290,7 +291,8 @@ const WEIGHTS: (u32, u32) = (1, 100);
 /// The number of tries in a cycle.
 const CYCLE: u64 = 400;
 /// In a cycle that starts from new patterns, each of the first `BEGINNINGS` tries draws a new
-/// pattern. The other tries of the cycle change the worst of these patterns.
+/// pattern. The other tries of the cycle change patterns step by step, starting from the worst of
+/// these.
 const BEGINNINGS: u64 = 40;
 /// The divisor of the initial tolerance: at the start of a cycle, the search accepts a pattern with
 /// a score that is lower than the previous one by up to 1/20.

@@ -193,7 +193,8 @@ impl Space {
     }
 }
 
-/// The latest start of an act, in bytes of the link: the time of some 45,000 packets of 1500 bytes.
+/// The latest start of an act, in bytes of the link: the time of about 45,000 packets of 1500
+/// bytes.
 const LATEST: u64 = 1 << 26;
 /// The largest time between the starts of consecutive flows, in bytes of the link.
 const LARGEST_GAP: u32 = 1 << 20;

@@ -73,7 +73,7 @@ pub struct Class {
     pub name: String,
     /// The scheduler.
     pub scheduler: Discipline,
-    /// The index of the class above; `None` for the root.
+    /// The index of the class above; `None` if the root is above.
     pub parent: Option<usize>,
     /// The class as a flow of the scheduler above.
     pub spec: FlowSpec,
@@ -84,7 +84,7 @@ pub struct Class {
 pub struct Flow {
     /// The flow's number in arrivals.
     pub number: u32,
-    /// The index of the flow's class; `None` for the root.
+    /// The index of the flow's class; `None` for a flow of the root.
     pub class: Option<usize>,
     /// The flow as its scheduler knows it.
     pub spec: FlowSpec,

@@ -66,7 +66,7 @@ pub(super) fn read(
     Ok((classes, flows))
 }
 
-/// The index of the class that a table names; `None` for the root.
+/// The index of the class that a table names; `None` if it names none, which means the root.
 fn class_of(table: &Table<'_>, classes: &[Class]) -> Result<Option<usize>, CaseError> {
     let Some(value) = table.get("class") else { return Ok(None) };
     let name = value.text()?;

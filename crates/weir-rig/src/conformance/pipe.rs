@@ -35,7 +35,7 @@ pub(super) fn play(case: &Case, spec: &LinkSpec, seed: u64) -> Play {
                 player.dequeue(at);
             }
         }
-        // The reader refuses a link together with a pipe.
+        // `Case::read` refuses a link together with a pipe.
         Service::Times(_) | Service::Link { .. } => player.run(),
     }
     player.arrivals_until(u64::MAX);

@@ -132,7 +132,7 @@ fn play_with<S: Scheduler, A: Aqm>(
 /// Plays a case with queues in front of a scheduler.
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
-    /// The number of each flow's queue; empty when there is only one queue.
+    /// The number of each flow's queue, by the flow's number; empty when there is only one queue.
     numbers: BTreeMap<u32, u32>,
     record: Record<'a>,
     /// The index of the next arrival.

@@ -181,6 +181,7 @@ pub(super) struct Account {
     /// The present length of the queue, and the time of its last change.
     queued: u64,
     since: u64,
+    /// The times of the first arrival and of the last departure, ns.
     first: Option<u64>,
     last: u64,
     /// Departed bytes, packets and sum of delays of each flow.

@@ -180,7 +180,8 @@ pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
 pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32]) -> Vec<Bound> {
     let (most, name) = match (discipline.number("m").unwrap_or(0) as u32, discipline.row().name) {
         (1, "qfq+") => (1, "qfq"),
-        // The rig's queues have no limit, so the automatic choice is 8.
+        // With `m` at 0, QFQ+ chooses the number itself. The rig's queues have no limit, so it
+        // chooses 8.
         (0, name) => (8, name),
         named => named,
     };
