@@ -31,8 +31,8 @@ fn exact(options: &Options, progress: &Progress<'_>) -> Finding {
         manager.clone_into(&mut switch.manager);
         let mut bed = cross(switch, distribution, options);
         if below {
-            // As in the publication of FIFO+, each link carries slightly more than the traffic that
-            // has joined: 5.21 Mbit/s from each host.
+            // As in the publication of FIFO+, the rate of each link is slightly higher than that of
+            // the traffic that has joined, 5.21 Mbit/s from each host.
             (bed.switch.egress, bed.switch.interface, bed.switch.batch) = (1, 1, 1);
             bed.rates = (1..=bed.rates.len() as u64)
                 .map(|link| 5500 * link.min(bed.hosts.len() as u64))

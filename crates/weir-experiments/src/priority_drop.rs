@@ -130,5 +130,5 @@ const LINK: u64 = 5_000_000;
 const LEN: u32 = 1028;
 /// Mean time between two packets of a flow, ns: 125 packets per second.
 const GAP_NS: f64 = 8e6;
-/// The time in which the queues of 1128 packets and the strict queues fill up.
+/// The time in which the strict queues and the queues after them, of at most 1128 packets, fill up.
 const WARMUP: Nanos = Nanos::from_secs(20);

@@ -28,7 +28,8 @@ pub(super) const SP_PIFO: Experiment = Experiment {
     run,
 };
 
-/// Schedulers, and their published inversions relative to those of a FIFO.
+/// Each system: its name, its scheduler with settings, and its published number of inverted packets
+/// relative to that of a FIFO.
 const SYSTEMS: [(&str, &str, Option<f64>); 6] = [
     ("FIFO of 80", "fifo", None),
     ("SP-PIFO, 8 queues of 10", "sp-pifo queues 8 depth 10 rank edf", Some(0.303)),

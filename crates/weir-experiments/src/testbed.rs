@@ -197,8 +197,8 @@ impl Testbed {
         waits
     }
 
-    /// Builds the switches. Returns the ports from each switch to the end: those for packets of the
-    /// previous switch, and those for packets of the switch's own host.
+    /// Builds the switches. Returns the ports on the path through each switch: those for packets
+    /// from the previous switch, and those for packets of the switch's own host.
     fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
         let link = |kbit: u64| LinkConfig {
             capacity: Rate::new(kbit * 1000).map_or(Capacity::Unlimited, Capacity::Constant),

@@ -149,7 +149,8 @@ impl Work {
                 }
             }
             let Some(engine) = &mut self.engine else { continue };
-            // A permutation, so that consecutive packets do not use neighbouring memory.
+            // The multiplication scatters the packets over the pipes, so that consecutive packets
+            // do not use neighbouring memory.
             let other = (n as u32).wrapping_mul(2_654_435_761) % engine.pipes + 1;
             let pipe = pipe.unwrap_or(other as u16);
             self.departed += engine.pass(n as u32, &self.keys[self.next], pipe);
@@ -242,7 +243,7 @@ fn address(n: u32) -> String {
     format!("{a}.{b}.{c}.{d}")
 }
 
-/// An Ethernet frame with an empty UDP packet to `to`.
+/// An Ethernet frame with a UDP packet to `to`. The payload is zeros.
 fn frame(to: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
     frame.extend([0x45, 0, 0, LEN as u8, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1]);
@@ -260,7 +261,7 @@ fn place() -> Place {
 const OUT: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
 /// Network-layer bytes of a packet.
 const LEN: u32 = 100;
-/// Time between two packets: 100 bytes each microsecond are 80 % of the pipes' 1 Gbit/s.
+/// Time between two packets, ns: 100 bytes each microsecond are 80 % of the pipes' 1 Gbit/s.
 const GAP: u64 = 1_000;
 /// Number of different frames, in random order, so that no branch predictor anticipates them.
 const FRAMES: usize = 4096;

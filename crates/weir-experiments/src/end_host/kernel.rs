@@ -83,7 +83,7 @@ impl Network {
         for _ in 0..flows {
             let to = SocketAddr::from((RECEIVER, PORT));
             let stream = self.sender.enter(|| TcpStream::connect_timeout(&to, PATIENCE))?;
-            // The default of a namespace cannot be every congestion control, so the socket selects
+            // Not every congestion control can be the default of a namespace, so the socket selects
             // its own.
             rustix::net::sockopt::set_tcp_congestion(&stream, "cubic")?;
             let (incoming, _) = listener.accept()?;

@@ -1,4 +1,4 @@
-//! Experiments that reproduce published results. Their claims must continue to hold.
+//! The list of experiments, and the claims of `s10`, which must continue to hold.
 
 use weir_experiments::{EXPERIMENTS, Options, s10};
 use weir_report::finding::Verdict;
