@@ -21,8 +21,8 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// Parses `none`, an AQM, or a scheduler that contains an AQM, with settings in the form of
-    /// [`named::read`].
+    /// Parses `none`, an AQM, or a scheduler that distinguishes flows itself, with settings in the
+    /// form of [`named::read`].
     ///
     /// # Errors
     /// No such algorithm has this name, or [`named::read`] refuses its settings.
@@ -40,7 +40,7 @@ impl Manager {
         }
     }
 
-    /// Parses a scheduler with its settings, whether or not it contains an AQM.
+    /// Parses any scheduler with its settings.
     ///
     /// # Errors
     /// As with [`Self::parse`].
@@ -48,7 +48,7 @@ impl Manager {
         named::read_scheduler(text).map(Self::Scheduler)
     }
 
-    /// Every AQM of the table, and every scheduler that contains an AQM.
+    /// Every AQM of the table, and every scheduler that distinguishes flows itself.
     pub fn all() -> impl Iterator<Item = Self> {
         let inside = sched::Kind::ALL.into_iter().filter(|kind| kind.row().traits.classifies);
         let aqms = aqm::Kind::ALL.into_iter().map(|kind| Self::Aqm(Policy::new(kind)));

@@ -1,5 +1,5 @@
-//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`. A trace sends this
-//! packet through the rules.
+//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`. A trace of the rules
+//! shows the path of such a packet.
 //!
 //! The words are a protocol, the source, the destination, and options. [`PacketSpec::frame`] makes
 //! the bytes of an Ethernet frame, so that rules test real headers. Checksums are 0, because no
@@ -236,7 +236,7 @@ impl PacketSpec {
             body[2..4].copy_from_slice(&self.dst_port.to_be_bytes());
         }
         match self.protocol {
-            // A sequence number of 1, a header of five words, and the largest window.
+            // Sequence and acknowledgement number 1, a header of five words, the largest window.
             TCP => {
                 body[4..16]
                     .copy_from_slice(&[0, 0, 0, 1, 0, 0, 0, 1, 0x50, self.flags, 0xff, 0xff]);

@@ -119,7 +119,8 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     }
 }
 
-/// A column of a table with the factor of its unit; `None` if its values have their own units.
+/// A column of a table, with its unit as a number of ns or bit/s; `None` if each value has its own
+/// unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Time(Option<u64>),
@@ -239,6 +240,7 @@ impl<'a> File<'a> {
                     let rate = rate(text, unit).ok_or_else(|| {
                         bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage")
                     })?;
+                    // A cell that says 1 bit/s itself is no outage.
                     if rate == Capacity::Constant(OUTAGE)
                         && !cell.starts_with('1')
                         && outage.is_none()

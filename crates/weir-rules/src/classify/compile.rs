@@ -101,7 +101,8 @@ pub(super) fn takes_frames(rule: &Rule) -> bool {
     terms(rule).any(about_link) && !terms(rule).any(about_ip)
 }
 
-/// Whether a rule applies only to departing packets.
+/// Whether a rule tests for departing packets, by `out`, `xmit` or `not in`. Only such rules apply
+/// to a packet that leaves a bridge.
 pub(super) fn outwards(rule: &Rule) -> bool {
     rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
         Test::Out | Test::Xmit(_) => !term.not,

@@ -96,6 +96,7 @@ pub(super) enum Check {
     Ip4,
     Ip6,
     Protocol(u8),
+    /// The address and the mask.
     V4(Side, u32, u32),
     /// An index of [`Pool::v6`].
     V6(Side, u32),

@@ -18,9 +18,10 @@ pub(super) struct Tables {
     slots: Vec<Slot>,
 }
 
+/// A compiled table, with its source.
 #[derive(Clone, Debug)]
 struct Slot {
-    /// The table from which this one was compiled.
+    /// The table from which `lookup` was compiled; `None` if no such table exists.
     table: Option<Arc<Table>>,
     lookup: Arc<Lookup>,
 }
@@ -31,6 +32,7 @@ impl Slot {
         Self { table: table.cloned(), lookup: Arc::new(lookup) }
     }
 
+    /// Whether the slot was compiled from this version of the table.
     fn is_of(&self, table: Option<&Arc<Table>>) -> bool {
         match (&self.table, table) {
             (Some(a), Some(b)) => Arc::ptr_eq(a, b),

@@ -85,8 +85,8 @@ pub(super) fn via(pass: &Pass) -> Option<u16> {
     if pass.out { pass.xmit } else { pass.recv }
 }
 
-/// Whether a test holds. Tests of tables, tags, states and interfaces fail here; the program
-/// evaluates them.
+/// Whether a test holds. Tests of addresses, tables, tags, states and interfaces fail here; the
+/// program evaluates them.
 pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     let key = view.key;
     match test {

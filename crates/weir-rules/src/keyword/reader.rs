@@ -17,8 +17,11 @@ use crate::suggest::closest;
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
+    /// The syntax of the argument, such as `TIME`.
     pub(crate) argument: &'static str,
+    /// The fixed words of the argument.
     pub(crate) choices: Vec<&'static str>,
+    /// The allowed values in words; empty without an argument.
     pub(crate) range: String,
     pub(crate) example: &'static str,
 }

@@ -31,7 +31,7 @@ pub enum EngineChange {
     SetLink {
         /// The number of the pipe or scheduler.
         id: u16,
-        /// The scheduler of the link, with the mask of a pipe.
+        /// The scheduler of the link. The mask of a pipe is the mask of this scheduler.
         scheduler: Box<SchedulerConfig>,
         /// The link.
         link: Box<LinkConfig>,

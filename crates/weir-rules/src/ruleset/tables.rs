@@ -128,8 +128,8 @@ impl Ruleset {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
                 Some(old) if !update => {
-                    // A script that runs twice adds the same entry again. The same key with another
-                    // value is a contradiction.
+                    // The entry keeps its value, so that a script can run twice. This is an error
+                    // only if no entry of the command is new, or if all must be added.
                     kept = kept
                         .or(Some((0, key, old != value)))
                         .map(|(n, key, differs)| (n + 1, key, differs));

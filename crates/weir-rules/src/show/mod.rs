@@ -40,7 +40,7 @@ pub enum Answer {
     Sets {
         /// The disabled sets.
         disabled: Vec<u8>,
-        /// The enabled sets.
+        /// The enabled sets, without set 31, which is always enabled.
         enabled: Vec<u8>,
     },
     /// Tables with their entries.

@@ -19,7 +19,7 @@ pub struct RuleView {
     pub set: u8,
     /// Whether the rule's set is enabled.
     pub enabled: bool,
-    /// The rule in the language, from its action on.
+    /// The rule in the language, from its action, or its probability, on.
     pub rule: String,
     /// Packets that matched the rule.
     pub packets: u64,

@@ -3,7 +3,7 @@
 use weir_rules::script::{Parsed, parse};
 use weir_rules::{Code, NoFiles};
 
-/// A script with a variable `f` of a million bytes, made of `unit`, and these lines.
+/// A script with a variable `f` of about 900,000 bytes, which repeats `unit`, and these lines.
 fn script(unit: &str, lines: impl Iterator<Item = String>) -> Parsed {
     let ten = |to, from: &str| format!("{to}=\"{}\"\n", format!("${from}").repeat(10));
     let mut text = format!("a=\"{}\"\n", unit.repeat(100 / unit.len()));
