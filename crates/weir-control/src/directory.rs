@@ -202,7 +202,7 @@ impl Directory {
     /// `NAME-2`, `NAME-3` and so on. Returns the name as well.
     ///
     /// # Errors
-    /// As with [`Self::bind`], if [`MOST_ALIKE`] sessions have such names.
+    /// [`SocketError::InUse`] if [`MOST_ALIKE`] sessions have such names, or the system refuses.
     pub fn bind_free(&self, name: &Name) -> Result<(Name, ControlSocket), SocketError> {
         let mut n = 1;
         loop {

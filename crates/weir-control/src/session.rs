@@ -1,9 +1,9 @@
 //! The interface between the links of a session and their control socket.
 //!
-//! A session is a command that runs links: `weir run`, `pair`, `bridge`, `live`, `attach`. It has
-//! named links and no saved state. The daemon is a session too, without links to change. Calls come
-//! from several threads. A call that needs an answer of the thread that moves packets gives up
-//! after a while.
+//! A session is a command that runs links: `weir run`, `pair`, `bridge`, `live`, `attach`, `agent`.
+//! It has named links and no saved state. The daemon is a session too, without links to change.
+//! Calls come from several threads. A call that needs an answer of the thread that moves packets
+//! gives up after a while.
 
 use crate::api::{ChangeReply, ChangeRequest, Readings, SessionView};
 

@@ -18,7 +18,8 @@
 //! previous one. Both are complete, and so are the files of both.
 //!
 //! **Invariant:** a file under `files/` exists before the first configuration that names it, and is
-//! removed only when neither `config.weir` nor a kept revision names it.
+//! removed only when neither `config.weir` nor a kept revision nor a damaged configuration names
+//! it.
 //!
 //! **Invariant:** no name in the directory is absolute, so the directory can be moved.
 
@@ -119,7 +120,8 @@ impl StoreError {
     }
 }
 
-/// A configuration that was saved and is in force.
+/// Whether a configuration that was just saved is known to survive a crash. It is in force in both
+/// cases.
 #[derive(Debug)]
 pub enum Durability {
     /// The configuration survives a crash.
@@ -134,7 +136,7 @@ pub enum Durability {
 pub struct Saved {
     /// The revision of the configuration.
     pub revision: u64,
-    /// The commands, below the line that identifies them.
+    /// The text of the file: the line that identifies the configuration, then its commands.
     pub script: String,
     /// Its file.
     pub path: PathBuf,

@@ -20,7 +20,8 @@ impl<T> Default for Log<T> {
 }
 
 impl<T> Log<T> {
-    /// Adds a change that is in force, and returns its number. Its `number` is ignored.
+    /// Adds a change that is in force, and returns its number. The field `number` of
+    /// `change` is ignored.
     pub fn add(&mut self, change: ChangeView, back: Option<T>) -> u64 {
         self.count += 1;
         let cut = |text: String| match text.char_indices().nth(LONGEST) {

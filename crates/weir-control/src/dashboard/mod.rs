@@ -143,7 +143,7 @@ pub struct ObjectView {
     pub to: Option<String>,
     /// The object that serves this one.
     pub parent: Option<String>,
-    /// The name of both directions of a link.
+    /// The name for both directions together, if this is one direction of a link.
     pub whole: Option<String>,
     /// The configuration in the command language; empty for a perfect link.
     pub spec: String,
@@ -224,7 +224,7 @@ pub enum Depth {
     Full,
 }
 
-/// An instance of a mask, or one pipe among many, with its counters.
+/// An instance of a mask, or an object in a list of all objects of its kind, with its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Member {
     /// Identifies the member in its list from one reading to the next.

@@ -1,7 +1,7 @@
 //! Timed plans of the page: steps over time, carried out by the server, one plan at a time.
 //!
-//! A plan continues while no tab is open, and ends with the command. A step that fails ends the
-//! plan.
+//! A plan continues while no tab is open, and ends when the command that serves the page ends. A
+//! step that fails ends the plan.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -121,7 +121,8 @@ impl Planner {
     /// Starts a plan: `act` makes a step. `now_ns` is the present on the monotonic clock.
     ///
     /// # Errors
-    /// [`PlanError::Busy`] while another plan runs, [`PlanError::Impossible`] without a thread.
+    /// [`PlanError::Busy`] while another plan runs, [`PlanError::Impossible`] if no thread can be
+    /// started.
     pub fn start(
         &self,
         text: &str,

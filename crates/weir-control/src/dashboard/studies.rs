@@ -240,8 +240,8 @@ pub trait Studies: Send + Sync + 'static {
     /// See [`StudyError`].
     fn devices(&self) -> Result<String, StudyError>;
 
-    /// The queues of a device after the point with number `after`. The call begins the watch, which
-    /// ends when no client asks any more. Does not wait.
+    /// The points of a device's queues that follow the point with number `after`. The first call
+    /// starts the watch of the device, which ends when no client asks any more. Does not wait.
     ///
     /// # Errors
     /// See [`StudyError`].

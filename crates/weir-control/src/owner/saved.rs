@@ -71,7 +71,7 @@ pub(super) struct Loaded {
     pub(super) ruleset: Ruleset,
     /// Whether a configuration was saved before.
     pub(super) saved: bool,
-    /// Whether the disk has confirmed a save.
+    /// Whether the disk has confirmed that the configuration is saved, if one is.
     pub(super) durable: bool,
     /// A remark for the user about the choice.
     pub(super) notice: Option<String>,

@@ -1,7 +1,8 @@
 //! A connection that fails when its peer does not accept data.
 //!
 //! All output of the server waits in bounded buffers. A client that does not read would keep its
-//! connection and these buffers occupied for ever. This wrapper limits the time.
+//! connection and these buffers occupied for ever. This wrapper limits the time for which a write
+//! may wait.
 
 use std::io;
 use std::pin::Pin;

@@ -21,7 +21,7 @@ pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
-    /// The last counters, or the failure to get them, and when they were requested.
+    /// The last counters, or the failure to get them, and when the plane answered or gave up.
     sample: Mutex<Option<(Instant, Sample)>>,
     /// Limits the threads that wait for the plane. Other threads remain free for the health
     /// resource.

@@ -215,7 +215,9 @@ const MOST: usize = 256;
 const QUOTA: usize = 64;
 /// More connections than the server serves.
 const MANY: usize = 300;
+/// The group with access to the socket.
 const GROUP: u32 = 4242;
+/// A user other than root, as a member of the group.
 const MEMBER: u32 = 65_534;
 /// Time for an answer: far more than a busy machine needs, and less than the deadline of a request
 /// head.

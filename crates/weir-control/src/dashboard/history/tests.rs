@@ -207,7 +207,7 @@ fn damage_is_reported_and_sound_points_are_shown() {
     assert!(said().iter().any(|text| text.contains("cannot be kept")));
 }
 
-/// A disk that is full.
+/// A disk that is full while the value is true.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 

@@ -31,8 +31,10 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Prob {
+    /// They match.
     #[default]
     Match,
+    /// They do not match, and the search passes over them.
     Pass,
 }
 
