@@ -96,7 +96,7 @@ fn build(lines: &[String]) -> Ruleset {
 /// Everything that the script of a configuration preserves; identities and the slots of netconfig
 /// links are not preserved.
 fn kept(ruleset: &Ruleset) -> impl PartialEq + std::fmt::Debug {
-    let place = |pipe: u16| pipe < weir_rules::ruleset::FIRST_NETCONFIG_PIPE;
+    let is_configured = |pipe: u16| pipe < weir_rules::ruleset::FIRST_NETCONFIG_PIPE;
     let rules: Vec<_> = ruleset
         .rules
         .iter()
@@ -104,8 +104,12 @@ fn kept(ruleset: &Ruleset) -> impl PartialEq + std::fmt::Debug {
         .collect();
     let rules: Vec<_> =
         rules.into_iter().filter(|line| !line.contains(" set 31 pipe 64")).collect();
-    let pipes: Vec<_> =
-        ruleset.pipes.iter().filter(|(n, _)| place(**n)).map(|(n, p)| (*n, p.clone())).collect();
+    let pipes: Vec<_> = ruleset
+        .pipes
+        .iter()
+        .filter(|(n, _)| is_configured(**n))
+        .map(|(n, p)| (*n, p.clone()))
+        .collect();
     let links = ruleset.netconfig_lines();
     (
         rules,

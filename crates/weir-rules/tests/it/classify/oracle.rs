@@ -82,11 +82,11 @@ impl<'a> Oracle<'a> {
                     continue;
                 }
                 RuleAction::SkipTo(target) => {
-                    self.number(value(*target).max(u32::from(rule.number) + 1))
+                    self.position_of(value(*target).max(u32::from(rule.number) + 1))
                 }
                 RuleAction::Call(target) if calls.len() < 16 => {
                     calls.push(at);
-                    self.number(value(*target))
+                    self.position_of(value(*target))
                 }
                 RuleAction::Return if !calls.is_empty() => calls.pop().unwrap(),
                 RuleAction::Call(_) | RuleAction::Return => continue,
@@ -102,7 +102,7 @@ impl<'a> Oracle<'a> {
         (Fate::Allow, dscp)
     }
 
-    fn number(&self, number: u32) -> usize {
+    fn position_of(&self, number: u32) -> usize {
         self.ruleset.rules.iter().take_while(|entry| u32::from(entry.rule.number) < number).count()
     }
 
@@ -125,9 +125,9 @@ impl<'a> Oracle<'a> {
                     | Test::Tagged(_)
             )
         };
-        let everybody = |test: &&Test| matches!(test, Test::SrcAddress(list) | Test::DstAddress(list) if list.contains(&Address::Any));
+        let any_address = |test: &&Test| matches!(test, Test::SrcAddress(list) | Test::DstAddress(list) if list.contains(&Address::Any));
         let frames = tests.iter().any(link)
-            && tests.iter().all(|test| link(test) || neutral(test) || everybody(test));
+            && tests.iter().all(|test| link(test) || neutral(test) || any_address(test));
         let leaving = rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
             Test::Out | Test::Xmit(_) => !term.not,
             Test::In => term.not,
