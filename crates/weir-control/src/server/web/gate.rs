@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tokens_are_soon_answered_slowly() {
+    fn after_some_wrong_tokens_clients_must_wait() {
         let mut bucket = Bucket { left: WRONG_AT_ONCE, at: Instant::now() };
         let taken = (0..100).filter(|_| bucket.take()).count();
         assert!((10..100).contains(&taken), "{taken}");

@@ -41,7 +41,7 @@ pub(super) struct Hub {
     /// The time in ms since 1970 at the zero of the page's clock.
     base_ms: i64,
     /// The number of the next user.
-    users: AtomicU64,
+    next_user: AtomicU64,
 }
 
 /// An object that is read.
@@ -118,7 +118,7 @@ impl Hub {
             changed: Notify::new(),
             epoch: Instant::now(),
             base_ms,
-            users: AtomicU64::new(0),
+            next_user: AtomicU64::new(0),
         })
     }
 
@@ -140,7 +140,7 @@ impl Hub {
 
     /// Registers a user of objects or groups.
     pub(super) fn user(self: &Arc<Self>) -> User {
-        User { hub: Arc::clone(self), id: self.users.fetch_add(1, Ordering::Relaxed) }
+        User { hub: Arc::clone(self), id: self.next_user.fetch_add(1, Ordering::Relaxed) }
     }
 
     pub(super) fn condition(&self) -> Arc<Condition> {
