@@ -65,7 +65,7 @@ fn only_replies_to_a_flow_that_went_out_come_in() {
     assert_eq!(
         bench.fate_from(&v6, DOWN, None),
         Fate::Deny,
-        "the same numbers of the other IP version"
+        "an IPv6 flow with the same numbers is another flow"
     );
     assert_eq!(bench.packets(), [0, 2, 3, 0], "matches count at the rule that made the entry");
     let entries = bench.state.dynamic().entries(bench.now);
@@ -168,17 +168,17 @@ fn a_limit_denies_further_flows_until_one_has_ended() {
         (Fate::Allow, Fate::Allow)
     );
     assert_eq!(bench.at_ms(1000, &udp(3), UP), Fate::Deny);
-    assert_eq!(
-        bench.at_ms(1000, &udp(2), UP),
-        Fate::Allow,
-        "a flow that is known is none too many"
-    );
+    assert_eq!(bench.at_ms(1000, &udp(2), UP), Fate::Allow, "a known flow does not count again");
     assert_eq!(bench.at_ms(1000, &back(&udp(1)), DOWN), Fate::Allow);
     let other = PacketBuilder::udp([10, 0, 0, 2], [192, 0, 2, 7], 3, 53);
     assert_eq!(bench.at_ms(1000, &other, UP), Fate::Allow, "of another source");
     assert_eq!(bench.at_ms(10_999, &udp(3), UP), Fate::Deny);
     assert_eq!(bench.at_ms(11_000, &udp(3), UP), Fate::Allow);
-    assert_eq!(bench.state.dynamic().refused(), 0, "a limit is none of the table's bounds");
+    assert_eq!(
+        bench.state.dynamic().refused(),
+        0,
+        "a flow beyond a limit does not count as refused by the table"
+    );
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_full_table_refuses_flows_and_counts_them() {
         assert_eq!(bench.at_ms(0, &flow(n), UP), Fate::Allow);
     }
     assert_eq!(bench.at_ms(1, &flow(MOST_DYNAMIC), UP), Fate::Deny);
-    assert_eq!(bench.at_ms(1, &back(&flow(5)), DOWN), Fate::Allow, "those that are there go on");
+    assert_eq!(bench.at_ms(1, &back(&flow(5)), DOWN), Fate::Allow, "existing flows continue");
     assert_eq!(bench.state.dynamic().refused(), 1);
     assert_eq!(bench.state.dynamic().entries(bench.now).len(), MOST_DYNAMIC);
     assert_eq!(bench.at_ms(10_000, &flow(MOST_DYNAMIC), UP), Fate::Allow);
