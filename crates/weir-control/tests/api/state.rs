@@ -52,7 +52,7 @@ fn a_failure_before_the_rename_refuses_the_change_and_leaves_everything() {
         left.retain(|(name, _)| {
             before.0.iter().any(|(b, _)| b == name) || name != "revision-1.weir"
         });
-        assert_eq!(left, before.0, "{case}: both file sets");
+        assert_eq!(left, before.0, "{case}: the files are unchanged");
         drop(owner);
         let owner = start(&scratch.0, &Faults::new());
         assert_eq!(owner.current().ruleset.script(), before.1.ruleset.script(), "{case}");
@@ -78,7 +78,10 @@ fn a_failure_after_the_rename_leaves_the_change_in_force_and_says_that_durabilit
     let current = owner.current();
     assert_eq!((current.revision, current.durable), (2, false));
     let both = names_in(&scratch.0, "files");
-    assert!(both.len() == 2 && both.contains(&first[0]), "both file sets are there: {both:?}");
+    assert!(
+        both.len() == 2 && both.contains(&first[0]),
+        "the files of both revisions are there: {both:?}"
+    );
     // Without a crash, the daemon finds the new configuration; after a crash, perhaps the old one.
     drop(owner);
     let owner = start(&scratch.0, &faults);
