@@ -85,7 +85,7 @@ fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
         for (far, near) in [(0, 1), (1, 2)] {
             let ratio =
                 Quantity::ratio(&values(fifo, far, |w| w.mean), &values(fifo, near, |w| w.mean));
-            let what = format!("{law}: mean of {} over {}", HOSTS[far], HOSTS[near]);
+            let what = format!("{law}: mean, ratio of {} to {}", HOSTS[far], HOSTS[near]);
             ordered = ordered.expect(what, ratio, Range::above(1.0));
         }
         let what = format!("{law}: most to least mean");

@@ -173,7 +173,7 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
     for case in cases {
         let clients = |what: &str| format!("{} clients: {what}", case.clients);
         faster = faster.expect(
-            clients("loop over tc"),
+            clients("ratio of loop to tc"),
             speed_ratio(case, Method::Loop, Method::Tc),
             Range::at_least(LEAST_SPEED_UP),
         );
@@ -207,7 +207,7 @@ fn growth(first: &Case, last: &Case) -> Vec<Claim> {
     let ratio = |value: &dyn Fn(&Case) -> Vec<f64>| Quantity::ratio(&value(last), &value(first));
     let fewer = |words: &str, stated: String, provenance, seen| {
         Claim::new(format!("with {many}, {words}{stated}"), provenance).expect(
-            "many over few",
+            "ratio of many clients to few",
             seen,
             Range::below(1.0),
         )

@@ -89,7 +89,7 @@ pub(super) fn narrower(cases: &[Case]) -> Claim {
     cases.iter().fold(claim, |claim, case| {
         let step = |method| values(case, method, |round| round.step);
         claim.expect(
-            format!("{} clients: mean difference, loop over tc", case.clients),
+            format!("{} clients: mean difference, ratio of loop to tc", case.clients),
             Quantity::ratio(&step(Method::Loop), &step(Method::Tc)),
             Range::below(1.0),
         )

@@ -4,7 +4,7 @@ use weir_experiments::{EXPERIMENTS, Options, s10};
 use weir_report::finding::Verdict;
 
 #[test]
-fn every_queue_of_the_dumbbell_is_inside_the_published_band() {
+fn every_queue_of_the_dumbbell_is_inside_the_band_around_ns3() {
     let finding = (s10::EXPERIMENT.run)(&Options::default(), &|_, _| {});
     assert_eq!(finding.claims.len(), 8);
     for claim in &finding.claims {
