@@ -138,7 +138,7 @@ fn a_full_traffic_manager_holds_the_pipeline_and_loses_nothing() {
 }
 
 #[test]
-fn every_manager_that_blocks_serves_all_packets_in_the_order_of_its_ranks() {
+fn every_manager_that_blocks_loses_no_packet() {
     for manager in ["sp-pifo queues 2 depth 3", "pifo limit 3", "fifo", "drr"] {
         let switch = format!(
             r#"manager = "{manager}", queue = 3, manager_blocks = true, egress = 1, interface = 1, program = "prio", parser = "1us""#
