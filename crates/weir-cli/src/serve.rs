@@ -171,7 +171,7 @@ struct Start {
     /// The access that the daemon's threads keep; `None` for all access.
     confinement: Option<Confinement>,
     /// The commands of the rules file, to execute at the start; `None` if a configuration was
-    /// saved or there is no such file.
+    /// saved, or without --rules.
     first: Option<CommandRequest>,
     /// The path of the API's Unix socket.
     socket: PathBuf,
@@ -330,8 +330,8 @@ fn run_until_end(
     }
 }
 
-/// Starts a thread that reads the page's certificate and the rules file again. Without either of
-/// them, [`reload`] says so.
+/// Starts a thread that reads the page's certificate and the rules file again. If the daemon has
+/// neither, [`reload`] says so.
 fn start_reload(args: &ServeArgs, owner: &Owner, tls: Option<&Tls>) {
     let (rules, owner) = (args.rules.clone(), owner.clone());
     let certificate = tls.cloned().zip(args.web.web_cert.clone());

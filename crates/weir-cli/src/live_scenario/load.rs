@@ -21,7 +21,7 @@ pub(super) struct Source {
     pub(super) file: String,
 }
 
-/// Reads the scenario, and refuses the parts that cannot run live.
+/// Reads the scenario. Refuses a scenario with parts that cannot run live.
 pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let file = args.scenario.display().to_string();
     let text = Disk

@@ -10,6 +10,7 @@ use crate::output::Failure;
 pub(super) struct Experiment {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
+    /// The publication.
     pub(super) source: &'static str,
     pub(super) run: How,
 }

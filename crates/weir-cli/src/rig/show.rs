@@ -1,4 +1,4 @@
-//! Prints results as tables.
+//! Formats results as tables.
 
 use std::fmt::Write as _;
 

@@ -72,8 +72,8 @@ pub(super) fn confinement(
         .read("/proc")
         .read("/sys/devices/system/cpu")
         .read("/sys/fs/cgroup");
-    // The whole directories stay readable, because an editor or the renewal of a certificate may
-    // replace the file, and because rules may name other files in their directory.
+    // The whole directory of each file stays readable, because an editor or the renewal of a
+    // certificate may replace the file, and because rules may name other files in their directory.
     for file in [&args.rules, &args.web.web_cert, &args.web.web_key].into_iter().flatten() {
         confinement = confinement.read(parent(file));
         if let Ok(target) = std::fs::canonicalize(file) {

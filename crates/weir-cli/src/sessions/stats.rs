@@ -165,7 +165,7 @@ fn width() -> usize {
     size.map_or(100, |size| size.ws_col.into())
 }
 
-/// Standard output. On a terminal, each text replaces the text before it.
+/// Standard output. On a terminal, each table of --watch replaces the table before it.
 struct Output {
     /// Whether each text replaces the text before it.
     replaces: bool,
