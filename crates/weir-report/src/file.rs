@@ -87,7 +87,7 @@ impl TemporaryFile {
         self.places.as_ref().and_then(|(temporary, _)| temporary.0.as_deref())
     }
 
-    /// Whether the file gets a name, unlike a device or a pipe.
+    /// Whether this is a regular file, which gets a name, and not a device or a pipe.
     pub(crate) fn is_regular(&self) -> bool {
         self.places.is_some()
     }
@@ -119,7 +119,7 @@ impl TemporaryFile {
 
 /// Refuses a symbolic link of another user in a directory such as `/tmp`: it may lead to any file
 /// that this process may replace. The kernel has the same rule, unless `fs.protected_symlinks` is
-/// off, but applies it only where it follows the link itself.
+/// off, but applies it only where the kernel follows the link; here, this process resolves it.
 fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
     let directory = fs::metadata(directory_of(path))?;

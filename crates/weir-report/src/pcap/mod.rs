@@ -195,7 +195,8 @@ impl std::fmt::Display for Millis {
     }
 }
 
-/// Cuts a text to the 16-bit length of an option, at a character boundary.
+/// Cuts a text at a character boundary, so that its length, rounded up to a multiple of 4, fits
+/// into the 16 bits of an option's length.
 fn option_text(text: &str) -> String {
     let mut end = text.len().min(usize::from(u16::MAX) - 3);
     while !text.is_char_boundary(end) {
