@@ -91,7 +91,8 @@ pub struct Who {
     pub name: String,
 }
 
-/// Shapes containers and pods that carry labels. Dropping the agent lets all packets pass.
+/// Shapes containers and pods that carry labels. Once the agent is dropped, all packets pass
+/// unshaped.
 pub struct Agent {
     inbox: Receiver<Message>,
     outbox: SyncSender<Message>,
@@ -384,7 +385,8 @@ impl Agent {
         report(&AgentEvent::Ended(who));
     }
 
-    /// Ends the session of a container, if it has one, without waiting for it.
+    /// Removes a container from the agent's lists, and ends its session, if it has one, without
+    /// waiting for the end.
     fn forget(&mut self, key: &Key) {
         let Some(entry) = self.entries.remove(key) else { return };
         let mut rows = self.board.rows();

@@ -26,7 +26,7 @@ struct Inner {
     start: Vec<Link>,
     /// The rules as they were at the start, if changes are commands of their language.
     rules: Option<Arc<Ruleset>>,
-    /// The links in force. Reading them does not wait for the links.
+    /// The links in force. This copy can be read without waiting for the thread that moves packets.
     current: Mutex<Vec<Link>>,
     /// The start of the times in notes and plans.
     began: Mutex<Instant>,
@@ -82,7 +82,8 @@ pub enum Refusal {
     /// The change is impossible while the session runs.
     #[error("{0}")]
     Impossible(String),
-    /// The links did not answer. The change takes effect as soon as the loop works again.
+    /// The live loop has ended or did not answer in time. A loop that works again later takes the
+    /// change.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }
@@ -156,7 +157,8 @@ impl Changes {
     /// rules, `words` are commands, and `link` must be `None`.
     ///
     /// # Errors
-    /// See [`Refusal`]. After an error nothing has changed, unless the links did not answer.
+    /// See [`Refusal`]. After an error nothing has changed, except perhaps after
+    /// [`Refusal::NoAnswer`].
     pub fn change(
         &self,
         link: Option<&str>,

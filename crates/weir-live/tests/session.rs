@@ -328,6 +328,7 @@ fn a_burst_is_in_the_series() {
         let most = |of: fn(&LinkPeriod) -> u64| link.series.iter().map(|(_, p)| of(p)).max();
         let peak = link.counters.peak_queue_packets;
         assert_eq!(most(|p| p.queue_packets.max()), Some(peak), "{}", link.name);
+        // Each packet has at least 28 bytes.
         assert!(most(|p| p.queue_bytes.max()) >= Some(28 * peak), "{}: {peak}", link.name);
     }
     let to_left = &finished.results().links[1];

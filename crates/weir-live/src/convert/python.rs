@@ -98,7 +98,8 @@ impl Reader<'_> {
         true
     }
 
-    /// Reads a string, which begins with its quote.
+    /// Reads a string, which begins with its quote. `prefix` has the letters before the quote, such
+    /// as `r`, in lower case.
     fn string(&mut self, prefix: &str) {
         let quote = &self.rest[..1];
         let long = quote.repeat(3);

@@ -181,8 +181,8 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// Maximum number of links for which histograms of delays are copied. The two histograms of a link
-/// take about 30 KB.
+/// The largest number of links at which histograms of delays are copied. With more links, no
+/// histograms are copied. The two histograms of a link take about 30 KB.
 const FEW_LINKS: usize = 64;
 /// Number of links for which a worker copies counters and times between two turns of its loop.
 const LINKS_WITH_TIMES: usize = 8;

@@ -11,7 +11,7 @@ pub(super) struct Page<T> {
     pub(super) next: Option<u64>,
 }
 
-/// The instances of one worker, by number.
+/// The instances of several workers. Each worker numbers its own instances.
 pub(super) trait Slices<T> {
     /// Why a worker gave no answer.
     type Error;

@@ -151,7 +151,7 @@ pub(crate) struct Containers {
     hosts: BTreeMap<usize, Container>,
     /// Removes the containers.
     guard: Option<Guard>,
-    /// Whether no command of the engine will be running when this is dropped.
+    /// Whether all commands of the engine will have ended when this is dropped.
     is_settled: bool,
 }
 
@@ -291,7 +291,8 @@ impl Drop for Containers {
         if let Some(guard) = self.guard.take()
             && self.is_settled
         {
-            // If the removal fails, the user finds the containers by their label.
+            // If the removal fails, the user finds the containers by their label. A guard that is
+            // dropped without `finish` repeats the removal.
             guard.finish();
         }
     }

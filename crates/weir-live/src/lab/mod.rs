@@ -80,6 +80,7 @@ enum State {
     },
     Ended {
         code: u8,
+        /// Whether the program ended because the lab asked it to.
         stopped: bool,
     },
     /// The program was ended with the lab, and its exit code is not known.

@@ -162,5 +162,6 @@ const HEAD_START: Duration = Duration::from_millis(100);
 /// The longest time that a generator may take to open its sockets. It first reads the scenario,
 /// which may be large.
 const LONGEST_START: Duration = Duration::from_secs(30);
-/// The longest time from the end of a run to a generator's report, including the drain.
+/// The longest time from the end of a run to a generator's report. Generators first receive the
+/// packets that were inside at the end.
 const LONGEST_REPORT: Duration = Duration::from_secs(30);

@@ -123,6 +123,7 @@ fn by_ends(
     let arrived = receiver.early + receiver.late + receiver.received - receiver.duplicated;
     let vanished = all_drops.map_or(0, |drops| sent.saturating_sub(arrived + drops));
     let lost = count.reasons.total_drops() + vanished;
+    // Packets that were inside at the end of the warm-up.
     let carried = sender.early.saturating_sub(receiver.early + count.early_drops);
     let (entered, departed) =
         (carried + sender.sent + receiver.duplicated, receiver.received + lost);

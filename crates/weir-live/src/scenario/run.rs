@@ -351,7 +351,8 @@ impl<'a> Run<'a> {
         Self { setup, plan, order, sampler, watched, interval: Duration::from_nanos(interval) }
     }
 
-    /// Executes the run; returns the number of a signal that ended it early.
+    /// Executes the run. The inner result has the collected data or, if a signal ended the run
+    /// before there were any, the number of the signal.
     fn execute(
         mut self,
         session: &mut LiveSession<Network>,
@@ -445,8 +446,8 @@ impl<'a> Run<'a> {
         let drops = self.sampler.counts()?.into_iter().map(|count| count.all_drops());
         seen.all_drops = self.watched.iter().copied().zip(drops).collect();
         if self.setup.keep && signal.is_none() {
+            // No generator is watched, because generators end after their reports.
             let mut waiting = Waiting { signals, agents: &[], lab };
-            // The generators end after their reports.
             waiting.wait(session, None, &|| false, &mut |_, _| {})?;
         }
         let printed = programs

@@ -81,7 +81,7 @@ impl Sampler {
         })?;
         self.seen_links.fill(LinkPeriod::default());
         self.handle.settle_observer()?;
-        // The current interval loses the counts from before the end of the warm-up.
+        // The current interval of each flow loses the counts from before the end of the warm-up.
         self.watched
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)

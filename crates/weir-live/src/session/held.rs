@@ -39,7 +39,8 @@ pub enum HoldEnd {
     Asked,
     /// The site does not exist any more.
     Gone,
-    /// The site has other interfaces than at the start.
+    /// The site has other interfaces than at the start, or a TAP device of a redirection is gone or
+    /// down.
     Changed,
     /// The session's loop has ended.
     Failed,

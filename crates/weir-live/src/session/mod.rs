@@ -48,7 +48,8 @@ use running::{END_WITHIN, Running};
 use state::{Direction, State};
 
 /// Links that forward packets, in the surroundings `P`: [`Session`] with programs on two sides,
-/// [`Network`] with hosts, or [`OpenPorts`].
+/// [`Network`] with hosts, `Attached` or `HeldSite` with programs that already run, or
+/// [`OpenPorts`].
 ///
 /// Dropping a session ends its links and programs, and undoes every change to the machine.
 #[derive(Debug)]
