@@ -131,7 +131,7 @@ impl Daemon {
         Self::started(lab, lab.launch(&mut command))
     }
 
-    /// Waits until the daemon that `running` has started answers.
+    /// The daemon of this command. Waits until the daemon answers.
     pub(crate) fn started(lab: &Lab, mut running: Running) -> Self {
         let client = Client::new(lab.path("weir.sock"));
         let deadline = Instant::now() + LIMIT;

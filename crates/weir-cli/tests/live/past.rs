@@ -94,7 +94,7 @@ fn survives(lab: &Lab) {
     assert!(!daemon.running.stderr().contains("past of the page"));
     let after = points(&site, "lane:sl-sr");
     let oldest = |points: &[Value]| points.first().map(begin).expect("points");
-    // Each daemon rounds the clock's zero to a millisecond.
+    // Each daemon rounds the date at which the page's clock has its zero to a millisecond.
     assert!((oldest(&before) - oldest(&after)).abs() <= 1.0, "{before:?} {after:?}");
     let end = before.last().map(time).expect("points");
     let is_of_the_killed = |point: &Value| time(point) > last + 1000.0 && time(point) <= end;
