@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn every_odd_word_is_named_with_what_is_allowed() {
+    fn a_wrong_word_is_named_with_what_is_allowed() {
         for (words, expected) in [
             ("--alg fifo,nope", ["--alg", "`nope`", "wf2q+"]),
             ("--flows 5:w0", ["--flows", "`w0`", "1..65536"]),

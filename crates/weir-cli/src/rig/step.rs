@@ -50,8 +50,8 @@ fn table(played: &[(Manager, Seen)]) -> String {
                 seen.sent.iter().filter(within).map(|sent| sent.waited).collect();
             waited.sort_unstable();
             let mean = waited.iter().sum::<u64>() as f64 / waited.len().max(1) as f64;
-            let late = waited.get(waited.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(0);
-            words.push(format!("{:.1} / {:.1}", mean / 1e6, late as f64 / 1e6));
+            let p99 = waited.get(waited.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(0);
+            words.push(format!("{:.1} / {:.1}", mean / 1e6, p99 as f64 / 1e6));
         }
         let used = seen.sent.len() as f64 * PACKET_TIME / END as f64;
         let marked = seen.sent.iter().filter(|sent| sent.marked).count();

@@ -174,8 +174,8 @@ struct Output {
 }
 
 impl Output {
-    fn new(watch: bool) -> Self {
-        Self { replaces: watch && std::io::stdout().is_terminal(), shown: 0 }
+    fn new(replaces: bool) -> Self {
+        Self { replaces: replaces && std::io::stdout().is_terminal(), shown: 0 }
     }
 
     /// Writes a text. Returns false if the reader has closed the pipe.

@@ -340,11 +340,12 @@ impl<'a> Flow<'a> {
         let of = |f: fn(&FlowOutcome) -> u64| mean(&all, |flow| f(flow) as f64);
         let metrics: Vec<_> =
             runs.iter().filter_map(|run| Some(metrics_of_flow(run, run.flows.get(n)?))).collect();
-        let bps = |name| estimate(&metrics, name).map_or(Number::default(), |e| rounded(e.mean));
+        let mean_of =
+            |name| estimate(&metrics, name).map_or(Number::default(), |e| rounded(e.mean));
         Some(Self {
             name: &first.name,
             kind: &first.kind,
-            goodput_bps: bps("goodput_bps"),
+            goodput_bps: mean_of("goodput_bps"),
             delay_ns: Latency::from(&merged(all.iter().map(|f| &f.delay_ns))),
             sent: of(|f| f.sent),
             received: of(|f| f.received),
@@ -352,7 +353,7 @@ impl<'a> Flow<'a> {
             retransmitted: of(|f| f.retransmitted),
             from: &first.from,
             to: &first.to,
-            throughput_bps: bps("throughput_bps"),
+            throughput_bps: mean_of("throughput_bps"),
             sent_bytes: of(|f| f.sent_bytes),
             received_bytes: of(|f| f.received_bytes),
             goodput_bytes: of(|f| f.goodput_bytes),
@@ -361,7 +362,7 @@ impl<'a> Flow<'a> {
             inside: of(|f| f.inside),
             reasons: ReasonMeans::of(all.iter().map(|f| &f.reasons)),
             marked: of(|f| f.marked),
-            jitter_ns: bps("jitter_ns"),
+            jitter_ns: mean_of("jitter_ns"),
             opened: of(|f| f.opened),
             completed: of(|f| f.completed),
             completion_ns: Latency::from(&merged(all.iter().map(|f| &f.completion_ns))),
