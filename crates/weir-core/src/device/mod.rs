@@ -214,7 +214,7 @@ impl Device {
         self.packets -= 1;
         let size = Size::of(pool, packet);
         match self.config.completion.when {
-            Done::Read => self.is_done(now, size),
+            Done::Read => self.record_done(now, size),
             Done::Sent => self.on_wire = size,
         }
         Some(packet)
@@ -229,7 +229,7 @@ impl Device {
     pub(crate) fn sent(&mut self, now: Nanos) {
         let size = core::mem::take(&mut self.on_wire);
         if size.packets > 0 {
-            self.is_done(now, size);
+            self.record_done(now, size);
         }
     }
 
@@ -403,7 +403,7 @@ impl Device {
 
     /// Records that the device has completed a packet of `size`.
     #[inline]
-    fn is_done(&mut self, now: Nanos, size: Size) {
+    fn record_done(&mut self, now: Nanos, size: Size) {
         if self.done.packets == 0 {
             let Completion { frames, time, .. } = self.config.completion;
             if (frames <= 1 || time == Nanos::ZERO) && self.ring.hand.is_none() {

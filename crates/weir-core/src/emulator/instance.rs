@@ -158,9 +158,9 @@ impl Emulator {
                 None => return Ok(None),
             },
         };
-        let masks = queue.is_some() && !flowset.mask.is_empty();
+        let has_mask = queue.is_some() && !flowset.mask.is_empty();
         let most = flowset.config.max_flows.unwrap_or(u32::MAX) as usize;
-        if masks && (full || flowset.flows.len() >= most) {
+        if has_mask && (full || flowset.flows.len() >= most) {
             return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
         }
         self.serial += 1;
@@ -210,7 +210,7 @@ impl Emulator {
         let hash_of =
             |&flow: &u32| flows.get(flow).map_or(0, |f| flow_hash(lookup, f.link, &f.cold.key));
         flowset.flows.insert_unique(hash_of(&number), number, hash_of);
-        if masks {
+        if has_mask {
             let time = now.saturating_add(self.limits.idle);
             self.idle_flows.push_back(IdleCheck { time, number, serial: self.serial, seen: 1 });
         }

@@ -7,10 +7,10 @@ use crate::settings::Chosen;
 pub type Discipline = Chosen<Kind>;
 
 impl Discipline {
-    /// Whether [`crate::Emulator::has_room`] can tell a driver that is about to submit a packet
-    /// whether this packet or another one will be dropped for lack of room. This needs a scheduler
-    /// that accepts every packet within the queue's limit, or that refuses packets for the lengths
-    /// of its queues alone.
+    /// Whether [`crate::Emulator::has_room`] can predict, before a driver submits a packet, if this
+    /// packet or another one will be dropped for lack of room. This needs a scheduler that accepts
+    /// every packet within the queue's limit, or that refuses packets for the lengths of its queues
+    /// alone.
     pub fn knows_room(&self) -> bool {
         match self.kind() {
             Kind::Pifo | Kind::SpPifo | Kind::StrictSlices => true,

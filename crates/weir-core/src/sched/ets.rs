@@ -71,7 +71,7 @@ pub struct Ets {
     flows: Slab<Place>,
 }
 
-/// The part in which the packets of a flow wait.
+/// The part of the scheduler in which the packets of a flow wait.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Whether this part is [`Ets::urgent`], not [`Ets::sharing`].
@@ -91,7 +91,7 @@ impl Ets {
         }
     }
 
-    /// Adds a flow to the part for its priority.
+    /// Adds a flow to the part of the scheduler for its priority.
     fn place(&mut self, now: Nanos, spec: &FlowSpec) -> Place {
         let is_strict = spec.priority.min(MAX_PRIORITY) < self.strict;
         let slot = match is_strict {

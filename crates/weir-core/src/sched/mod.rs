@@ -95,9 +95,9 @@ pub struct FlowSpec {
     pub weight: u32,
     /// The largest packet in bytes.
     pub max_packet: u32,
-    /// The priority; 0 is served first.
+    /// The priority; 0 is served first. Under [`Kind::Dcf`], a user priority of 802.11.
     pub priority: u32,
-    /// The guaranteed rate in bit/s; 0 for none.
+    /// The guaranteed rate in bit/s; 0 for none. Under [`Kind::Dcf`], the data rate of the station.
     pub rate: u64,
     /// The rate in bit/s that the flow may not exceed; 0 for no bound.
     pub ceil: u64,

@@ -37,9 +37,9 @@
 //! serves. In FreeBSD `W` is a constant; in Linux it counts all existing classes. In both systems,
 //! the capacity of idle flows is shared in the order of starts alone, and a heavy flow among many
 //! light flows gets its share in bursts. Here weights go up to 65536 (in Linux up to 1024, and
-//! 65536 in total), with twice the fraction bits. Times of flows that lag stay in order for any
-//! packet lengths. Flows with equal rounded starts are served first-in first-out, not last-in
-//! first-out. When no packet waits, all times restart.
+//! 65536 in total). `1 / w` has 32 bits of fraction and `1 / W` has 48; in Linux both have 30.
+//! Times of flows that lag stay in order for any packet lengths. Flows with equal rounded starts
+//! are served first-in first-out, not last-in first-out. When no packet waits, all times restart.
 //!
 //! # Validation
 //! Tests check that packets leave in the same order as in a model that inspects every flow with

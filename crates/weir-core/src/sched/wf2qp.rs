@@ -160,8 +160,8 @@ impl Wf2qPlus {
         ((u128::from(served) * u128::from(self.inverse_sum)) >> 64) as u64
     }
 
-    /// The key of the flow to serve next and its chain, which is [`HEADS`] for a flow in no chain.
-    /// The key is [`NONE`] if no packet is eligible.
+    /// The key of the flow to serve next, which consists of its finish and its slot, and its chain,
+    /// which is [`HEADS`] for a flow in no chain. The key is [`NONE`] if no packet is eligible.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);

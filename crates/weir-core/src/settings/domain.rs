@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_with_their_units_and_written_shortly() {
+    fn times_are_read_with_their_units_and_written_in_short_form() {
         let domain = Domain::Time { least: 0, most: 10_000_000_000 };
         for (text, ns, written) in [
             ("5ms", 5_000_000, "5ms"),

@@ -476,7 +476,7 @@ proptest! {
     /// most 1.
     #[test]
     fn the_family_withstands_extremes(
-        kinds in prop_oneof![Just(Kind::Red), Just(Kind::Ared), Just(Kind::FengAred), Just(Kind::NlRed), Just(Kind::VqRed)],
+        kind in prop_oneof![Just(Kind::Red), Just(Kind::Ared), Just(Kind::FengAred), Just(Kind::NlRed), Just(Kind::VqRed)],
         choice in any::<u64>(),
         rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
         packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..60),
@@ -509,8 +509,8 @@ proptest! {
                 }
             }
         }
-        let mut policy = Policy::new(kinds);
-        for (n, parameter) in kinds.row().parameters.iter().enumerate() {
+        let mut policy = Policy::new(kind);
+        for (n, parameter) in kind.row().parameters.iter().enumerate() {
             let (least, most) = match parameter.domain {
                 weir_core::settings::Domain::Number { least, most, .. } => (least, most),
                 weir_core::settings::Domain::Choice(words) => (0, words.len() as u64 - 1),

@@ -55,7 +55,7 @@ fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: b
         emulator.set_queue(Nanos::ZERO, queue, 9, &config);
     }
     let (mut out, mut refused, mut now, mut frame) = (Vec::new(), Vec::new(), Nanos::ZERO, 0);
-    for (gap, flow, lengths) in trains {
+    for (gap, queue, lengths) in trains {
         now += Nanos(*gap);
         emulator.poll(now, &mut out);
         let first = frame;
@@ -69,7 +69,7 @@ fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: b
             label: 0,
         });
         // Queue 4 does not exist.
-        let (key, action) = (FlowKey::default(), Action::Queue(*flow));
+        let (key, action) = (FlowKey::default(), Action::Queue(*queue));
         if together {
             emulator.submit_train(now, arrivals, &key, action, |frame, rejected| {
                 refused.push((frame, rejected.reason));

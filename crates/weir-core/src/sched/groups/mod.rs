@@ -271,8 +271,8 @@ impl Groups {
         }
     }
 
-    /// Removes the member at `place`, which must be alone in its slot, if no other slot has members;
-    /// returns whether it was removed.
+    /// Removes the member at `place`, which must be alone in its slot, if no other slot has
+    /// members; returns whether it was removed.
     #[inline]
     pub(super) fn take_out_only(&mut self, place: Place) -> bool {
         let only = self.has_no_others(place);
