@@ -240,17 +240,17 @@ mod tests {
 
     #[test]
     fn sums_are_exact_and_peaks_survive_any_merge() {
-        for hours_of_ms in [50, 500, 5_000, 50_000] {
+        for duration_ms in [50, 500, 5_000, 50_000] {
             let mut r = LinkRecorder::with_period(7, 10 * MS, 16);
-            for t in 1..=hours_of_ms {
+            for t in 1..=duration_ms {
                 let queue = if t == 33 { (99, 9900) } else { (t % 3, 100) };
                 r.observe(7 + t * MS, &counters(t * 3), level(queue.0, queue.1));
             }
             let s = r.series();
             assert!(s.iter().len() <= 16);
-            assert_eq!(s.iter().map(|(_, x)| x.packets_out).sum::<u64>(), hours_of_ms * 3);
+            assert_eq!(s.iter().map(|(_, x)| x.packets_out).sum::<u64>(), duration_ms * 3);
             assert_eq!(s.iter().map(|(_, x)| x.queue_packets.max()).max(), Some(99));
-            assert_eq!(s.end_ns, hours_of_ms * MS);
+            assert_eq!(s.end_ns, duration_ms * MS);
             assert!(s.iter().zip(s.iter().skip(1)).all(|(a, b)| b.0 - a.0 == s.period_ns()));
             assert!(
                 s.iter().all(|(_, x)| x.bytes_out_peak <= 3000 + 300),
