@@ -12,8 +12,8 @@ pub struct Journey {
     pub pass: u8,
     /// How many times the packet has entered the engine.
     pub hops: u8,
-    /// The mark reason of the first pipe that set congestion experienced. A train's frame does not
-    /// carry the mark of its segment yet.
+    /// The mark reason of the first pipe that set congestion experienced. Segments of a train share
+    /// a frame, which is not marked: their headers get the mark when they are sent.
     pub mark: Option<MarkReason>,
     /// Whether the packet is an additional copy that the link made.
     pub duplicate: bool,

@@ -162,7 +162,8 @@ pub fn strict_chains() -> Vec<StrictChain> {
         .map(|chain| StrictChain {
             name: format!("{} {} {}", chain.family, chain.table, chain.name),
             forwards: chain.forwards,
-            // nft and iptables use the same chain names; Debian's iptables writes nftables chains.
+            // Debian's iptables writes nftables chains: those of table `filter` of family `ip`,
+            // under the names that iptables uses.
             iptables: chain.family == "ip"
                 && chain.table == "filter"
                 && (chain.name == "FORWARD" || chain.name == "INPUT"),
@@ -194,7 +195,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
 /// A firewall chain with the policy to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictChain {
-    /// Family, table and chain.
+    /// Family, table and chain; only the chain for a rule of the older kernel interface.
     pub name: String,
     /// Whether the chain filters forwarded packets; otherwise it filters packets to the machine.
     pub forwards: bool,

@@ -80,7 +80,7 @@ pub struct Route {
     pub unicast: bool,
 }
 
-/// Notifications about the interfaces of the network namespace in which it was opened.
+/// A subscription to changes of the interfaces of the network namespace in which it was opened.
 pub struct LinkNews {
     socket: Socket,
 }

@@ -26,7 +26,8 @@ fn exit_codes_pass_through() {
     assert_eq!(code(&["run", "--", "sh", "-c", "kill -KILL $$"]), Some(128 + 9));
     assert_eq!(code(&["run", "--", "no-such-command-anywhere"]), Some(127));
     assert_eq!(code(&["run", "--", "/etc/hosts"]), Some(126));
-    // The exit code is that of the program that ends on its own. The session then ends the other.
+    // The exit code is that of the program that ends on its own. The session then ends the other
+    // program.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");
@@ -56,9 +57,10 @@ fn an_idle_link_carries_only_packets_of_programs() {
     let users_have_tap = machine.users_may_open_tun("quiet");
     let nobody = |words: &[&str]| machine.output(&as_nobody(&with_surround(words)));
     let words_of = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    // The programs only wait, so all run at once.
+    // The programs only wait, so all sessions can run at the same time.
     std::thread::scope(|scope| {
         for backend in ["tap", "packet"] {
+            // A line has the moment, the direction, and the packets in, out and dropped.
             let expect_silence = move |words: String| {
                 for line in
                     ["settled up 0 0 0", "settled down 0 0 0", "end up 0 0 0", "end down 0 0 0"]

@@ -44,6 +44,7 @@ pub(crate) struct State {
     pub(crate) started: u64,
     /// The network namespace that the settings belong to, by its inode number.
     pub(crate) namespace: u64,
+    /// The session's interface. Its name is a part of the state file's name.
     pub(crate) interface: String,
     pub(crate) undo: Vec<Undo>,
 }

@@ -29,10 +29,10 @@ pub(super) enum Turn {
 /// The state of one direction.
 #[derive(Debug, Default)]
 struct Direction {
-    /// Bytes that were read and not yet written, at most [`SCRATCH`]. The direction reads nothing
-    /// more until they are written.
+    /// Bytes of the last read that the receiver did not accept at once, at most [`SCRATCH`]. The
+    /// direction reads nothing more until they are written.
     pending: Vec<u8>,
-    /// How many bytes of `pending` were written.
+    /// How many bytes of `pending` have been written since.
     written: usize,
     /// Whether the sender has closed its direction of the connection.
     ended: bool,

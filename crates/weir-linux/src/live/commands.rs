@@ -78,7 +78,8 @@ impl LiveHandle {
     /// Creates or changes pipe `id`. Packets inside the pipe stay. The change is in force when this
     /// call returns, so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), NoAnswer> {
-        // The answers are the configurations. This thread drops them, because that takes time.
+        // The workers answer with their copies of the configuration. Freeing these takes time, so
+        // this thread does it and not a worker.
         self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
@@ -86,7 +87,8 @@ impl LiveHandle {
     /// between two packets. Rules that remain keep their counters. Packets inside the engine
     /// continue at the rule that sent them there.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), NoAnswer> {
-        // The answers are the old rules. This thread drops them, because that takes time.
+        // The workers answer with the old rules. Freeing these takes time, so this thread does it
+        // and not a worker.
         self.tell_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
             .map(|_| ())
     }
@@ -347,8 +349,8 @@ const STEP: Duration = Duration::from_millis(100);
 /// no further questions. Each thread waits for the answer to its question, so only a few commands
 /// wait at a worker that is not stuck.
 const WAITING: usize = 1024;
-/// Number of pipes with statistics that a worker copies between two packets. A pipe has up to 30 KB
-/// of statistics.
+/// A worker copies the statistics of at most this many pipes between two packets. A pipe has up to
+/// 30 KB of statistics.
 const PORTION: usize = 8;
 
 /// A command from a handle to a worker. The methods of [`LiveHandle`] describe the commands.

@@ -23,8 +23,8 @@ pub(super) struct Described {
 /// Describes a frame of lane `lane`.
 ///
 /// # Errors
-/// Gives the frame back if it is malformed, or if it is a train of more than [`MAX_SEGMENTS`]
-/// packets.
+/// Gives the frame back if it is truncated, shorter than an Ethernet header, or a train of more
+/// than [`MAX_SEGMENTS`] packets.
 pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Described, Ingress> {
     if ingress.truncated || ingress.len < ETHERNET_HEADER {
         return Err(ingress);

@@ -341,6 +341,7 @@ mod tests {
     #[test]
     fn a_full_ring_drops_with_a_count_and_buffers_are_returned() {
         let mut workers = pair();
+        // A customer whose instance belongs to worker 1.
         let theirs = (0..).find(|&n| {
             arrive(&mut workers[0], n);
             workers[1].collect()

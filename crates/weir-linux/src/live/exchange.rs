@@ -44,7 +44,7 @@ struct Peer {
     asleep: Arc<AtomicBool>,
     /// The descriptor that wakes the other worker.
     wake: Arc<OwnedFd>,
-    /// Whether a parcel was sent since the other worker was last woken.
+    /// Whether a parcel was sent since the last call of [`Exchange::wake_peers`].
     waiting: bool,
 }
 

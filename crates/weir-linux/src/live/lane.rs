@@ -107,8 +107,8 @@ impl Lane {
         &self.counters
     }
 
-    /// The counters of the engine's pipe. The lane's own counters replace those that the lane
-    /// counts itself.
+    /// `engine`, the counters of the lane's pipe, after replacing all that the lane counts itself
+    /// by the lane's values.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let lane = &self.counters;
         LinkCounters {

@@ -207,7 +207,8 @@ mod tests {
     use crate::live::shared::Shared;
     use crate::live::tap::{Frames, Tap, tap};
 
-    /// The recorded calls of an observer: time, and the first byte and the length of the frame.
+    /// The recorded calls of an observer: time, and the first byte and the length of the frame. A
+    /// sample has 254 and its peak in their place, or 255 and its queue if the peak is 0.
     type Seen = Arc<Mutex<Vec<(u64, u8, usize)>>>;
 
     struct Recorder(Seen);

@@ -42,7 +42,8 @@ impl Priority {
     }
 
     /// Prepares the calling thread as the worker's thread, as far as that is permitted. Returns
-    /// whether it may make requests that cost other programs processor time.
+    /// whether the worker may also make other requests that cost programs processor time: not if
+    /// the configuration is [`Realtime::Off`].
     pub(super) fn prepare_thread(&mut self, cpu: Option<usize>) -> bool {
         // Without exact timers packets are somewhat later, and the results show by how much.
         let _ = thread::exact_timers();

@@ -38,7 +38,7 @@ impl Progress {
     /// Opens the kernel's accounting of the calling thread, which must be the worker's thread.
     pub(super) fn of_this_thread(&self) {
         if let Ok(file) = File::open("/proc/thread-self/schedstat") {
-            // A worker that runs a second time keeps its thread's first file.
+            // A worker that runs a second time keeps the file of its first run.
             let _ = self.schedstat.set(file);
         }
     }

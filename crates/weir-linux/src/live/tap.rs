@@ -172,7 +172,7 @@ impl Tap {
     }
 
     /// Asks the observer's thread for an answer after it has handled all earlier records. If the
-    /// request does not fit, the sender is dropped, which its receiver notices.
+    /// request does not fit, `answer` is dropped, which the thread that waits for it notices.
     pub(super) fn mark(&mut self, at: Nanos, answer: Answer<()>) {
         let _ = self.records.push(Record::Mark { at, answer });
     }

@@ -182,7 +182,7 @@ impl Worker {
                 now = clock::now();
             }
             self.priority.note_load(now, busy);
-            // Further commands may wait, so the next turn checks at once.
+            // After a command, another one may already wait, so the next turn begins at once.
             self.wait(now, busy || obeyed)
                 .map_err(|errno| LiveError::System { what: "waiting for frames", errno })?;
         }

@@ -22,7 +22,8 @@ use crate::sys::process::{drop_capabilities, exit_code, signal_process, unblock_
 pub(crate) struct TaskSpec {
     pub(crate) command: Vec<OsString>,
     pub(crate) environment: Vec<(String, String)>,
-    /// The current directory; the root directory of the namespaces if `None`.
+    /// The current directory. If `None`: the root directory of the namespaces that the command
+    /// enters, or this process's directory if it enters none.
     pub(crate) directory: Option<PathBuf>,
     /// Whether the command uses this process's standard streams and receives the terminal's
     /// signals.

@@ -128,7 +128,9 @@ pub(crate) struct Program {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
+    /// The exit code; 128 + n when signal n ended the program.
     pub(crate) code: u8,
+    /// The number of background processes that the init process ended.
     pub(crate) background: u32,
 }
 

@@ -52,7 +52,8 @@ pub enum End {
     Code(u8),
     /// This signal ended the process.
     Signal(u8),
-    /// The spawner has ended, or has too many processes already.
+    /// The spawner has ended, or has started no process: too many ran already, or the kernel
+    /// refused.
     Unknown,
 }
 

@@ -35,8 +35,8 @@ pub(super) enum RouterError {
 pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     let netns = quiet_netns()?;
     netns.enter(|| {
-        // First packets re-enter through loopback. A check of their source address would refuse
-        // them there.
+        // The first packets of connections re-enter through loopback, see `rules`. A check of
+        // their source address would refuse them there.
         for name in ["all", "default", "lo"] {
             best_effort(&format!("ipv4/conf/{name}/rp_filter"), "0");
         }
@@ -100,8 +100,8 @@ pub(super) fn configure_uplink(range: Range, ipv6: bool) -> Result<(), SetupErro
     Ok(())
 }
 
-/// The namespace's nftables rules. They drop first packets before connection tracking; the proxy
-/// re-injects them through loopback.
+/// The namespace's nftables rules. They drop the first packet of each connection before connection
+/// tracking. The proxy has a copy, which it sends through loopback once the server has accepted.
 fn rules(interface: &str, [range, uplink]: [Range; 2], host: &[IpAddr], ports: &[u16]) -> Table {
     let rule = Rule::default;
     let filter = |name, hook, priority| Chain { name, purpose: Purpose::Filter, hook, priority };

@@ -96,6 +96,7 @@ fn maps_every_user(map: &str) -> bool {
 struct Inside {
     place: Place,
     port: FreshPort,
+    /// The namespace of the far ends of veth pairs, if the backend uses such pairs.
     switch: Option<NetNs>,
     /// The namespace on the machine's side of an ordinary user's link.
     far: Option<NetNs>,
@@ -104,6 +105,7 @@ struct Inside {
 
 /// The namespaces of the program's side, before they have an interface.
 struct Bare {
+    /// See [`Inside::switch`].
     switch: Option<NetNs>,
     netns: NetNs,
 }
@@ -312,8 +314,8 @@ fn change_settings(
 }
 
 /// A session of an ordinary user, with a router in its own namespace on the other side. Where
-/// that is impossible, the other side is pasta. Without pasta, the other side is a namespace that
-/// only answers pings.
+/// that is impossible, the other side is pasta. If pasta does not work either, or the session is to
+/// reach no other network, the other side is a namespace that only answers pings.
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,
@@ -405,6 +407,7 @@ fn run_for_user(
     inside.into_session(outer, outside, notes)
 }
 
+/// The session of a program that reaches no other network.
 fn alone(
     mut inside: Inside,
     netns: NetNs,

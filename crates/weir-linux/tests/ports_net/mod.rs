@@ -162,7 +162,8 @@ impl Net {
         launch(Live::new(config).expect("the configuration is right"))
     }
 
-    /// Starts the loop with rules that describe the traffic of A as that of the machine.
+    /// Starts the loop with rules in which A is the machine: `out` matches packets that A sends,
+    /// and `in` packets that A receives.
     pub(crate) fn start_ruled(
         &mut self,
         script: &str,

@@ -141,8 +141,10 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
 }
 
 const FIRST_PORT: u16 = 9000;
-/// So many instances that, for all practical purposes, they never all live on the same worker.
+/// Number of destination ports, each with one instance: so many that, for all practical purposes,
+/// the instances never all live on the same worker.
 const PORTS: u16 = 20;
+/// Number of flows, which are divided equally among the ports.
 const FLOWS: u16 = 40;
 /// Packets of a flow.
 const PACKETS_EACH: u16 = 150;

@@ -30,7 +30,8 @@ struct Client {
     entrance: usize,
     address: SocketAddr,
     socket: OwnedFd,
-    /// The number of destinations that have refused.
+    /// The number of refusals. After each refusal, the client's next destination is the next one of
+    /// its entrance, and the first one after the last.
     refused: usize,
     /// The time of the last datagram in either direction.
     last: Instant,

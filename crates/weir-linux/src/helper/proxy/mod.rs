@@ -9,9 +9,10 @@
 //! answer.
 //!
 //! The proxy carries at most [`LIMIT`](super::limit::LIMIT) connections, or fewer if the process
-//! may open fewer descriptors. Above the limit it ignores first packets, as a busy host does, and
-//! the clients send them again. In each direction of a connection, the proxy reads at most 64 KiB
-//! that it has not yet written, and stores these bytes only while the receiver is slow.
+//! may open fewer descriptors. Above the limit it ignores the first packets of further connections,
+//! as a busy host does, and the clients send them again. In each direction of a connection, the
+//! proxy reads at most 64 KiB that it has not yet written, and stores these bytes only while the
+//! receiver is slow.
 
 mod syn;
 
