@@ -82,8 +82,8 @@ enum {
 	SCTP = 132,
 	ROUTER_SOLICITATION = 133,
 	REDIRECT = 137,
-	LEVELS = 255,
-	SEARCHED_LEVELS = 32,
+	LEVELS = 255,	      /* the deepest level of a control group that programs can read */
+	SEARCHED_LEVELS = 32, /* the levels among which programs search the selected group */
 };
 
 struct address {
@@ -143,7 +143,7 @@ enum {
 #define MARK_FAMILY_MASK 0xff000000
 
 struct settings {
-	u64 alive_until; /* monotonic time in ns; 0 until Weir shapes for the first time */
+	u64 alive_until; /* monotonic time in ns; 0 while Weir does not intend to shape */
 	u64 flags;
 	u64 mark;
 	u64 device; /* interface index of the shaped interface */

@@ -233,6 +233,7 @@ impl Plugin {
             }
         }
         if more {
+            // The field `more` of the reply confirms that the list continues.
             wire::put_number(reply, 2, 1);
             return Ok(());
         }
