@@ -252,7 +252,7 @@ static __always_inline bool write_packet(struct recorder *c, struct writer *w, u
 	r->segment = 0;
 	r->packets = whole > d->mtu ? segments_of(packet) : 1;
 	if (r->packets > 1) {
-		/* The device has added the headers of the further packets to this length. */
+		/* To `pkt_len`, the device has added the headers of the further packets. */
 		u64 cb = packet + bpf_core_field_offset(struct sk_buff, cb);
 		u64 shared = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->end;
 

@@ -33,11 +33,11 @@ struct record {
 	u32 netns;
 	u32 handle;
 	u32 parent;
-	u32 qlen; /* after the event, like all fields below */
+	u32 qlen; /* after the event, like the next three fields */
 	u32 backlog;
 	u32 drops;
 	u32 requeues;
-	u32 bytes;
+	u32 bytes;   /* of the packets of this event */
 	u16 packets; /* for an enqueued offload train: the number of packets into which it may be cut */
 	u8 kind;
 	u8 flags; /* SLOT_* */

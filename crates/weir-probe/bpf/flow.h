@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The flow of a packet: a hash of addresses, ports and protocol, which reveals none of them without
- * the key. The hash is SipHash-2-4 (Aumasson and Bernstein, 2012) of 16 to 40 bytes.
+ * the key. The hash is SipHash-2-4 (Aumasson and Bernstein, 2012) of 16 or 40 bytes.
  */
 #ifndef WEIR_FLOW_H
 #define WEIR_FLOW_H

@@ -9,8 +9,11 @@ use weir_probe::{Counters, Event, Plan, Queue, QueueId, Run, Sink};
 
 #[derive(Default)]
 struct Print {
+    /// For each queue: its label, the number of readings, the sum and the maximum of the lengths in
+    /// packets, and the number of drops.
     queues: Vec<(String, u64, u64, u32, u64)>,
     events: u64,
+    /// Number of events after a gap in the record.
     gaps: u64,
 }
 

@@ -16,7 +16,7 @@ use weir_measure::watch::{Counters, Handle, Method, Pace, Run, Sink};
 
 /// Duration of one turn, in ns: enough to run the program once or twice.
 const TURN: u64 = 4_000_000;
-/// Paths of the program if it is not in the caller's `PATH`.
+/// The program's name, which the caller's `PATH` completes, and its usual paths.
 const PLACES: [&str; 3] = ["tc", "/usr/sbin/tc", "/sbin/tc"];
 
 /// One discipline in the output of `tc -s -j qdisc show`.

@@ -122,9 +122,9 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     );
 }
 
-/// A filter drops most packets before they reach the device. Their sender then frees them, and may be
-/// interrupted while the program writes the record of that. The timer of the token bucket is such an
-/// interrupt: it sends packets, which are recorded too. Neither record may damage the other.
+/// A filter drops most packets before they reach the device. Their sender then frees them, and may
+/// be interrupted while the program records a freed packet. The timer of the token bucket is such
+/// an interrupt: it sends packets, which are recorded too. Neither record may damage the other.
 #[test]
 fn records_of_an_interrupt_and_of_the_interrupted_packet_are_both_whole() {
     let Some(place) = Place::new() else { return };
@@ -136,7 +136,8 @@ fn records_of_an_interrupt_and_of_the_interrupted_packet_are_both_whole() {
     }
     let mut plan = place.plan("x0", Method::Events);
     plan.packets = true;
-    // The packets that the filter drops are longer than those that pass.
+    // The packets that the filter drops are longer than those that pass. They have no Ethernet
+    // header yet.
     let (passes, dropped) = ([0; 100], [0; 200]);
     let (pass_bytes, dropped_bytes) = (142, 228);
     let done = AtomicBool::new(false);

@@ -75,7 +75,8 @@ impl Chain {
         if record.kind == Kind::Dequeue {
             return (record.packets, !reached(before - packets, before - packets));
         }
-        // A train stays whole, or some of its packets are refused.
+        // A train stays whole and counts as one packet, or it is cut into `packets`. Of these, at
+        // most `dropped` were refused.
         let cut =
             packets > 1 && reached((before + packets - dropped).max(before + 1), before + packets);
         let added = if cut { (now - before).clamp(1, packets) } else { 1 };

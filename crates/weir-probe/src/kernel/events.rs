@@ -36,8 +36,8 @@ const SCAN_INTERVAL: u64 = 20_000_000;
 /// Records younger than this, in ns, wait for the next turn, because the records of lock-free
 /// disciplines are written only nearly in order.
 const GUARD: u64 = 50_000;
-/// Number of records of 64 bytes each: for all processors together, and the bounds for one
-/// processor.
+/// Number of records of 64 bytes each: in all regions together, and the bounds for one region. Each
+/// processor has [`records::LEVELS`] regions.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
@@ -75,6 +75,7 @@ struct Sums {
     after_gap: u64,
     /// Time of the last event of any queue.
     last: u64,
+    /// The upper bound of the missing events, see [`Recording::lost`].
     lost: u64,
 }
 
@@ -166,8 +167,8 @@ impl Recording {
             let ended = self.take(monotonic(), sink)?;
             let mut roots: Vec<Slot> =
                 slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
-            // The program may still have found a discipline that has ended meanwhile, or its
-            // successor. The next scan corrects this.
+            // A discipline that has ended since the scan began is left out. If the program found a
+            // successor that looks the same, the next scan reports the successor.
             roots.retain(|slot| {
                 !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.identity())
             });
