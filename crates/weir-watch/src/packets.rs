@@ -208,7 +208,8 @@ impl Trail {
         if let Some(before) = self.queued.insert(event.packet, train)
             && before.end == before.next + 1
         {
-            // The kernel uses the number again, so the outcome of the earlier packet was lost.
+            // The kernel uses the number again, so the outcome of this single packet was lost. A
+            // train may have been cut instead.
             self.give_up(before);
         }
     }
@@ -292,6 +293,7 @@ impl Trail {
         }
     }
 
+    /// Makes the outcome of those wire packets of a train unknown that have none yet.
     fn give_up(&mut self, train: Train) {
         for number in train.next.max(self.first)..train.end {
             let place = (number - self.first) as usize;

@@ -66,7 +66,8 @@ fn the_packets_of_an_uncut_train_depart_with_it() {
 
 #[test]
 fn the_parts_of_a_cut_train_are_found_by_their_flow() {
-    // The second train is cut, and one of its parts gets the number that the first train had.
+    // Both trains are cut. The first train's parts get new numbers, and two parts of the second
+    // train get the numbers that the trains had.
     let events = [
         train(0, Arrive, 1),
         event(10, Leave, 50),
