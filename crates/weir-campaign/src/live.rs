@@ -37,7 +37,7 @@ pub enum LiveError {
         "a live campaign needs the files of its scenario below the scenario's directory: `{0}`"
     )]
     Outside(String),
-    /// The command cannot be started.
+    /// The command cannot be started, or the system does not report its end.
     #[error("{}: {source}", path.display())]
     Command {
         /// The command.
@@ -68,8 +68,8 @@ pub enum LiveError {
 pub(crate) type LiveFiles = (Vec<(String, Vec<u8>)>, u64);
 
 impl LiveRun<'_> {
-    /// Carries out the run in a temporary directory of the store until `stop` is set. The directory
-    /// is removed afterwards.
+    /// Carries out the run in a temporary directory of the store, which is removed afterwards. The
+    /// run is ended when `stop` is set.
     pub(crate) fn carry_out(
         self,
         store: &Store,

@@ -137,7 +137,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Makes a campaign and checks each value of each axis.
+    /// Makes a campaign. Checks each value of each axis, and the first points of the list.
     ///
     /// # Errors
     /// A scenario or a value is refused.

@@ -31,7 +31,7 @@ pub struct Finished {
     pub tally: Tally,
     /// The runs that failed.
     pub failures: Vec<Report>,
-    /// Whether the campaign was stopped before its end.
+    /// Whether the campaign was asked to stop, so that runs may be missing.
     pub stopped: bool,
 }
 

@@ -7,11 +7,11 @@
 //! tmp/                 runs and files that are being written
 //! ```
 //!
-//! A run is written into a directory below `tmp` and renamed when it is complete. A rename to an
-//! existing name fails. If several writers write one run, the store therefore keeps the run that
-//! is complete first, and the other writers compare their bytes with it. Writers need neither
-//! locks nor a server, and none of this depends on clocks, so hosts may share the directory over
-//! NFS.
+//! A run is written into a directory below `tmp` and renamed when it is complete. The rename fails
+//! if a directory with files has the new name already. If several writers write one run, the store
+//! therefore keeps the run that is complete first, and the other writers compare their bytes with
+//! it. Writers need neither locks nor a server, and none of this depends on clocks, so hosts may
+//! share the directory over NFS.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ pub struct Meta {
     pub name: String,
     /// The seed.
     pub seed: u64,
-    /// Number of events of the simulation.
+    /// Number of events of the simulation, or of packets that arrived at the live loop.
     pub events: u64,
     /// The files that the scenario names, and the hashes of their contents.
     pub inputs: BTreeMap<String, String>,
@@ -97,7 +97,8 @@ impl StoreError {
         move |source| Self::Io { path, source }
     }
 
-    /// Whether the system would refuse any other file too: the disk is full or read-only.
+    /// Whether any other file would be refused too, for example because the disk is full or
+    /// read-only.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         let Self::Io { source, .. } = self else { return true };
@@ -357,7 +358,7 @@ pub struct Facts<'a> {
     pub name: &'a str,
     /// The seed.
     pub seed: u64,
-    /// Number of events of the simulation.
+    /// Number of events of the simulation, or of packets that arrived at the live loop.
     pub events: u64,
     /// The files that the scenario names, and the hashes of their contents.
     pub inputs: &'a [(String, Key)],
@@ -427,7 +428,8 @@ fn exists_already(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty)
 }
 
-/// The name of this host.
+/// The name of this host. Characters other than letters, digits and `-` are replaced by `_`,
+/// because a dot separates the parts of a temporary name.
 fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect()

@@ -373,7 +373,7 @@ fn results(scenario: String, outcome: Outcome) -> Results {
 /// The trace of a run as a Parquet file in memory.
 #[derive(Default)]
 struct Trace {
-    /// The writer; `None` after an error.
+    /// The writer; `None` before the run starts and after an error.
     table: Arc<Mutex<Option<TraceTable<Shared>>>>,
     /// The content of the file.
     bytes: Shared,
