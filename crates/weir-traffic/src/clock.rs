@@ -38,7 +38,7 @@ impl Pacer {
     /// because spinning delays the link.
     pub const SHARED: Self = Self { spin_ns: 20_000 };
 
-    /// Asks the kernel not to round up this thread's sleeps. If the kernel refuses, each sleep is
+    /// Asks the kernel not to round up this thread's sleeps. If the kernel refuses, a sleep may be
     /// 50 us longer: packets are sent later, but no result is wrong.
     pub fn prepare_thread() {
         let _ = exact_timers();

@@ -273,7 +273,7 @@ fn drops_of(table: &str, inode: &str) -> Option<u64> {
 const CE: u8 = 3;
 /// Packets received by one system call.
 const MESSAGES: usize = 64;
-/// Bytes of the largest payload.
+/// Bytes of the buffer for one packet, which has room for the largest payload.
 const LARGEST: usize = 65_536;
 /// Maximum number of packets kept, which limits memory to 640 MB.
 const MOST: u64 = 20_000_000;

@@ -28,8 +28,8 @@ use order::{EndReport, Order, Ready, Report, Role, Start, Task};
 use sockets::Sockets;
 use sources::Sources;
 
-/// Reads an order from `input`, opens its sockets and reports them to `output`, reads the time to
-/// start, runs the traffic, and writes the report to `output`.
+/// Reads an order from `input`, opens its sockets, tells `output` that they are open, reads the
+/// time to start, runs the traffic, and writes the report to `output`.
 ///
 /// # Errors
 /// The order or its scenario cannot be read, an address cannot be bound, or `output` is closed.

@@ -44,8 +44,9 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
 }
 
-/// The retransmissions after the warm-up, of this many in all; 0 for a transfer that ended within
-/// the warm-up, whose `in_warmup` is `None`.
+/// The number of retransmissions after the warm-up. `retransmitted` is the number of all
+/// retransmissions, and `in_warmup` the number in the warm-up. `in_warmup` is `None` if the
+/// transfer ended within the warm-up.
 fn after_warmup(retransmitted: u32, in_warmup: Option<u32>) -> u64 {
     in_warmup.map_or(0, |earlier| u64::from(retransmitted.saturating_sub(earlier)))
 }
