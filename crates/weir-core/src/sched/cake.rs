@@ -551,11 +551,11 @@ mod tests {
                 tin.dequeue(now, &mut store, &mut true, &mut refused);
             }
         }
-        assert!(!tin.queue_of(hashes[8], 0, [0; 2]).1, "all are free");
+        assert!(!tin.queue_of(hashes[8], 0, [0; 2]).1, "all queues are free");
     }
 
     #[test]
-    fn memory_and_quanta_follow_the_rate() {
+    fn the_memory_limit_follows_the_rate() {
         assert_eq!(cake(&[]).memory, 15_360_000);
         assert_eq!(cake(&[("bandwidth", "1000")]).memory, 4 << 20);
         assert_eq!(cake(&[("bandwidth", "200000")]).memory, 10_000_000);
@@ -647,7 +647,7 @@ mod tests {
     fn a_tin_below_its_threshold_has_priority() {
         let (call, bulk) = (46, 0);
         // 12 Mbit/s are one packet each ms.
-        for (every, first) in [(10, 100), (5, 100), (2, 0)] {
+        for (every, always_first) in [(10, true), (5, true), (2, false)] {
             let mut rig = Rig::new(&[("bandwidth", "12000")]);
             let ms = Nanos::from_millis;
             (0..50).for_each(|_| rig.send(ms(0), 1, [0; 2], bulk));
@@ -660,8 +660,8 @@ mod tests {
                 }
                 at_once += u32::from(rig.take(ms(time)) == Some(2) && time % every == 0);
             }
-            if first == 100 {
-                assert_eq!(at_once, calls, "{every}");
+            if always_first {
+                assert_eq!(at_once, calls, "a packet of the call each {every} ms");
             } else {
                 assert!(at_once * 10 < calls * 8, "{every}: {at_once} of {calls}");
             }

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_struck_out_take_no_more_memory() {
+    fn entries_struck_out_do_not_pile_up() {
         let mut chains = Chains::<1>::default();
         chains.push(0, 1, 1);
         for key in 2..10_000 {
@@ -411,7 +411,7 @@ mod tests {
             let chain = classes.chain_of(service, 0);
             assert!(
                 classes.put(chain, 5, service << 20) && classes.put(chain, 4, service << 20 | 1),
-                "the second goes beside the first"
+                "the second flow fits into the other chain"
             );
             assert!(!classes.put(chain, 3, service << 20 | 2), "the flow fits behind neither tail");
         }

@@ -573,12 +573,12 @@ mod tests {
         assert_eq!(signals(&[recur], ONE / 5 * 3, true, true), [6401, 3599]);
         // With `drop_on_overload off`, the probability is at most that at which all low-latency
         // packets are marked.
-        let spare = [recur, ("drop_on_overload", "off"), ("alpha", "4096")];
-        let (mut scheduler, _) = dualpi2(&spare);
+        let no_drops = [recur, ("drop_on_overload", "off"), ("alpha", "4096")];
+        let (mut scheduler, _) = dualpi2(&no_drops);
         scheduler.controller.hold(Nanos::from_secs(1), 100);
         assert_eq!(scheduler.controller.p, ONE / 2);
-        assert_eq!(signals(&spare, ONE / 2, true, true)[1], 0);
-        assert_eq!(signals(&spare, ONE / 2, false, true), [2499, 0]);
+        assert_eq!(signals(&no_drops, ONE / 2, true, true)[1], 0);
+        assert_eq!(signals(&no_drops, ONE / 2, false, true), [2499, 0]);
     }
 
     #[test]

@@ -125,7 +125,7 @@ struct Flow {
     max_packet: u32,
     next: u32,
     previous: u32,
-    at: List,
+    wheel: List,
     stratum: u8,
     /// The index of the flow's slot in the wheel.
     place: u8,
@@ -187,13 +187,13 @@ impl Kps {
             let weight = u64::from(flow.weight.get());
             return self.set_weight_sum(self.weight_sum - weight);
         }
-        flow.at = if has_started { List::Eligible } else { List::Waiting };
+        flow.wheel = if has_started { List::Eligible } else { List::Waiting };
         let bits = if has_started { &mut self.eligible } else { &mut self.waiting };
         *bits |= 1 << stratum;
         let rings = self.strata[stratum].get_or_insert_with(|| {
             Box::new(Stratum { waiting: Ring::new(width), eligible: Ring::new(width) })
         });
-        let ring = rings.ring(flow.at);
+        let ring = rings.ring(flow.wheel);
         flow.place = ring.fill(from);
         let ends = &mut ring.ends[usize::from(flow.place)];
         (flow.next, flow.previous) = (NONE, ends.last);
@@ -209,9 +209,9 @@ impl Kps {
     #[inline]
     fn displace(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
-        let (next, previous, place, list) = (flow.next, flow.previous, flow.place, flow.at);
+        let (next, previous, place, list) = (flow.next, flow.previous, flow.place, flow.wheel);
         let stratum = usize::from(flow.stratum);
-        flow.at = List::None;
+        flow.wheel = List::None;
         let Some(rings) = self.strata[stratum].as_mut().filter(|_| list != List::None) else {
             return;
         };
@@ -314,7 +314,7 @@ impl Scheduler for Kps {
             max_packet,
             next: NONE,
             previous: NONE,
-            at: List::None,
+            wheel: List::None,
             stratum: 0,
             place: 0,
         }))
@@ -329,7 +329,7 @@ impl Scheduler for Kps {
     ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at(slot.0);
-        let (old, active) = (flow.weight, flow.at != List::None);
+        let (old, active) = (flow.weight, flow.wheel != List::None);
         if (old, flow.max_packet) == (weight, max_packet) {
             return;
         }
@@ -362,7 +362,7 @@ impl Scheduler for Kps {
         _flow: u32,
     ) -> PacketList {
         let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
-        if flow.at != List::None {
+        if flow.wheel != List::None {
             let weight = u64::from(flow.weight.get());
             self.set_weight_sum(self.weight_sum - weight);
         }
@@ -394,7 +394,7 @@ impl Scheduler for Kps {
         if !was_empty {
             return None;
         }
-        if flow.at == List::None {
+        if flow.wheel == List::None {
             flow.start = self.virtual_time;
             let weight = u64::from(flow.weight.get());
             self.set_weight_sum(self.weight_sum + weight);

@@ -168,7 +168,7 @@ impl Qfq {
         }
         self.len -= 1;
         self.backlog -= u64::from(len);
-        if place.is_left(flow.stamps.charge(len)) && !self.groups.rotate(flows, place) {
+        if place.leaves_slot(flow.stamps.charge(len)) && !self.groups.rotate(flows, place) {
             return self.relocate(packet, give);
         }
         Some(give(place.id, packet))
@@ -204,7 +204,7 @@ impl Qfq {
         let place = self.groups.ready()?;
         let changed = self.flows.at_mut(place.id).stamps.charge(len);
         self.count(len);
-        if place.is_left(changed) && !self.groups.rotate(self.flows.all_mut(), place) {
+        if place.leaves_slot(changed) && !self.groups.rotate(self.flows.all_mut(), place) {
             self.relocate_from(place);
         }
         Some(give(place.id, packet))

@@ -649,7 +649,7 @@ impl QfqPlus {
             let Stamps { start, group, .. } = aggregate.stamps;
             aggregate.era = self.groups.leave(start, aggregate.weight(), group);
             self.groups.remove(&mut self.aggregates, place);
-        } else if place.is_left(changed) {
+        } else if place.leaves_slot(changed) {
             self.groups.relocate(&mut self.aggregates, place);
         }
     }

@@ -131,7 +131,7 @@ fn a_single_queue_gets_its_rounds_in_one_step() {
 }
 
 #[test]
-fn at_most_a_batch_and_half_of_the_longest_queue_is_dropped() {
+fn an_overflow_drops_half_of_the_longest_queue_but_at_most_a_batch() {
     let mut rig = Rig::new(64, 1500);
     (0..3).for_each(|_| rig.send(7, 120));
     (0..2).for_each(|_| rig.send(40, 120));

@@ -111,7 +111,7 @@ impl Place {
 
     /// Whether a member leaves its slot when the bits `changed` of its start change.
     #[inline]
-    pub(super) fn is_left(&self, changed: u64) -> bool {
+    pub(super) fn leaves_slot(&self, changed: u64) -> bool {
         changed >> (MIN_SHIFT + self.group) != 0
     }
 }

@@ -79,7 +79,7 @@ fn a_groups_start_follows_its_first_member_through_all_slots() {
                 assert_eq!(Some(groups.groups.start[usize::from(i)].wrapping_sub(begin)), least);
                 let changed = all.at_mut(place.id).0.charge(1500);
                 groups.transmit(1500);
-                if place.is_left(changed) {
+                if place.leaves_slot(changed) {
                     groups.relocate(&mut all, place);
                 }
             }
