@@ -6,9 +6,10 @@
 //! [`SCALE`]. A uniform random number selects a quantile. The form is that of netem's `.dist`
 //! files, which can be used unchanged.
 //!
-//! Correlated draws use a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
-//! deviates, each converted to a uniform number by the normal distribution function. Successive
-//! draws are correlated, and their distribution is the configured one.
+//! Correlated draws use a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` with the
+//! correlation `ρ` and independent normal deviates `e`. The normal distribution function converts
+//! each `z` to a uniform number. Successive draws are correlated, and their distribution is the
+//! configured one.
 //!
 //! All tables are computed with functions of the crate `libm`, and draws use integer arithmetic, so
 //! that both are the same on every machine. Tests compare the tables with fixed values.

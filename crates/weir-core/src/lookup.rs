@@ -13,7 +13,7 @@ use crate::siphash::SipHash;
 ///
 /// The default key is public and gives the same hashes on every machine. Simulations use it,
 /// because their packets are trusted. With the default key, schedulers and AQMs that divide flows
-/// among buckets use the stable hash, so that a simulation gives the same bytes everywhere.
+/// among buckets use the stable hash, so that a simulation gives the same results on every machine.
 #[derive(Clone, Copy)]
 pub struct LookupKey {
     hash: SipHash,

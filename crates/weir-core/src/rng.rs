@@ -1,8 +1,8 @@
 //! Random streams: one for each random process, all from one seed.
 //!
-//! A stream is determined by the seed, the path of a component, such as an instance of a pipe, and
-//! a purpose. Adding an impairment to a link therefore does not change the draws of the link's
-//! other impairments.
+//! A stream is determined by the seed, by a purpose, and by a *path*: a number that identifies a
+//! component, such as an instance of a pipe. Adding an impairment to a link therefore does not
+//! change the draws of the link's other impairments.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;

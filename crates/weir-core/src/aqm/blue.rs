@@ -13,7 +13,8 @@
 //! overflow, or q > limit:   if now - last > freeze:  p <- p + d1, last <- now
 //! idle:                     if now - last > freeze:  p <- p - d2, last <- now
 //! ```
-//! `p` is in parts of 2^32, from 0 to 1. While the link stays idle, `p` falls once per `freeze`.
+//! `q` is the length of the queue, and `last` is the time of the last change of `p`. `p` is in
+//! parts of 2^32, from 0 to 1. While the link stays idle, `p` falls once per `freeze`.
 //!
 //! # Reference
 //! Feng, Shin, Kandlur and Saha, "The BLUE active queue management algorithms", IEEE/ACM

@@ -10,7 +10,8 @@
 //! ```text
 //! p_b = 1.5·max_p·((avg-min)/(max-min))²
 //! ```
-//! The rest is as in `red`.
+//! `avg` is the average length of the queue, between the thresholds `min` and `max`. The selection
+//! of packets by `p_b`, and the rest, is as in `red`.
 //!
 //! # Reference
 //! Zhou, Yeung and Li, "Nonlinear RED: a simple yet efficient active queue management scheme",

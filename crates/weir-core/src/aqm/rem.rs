@@ -14,8 +14,9 @@
 //! price <- max(0, price + gamma·(x + alpha·(q - target) - C·T))
 //! p      = 1 - phi^(-price)
 //! ```
-//! The price is in parts of 2^32. It does not rise above the price at which `p` differs from 1 by
-//! less than 2^-32. `p` has an error below 2^-31.
+//! `q` is the length of the queue, and `C` the link's capacity. The price is in parts of 2^32. It
+//! does not rise above the price at which `p` differs from 1 by less than 2^-32. `p` has an error
+//! below 2^-31.
 //!
 //! # Reference
 //! Athuraliya, Low, Li and Yin, "REM: active queue management", IEEE Network 15(3), 2001.
@@ -81,6 +82,7 @@ pub struct Rem {
     arrivals: u64,
     /// The mean length of a packet in bytes.
     mean: u32,
+    /// Whether lengths are in bytes rather than packets.
     bytes: bool,
     ecn: bool,
     stream: Stream,

@@ -82,7 +82,9 @@ pub(in super::super) struct Core {
     /// The number of packets since the last selection or the start, and the number of their bytes.
     count: u32,
     count_bytes: u32,
+    /// The mean length of a packet in bytes.
     mean: u32,
+    /// Whether lengths are in bytes rather than packets.
     bytes: bool,
     gentle: bool,
     quadratic: bool,
