@@ -194,7 +194,7 @@ mod tests {
         assert!(ends[1].fall_asleep());
         assert!(ends[0].post(1, parcel(&mut pool)).is_none());
         ends[0].wake_peers();
-        assert!(!ends[1].asleep.load(Ordering::SeqCst), "the peer has seen that it sleeps");
+        assert!(!ends[1].asleep.load(Ordering::SeqCst), "waking a worker clears its flag");
         assert_eq!(rustix::io::read(&*wakes[1], &mut [0; 8]), Ok(8));
         assert!(!ends[1].fall_asleep(), "there is something to do");
         assert!(ends[1].take(0, &mut pool).is_some() && ends[1].fall_asleep());
