@@ -422,7 +422,7 @@ fn a_full_memory_drops_with_its_own_reason() {
 }
 
 #[test]
-fn a_handle_stops_the_loop_and_then_returns_gone() {
+fn a_handle_stops_the_loop_and_then_has_no_answer() {
     let Some(mut net) = Net::new(Kind::Tap) else { return };
     let running = net.start(&pipe(LinkConfig::default()), |_| {});
     let handle = running.handle.clone();

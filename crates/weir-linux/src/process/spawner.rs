@@ -168,14 +168,14 @@ pub fn spawner_main(
     mut arguments: impl Iterator<Item = std::ffi::OsString>,
     body: fn(u8, UnixStream) -> u8,
 ) -> ExitCode {
-    let mut number = || arguments.next().and_then(|word| word.to_str().map(str::to_owned));
-    let socket = number().and_then(|word| word.parse().ok());
+    let mut next_word = || arguments.next().and_then(|word| word.to_str().map(str::to_owned));
+    let socket = next_word().and_then(|word| word.parse().ok());
     let Some(Ok(control)) = socket.map(inherited_descriptor) else {
         eprintln!("weir: this command is for weir's own use");
         return ExitCode::from(2);
     };
-    if number().is_some() {
-        let mut id = || number().and_then(|word| word.parse().ok());
+    if next_word().is_some() {
+        let mut id = || next_word().and_then(|word| word.parse().ok());
         // The spawner reads its number of threads from /proc before each fork.
         let mut confinement = Confinement::default().read("/proc");
         if let (Some(uid), Some(gid)) = (id(), id()) {

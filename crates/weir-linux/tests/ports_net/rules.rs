@@ -168,15 +168,15 @@ fn segments_of_trains_take_separate_paths_where_rules_draw() {
     let of = |id: u16| report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters.packets_in;
     let share = of(1) as f64 / (of(1) + of(2)) as f64;
     assert!(of(1) + of(2) > 1000 && (0.4..0.6).contains(&share), "{} and {}", of(1), of(2));
-    let mut marked = 0;
+    let mut rewritten = 0;
     for frame in frames.try_iter() {
         assert!(verified(&frame), "checksums are right whatever was rewritten");
         // B's kernel answers a segment of a closed connection with the segment's own DSCP.
         let from_a = frame[26..30] == [10, 77, 0, 1];
-        marked += u64::from(from_a && weir_wire::parse(&frame).unwrap().dscp == 46);
+        rewritten += u64::from(from_a && weir_wire::parse(&frame).unwrap().dscp == 46);
     }
     // Only the packets of pipe 2 were rewritten.
-    assert_eq!(marked, of(2));
+    assert_eq!(rewritten, of(2));
 }
 
 #[test]
@@ -190,13 +190,13 @@ fn a_train_examined_as_one_is_counted_and_rewritten_in_all_its_packets() {
         transfer(&net, address, 1_000_000);
         settle(&running, 600);
         let report = running.stop();
-        let mut marked = 0;
+        let mut rewritten = 0;
         for frame in frames.try_iter() {
             assert!(verified(&frame), "{version}");
-            marked += u64::from(weir_wire::parse(&frame).unwrap().dscp == 34);
+            rewritten += u64::from(weir_wire::parse(&frame).unwrap().dscp == 34);
         }
-        assert!(marked > 600, "a megabyte is about 700 packets: {marked}");
-        assert_eq!(matched(&report, 1).0, marked, "counted in packets, not in trains");
+        assert!(rewritten > 600, "a megabyte is about 700 packets: {rewritten}");
+        assert_eq!(matched(&report, 1).0, rewritten, "counted in packets, not in trains");
     }
 }
 
