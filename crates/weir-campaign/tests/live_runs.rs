@@ -117,7 +117,7 @@ fn is_clean(store: &Store) -> bool {
 }
 
 #[test]
-fn a_late_run_is_repeated_and_the_next_one_kept() {
+fn late_runs_are_repeated_until_one_is_not_late() {
     let place = Place::new("late");
     let (store, weir) = (place.store(), place.results(&[400, 10, 9]));
     let plan = plan(TEXT, Path::new("."), Runner::Live).unwrap();
