@@ -14,7 +14,7 @@ class Case:
 
     name: str
     about: str
-    setup: str  # tc commands, one per line; `root` is replaced with `dev wk0 root`
+    setup: str  # tc commands, one per line; `record` puts `dev wk0` before `root` and `parent`
     queue: dict  # the table [queue] of the case file
     arrive: list  # groups of arrivals, see loads.py
     dequeue: list  # groups of requests

@@ -6,6 +6,7 @@ from case import Case
 from loads import MS, S, US, burst, drain, poisson, steady, uneven
 
 MIXED = (64, 576, 1500)
+# A random case is played with so many seeds by Weir, and so many times by the kernel.
 SEEDS = 40
 RUNS = 20
 

@@ -8,6 +8,7 @@ from loads import MS, US, burst, drain, poisson, steady, times, uneven
 NO_ACKS = "Weir's cake has no ACK filter: the engine does not pass TCP headers to schedulers"
 
 MIXED = (64, 576, 1500)
+# A random case is played with so many seeds by Weir, and so many times by the kernel.
 SEEDS = 40
 RUNS = 20
 # CAKE rounds quanta at random. The order changes if a deficit ends within the bytes that rounding has
@@ -189,7 +190,8 @@ def htb():
 
 def tbf():
     def case(name, about, tc, pipe, arrive):
-        # A device requests a packet at each arrival, and again when the bucket's timer runs.
+        # A device requests a packet at each arrival, and again when the bucket's timer runs. Here,
+        # requests at intervals of 100 us take the place of the timer.
         grid = {n * 100 * US for n in range(4000)}
         requests = sorted(grid | {at for group in arrive for at in times(group)})
         runs, at = [], 0

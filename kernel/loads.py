@@ -21,7 +21,7 @@ def burst(count, at=0, size=1500, **more):
 
 
 def drain(count, every, at=None):
-    """Requests at equal intervals."""
+    """Requests at equal intervals, the first at `at`, by default after one interval."""
     return [dict(at=every if at is None else at, every=every, count=count)]
 
 

@@ -23,7 +23,9 @@ class Run:
 
 
 def read(path, case):
-    """The complete runs in a record. A guest that was ended leaves its last run incomplete."""
+    """The runs in a record that are complete or report a fault. A guest that was ended leaves its
+    last run incomplete.
+    """
     arrived = [at for at, _ in case.packets()]
     runs, run = [], None
     for line in path.read_text().splitlines():

@@ -13,8 +13,8 @@
  * decrease:
  *
  *   probe NAME                      before all other lines: time 0 is when the kernel function NAME has just run
- *   again 0|1                       whether one more packet is requested when a queue is empty, as by a device with
- *                                   room; default 1
+ *   again 0|1                       whether one more packet is requested when the last has left, as by
+ *                                   a device with room; default 1
  *   + T LEN FLOW PRIORITY TOS KIND SOURCE   a packet arrives; LEN includes the IP header; KIND is u (UDP) or a number,
  *                                   for a TCP segment without data that acknowledges so many bytes
  *   - T                             a packet is requested
@@ -24,7 +24,8 @@
  *
  *   - T ID FLAGS       the packet left; FLAGS: m marked with CE, c contents changed, . neither
  *   0 T N              no packet left, and N are inside
- *   x T ID PHASE       the packet was freed while another was enqueued (+) or requested (-), or by a timer (.)
+ *   x T ID PHASE       the packet was freed while a packet (perhaps itself) was enqueued (+) or
+ *                      requested (-), or by a timer (.)
  *   t T                the probed function ran
  *   . T N              the end, with N packets inside
  *   ! WORDS            a fault of the recording
