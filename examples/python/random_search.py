@@ -2,10 +2,10 @@
 
   python examples/python/random_search.py        (needs weirlab[gym])
 
-The policy is `gain * (delay - offset)`, limited to 0 … 0.2, where the delay is that of the bytes
-that wait, in units of 5 ms. The two numbers are drawn forty times, each pair is tried in one
-episode, and the best pair is then compared with an empty policy (no AQM) in ten other episodes. The
-printed values are mean rewards of a step.
+The policy is `gain * (delay - offset)`, limited to 0 … 0.2, where the delay is the time that the
+link needs for the waiting bytes, in units of 5 ms. The two numbers are drawn forty times, each pair
+is tried in one episode, and the best pair is then compared with an empty policy (no AQM) in ten
+other episodes. The printed values are mean rewards of a step.
 """
 
 from __future__ import annotations
