@@ -206,7 +206,7 @@ def test_a_constant_window_gives_its_rate() -> None:
         def on_rto(self, ack: wl.Ack) -> None: ...
 
     r = wl.simulate(tcp(Constant))
-    # Five segments in a round trip of 20 ms and the time of serialisation.
+    # Five segments in each round trip, which takes 20 ms plus the transmission times.
     assert 2.0e6 < r.flows["goodput_bps"][0] < 2.9e6
     assert r.flows["lost"][0] == 0
 
@@ -271,7 +271,7 @@ def test_runs_share_no_instance() -> None:
             made.append(threading.get_ident())
 
     wl.simulate(link(scheduler=Counted), seeds=8, threads=4)
-    # A scheduler applies to both directions of a link only if the call says so.
+    # One instance for each run: the argument `scheduler` applies to one direction of the link.
     assert len(made) == 8 and threading.get_ident() not in made
 
 
@@ -314,7 +314,7 @@ _made: list[object] = []
 
 
 def _late(base: Any, name: str, broken: Any) -> Any:
-    """A class with a constructor that fails from the second instance on."""
+    """Makes an instance of `base`; every second call fails."""
     _made.append(None)
     if len(_made) > 1:
         _made.clear()
@@ -507,7 +507,7 @@ def test_the_check_passes(algorithm: Any) -> None:
 
 
 class Loses(Fifo):
-    """Forgets the seventh packet."""
+    """Forgets the third packet."""
 
     count = 0
 
@@ -537,7 +537,7 @@ class Lazy(Fifo):
 
 
 class Unstable(Fifo):
-    """Depends on an object's address."""
+    """Drops every third packet of all its instances, so that it depends on earlier runs."""
 
     count: ClassVar[int] = 0
 
@@ -558,7 +558,7 @@ class Raises(Fifo):
 
 
 class Negative(Reno):
-    """Loses its window by timeouts."""
+    """A timeout can make its window negative."""
 
     def on_rto(self, ack: wl.Ack) -> None:
         self.cwnd -= 100_000

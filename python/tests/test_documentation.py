@@ -52,7 +52,6 @@ EXAMPLES = examples()
 
 def public() -> Iterator[str]:
     for name, test in EXAMPLES.items():
-        # Dataclasses document their fields; a property needs an example only if it computes.
         if not any(part.startswith("_") for part in name.split(".")):
             yield name
 
@@ -63,6 +62,7 @@ def test_every_public_object_is_documented(name: str) -> None:
     item: object = wl
     for part in name.split("."):
         item = getattr(item, part, item)
+    # Classes and properties need no example.
     if inspect.isroutine(item):
         assert EXAMPLES[name].examples, f"{name} has no example"
 

@@ -15,7 +15,7 @@ from conftest import ROOT
 from test_live import namespaces_are_allowed
 
 NOTEBOOKS = ROOT / "examples/notebooks"
-# A cell that takes longer than this has stopped.
+# A cell that takes longer than this is assumed to hang.
 CELL_S = 300
 
 

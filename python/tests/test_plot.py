@@ -111,6 +111,7 @@ def test_each_point_of_a_sweep_has_dots_and_an_ellipse(study: wl.Results) -> Non
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["fifo", "fq_codel"]
     assert ax.xaxis_inverted()
+    # For each point: the ellipse, a dot for each of four seeds, and the mean.
     assert [len(line.get_xdata()) for line in ax.lines] == [97, 4, 1] * 2
     named: Any = wl.plot.goodput_delay({"all": wl.simulate(SHORT, seeds=3)})
     assert len(named.lines) == 3
@@ -133,7 +134,7 @@ def test_an_ellipse_has_the_moments_of_its_points() -> None:
     x, y, first, second, angle = found
     assert (x, y) == (2, 2)
     assert math.isclose(angle, math.pi / 4)
-    # Variances along and across the diagonal.
+    # The deviations from the mean along and across the diagonal; their variances are compared.
     along = [((a - 2) + (b - 2)) / math.sqrt(2) for a, b in dots]
     across = [((a - 2) - (b - 2)) / math.sqrt(2) for a, b in dots]
     assert math.isclose(first**2, sum(v * v for v in along) / 3)

@@ -56,7 +56,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "s"
-    # The files in the store are whole, whatever happened.
+    # Whatever happened, the store has no unfinished files.
     if (tmp_path / "s").exists():
         assert not [*(tmp_path / "s/tmp").iterdir()], "what was not finished is still there"
 

@@ -85,8 +85,8 @@ class Scheduler:
         """
 
     def remove_flow(self, flow: int) -> None:
-        """Called when a flow is removed. Its packets have left already: when :meth:`dequeue`
-        returns one of them, it is called again.
+        """Called when a flow is removed. Its packets have left already: if :meth:`dequeue` returns
+        one of them, the packet is ignored, and :meth:`dequeue` is called again.
 
         >>> import weirlab as wl
         >>> wl.Scheduler().remove_flow(0)
@@ -307,9 +307,12 @@ _FLAGS = {
 }
 
 _lock = threading.Lock()
-# Entries of the engine's tables are never removed. An entry is reused when its class is gone.
+# The name of each algorithm.
 _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+# The entries of the engine's tables by kind, name without a number, and flags: each with its name,
+# its slot and its class. Entries are never removed. An entry is reused when its class is gone.
 _slots: dict[tuple[str, str, tuple[bool, bool]], list[tuple[str, Any, weakref.ref[Any]]]] = {}
+# All names in lower case.
 _used: set[str] = set()
 
 
@@ -459,7 +462,7 @@ def replay(algorithm: Algorithm, operations: Sequence[Operation]) -> None:
     priority)`` and ``("remove", flow, 0, 0)``; at the end, all packets are taken. Those of an AQM
     are ``("arrive", ns, bytes, ecn)`` and ``("leave", ns, 0, 0)``, of a congestion control
     ``("ack", ns, bytes, rtt_ns)``, ``("loss", ns, 0, 0)``, ``("rto", ns, 0, 0)`` and ``("undo", ns,
-    0, 0)``.
+    0, 0)``; in all of these, ``ns`` is the time since the previous operation.
 
     Raises:
         CheckError: A promise is broken.

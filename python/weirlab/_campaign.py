@@ -355,10 +355,11 @@ class Campaign:
         'more'
         """
         tasks = [self._native.task(first), self._native.task(second)]
-        # Both runs of a pair have the same seed, so that as many random draws as possible agree.
         pairs = _LEAST_PAIRS
         while True:
             pairs = min(pairs, whole(budget, "budget"))
+            # Both runs of a pair have the same seed, so that as many random draws as possible
+            # agree.
             seeds = _with_seeds(tasks[0], pairs)[3]
             grown = [(*task[:3], seeds, task[4]) for task in tasks]
             self._run_missing(grown, 2 * pairs, executor)
@@ -382,7 +383,7 @@ class Campaign:
             left -= len(wanted)
             if wanted:
                 if inputs:
-                    # The inputs of the point are in the store afterwards.
+                    # This call also stores the input files of the point.
                     self._store.missing(self._native, point, 1)
                 missing.append((point, body, inputs, wanted, by))
         if missing:
@@ -743,6 +744,7 @@ def _campaign_file(scenario: object) -> Path | None:
 
 
 def _sampled(file: Path) -> list[_native.Settings] | None:
+    """The points that the table `sample` of a campaign file describes; None without this table."""
     content = tomllib.loads(file.read_text(encoding="utf-8")).get("sample")
     if content is None:
         return None
@@ -760,6 +762,7 @@ def _read(value: str) -> Any:
 
 
 def _as_toml(value: str) -> str:
+    """A setting as TOML; a word becomes a string."""
     try:
         _plain(value)
     except tomllib.TOMLDecodeError:

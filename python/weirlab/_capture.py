@@ -16,7 +16,9 @@ from . import _recorder
 from ._errors import CommandError
 from ._loop import in_a_loop, in_a_thread
 
+# The line that the script prints when it records.
 _READY = b"recording\n"
+# The time limit of the end of a recording, in seconds.
 _END_S = 15.0
 
 
@@ -33,7 +35,7 @@ class Capture:
     packets: int | None
     """Number of recorded packets; None before the end."""
     dropped: int | None
-    """Number of packets that came too fast to be recorded; None before the end."""
+    """Number of packets that arrived too fast to be recorded; None before the end."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ Verdict: TypeAlias = Literal["holds", "differs", "cannot_be_judged"]
 USAGE = 2
 """The exit code for refused arguments."""
 
-# The defaults of the rig.
+# The defaults for schedulers in Python: those of `weir rig --quick`.
 _FLOWS = "1k:w1"
 _RUNS = 3
 _PAIRS = 200_000
@@ -111,6 +111,7 @@ def rig(
         "list[str | Algorithm]",
         [listed] if is_algorithm(listed) else list(cast("Iterable[str | Algorithm]", listed)),
     )
+    # The rows of the schedulers that are measured in this process, by index in `every`.
     here: dict[int, list[dict[str, Any]]] = {}
     named = [cast(str, each) for each in every if not is_algorithm(each)]
     for number, each in enumerate(every):

@@ -193,7 +193,7 @@ class Flow:
         """The time from a packet's arrival to its deadline, ns; 0 for none."""
     @property
     def limit(self) -> int | None:
-        """Packets that the queue holds; None without a limit."""
+        """The most packets that the queue holds; None without a limit."""
 
 class Queue:
     """The state of the queue of an AQM in Python, without the packet in question."""

@@ -90,8 +90,11 @@ class _Run:
     seed: int
     by: str
     attempts: int = 0
+    """How often the run failed."""
     lost: int = 0
+    """How often its worker was lost."""
     done: bool = False
+    """Whether the run has a result, or has failed for good."""
 
     def task(self) -> _native.Task:
         return (self.point, self.body, self.inputs, [self.seed], self.by)
@@ -104,6 +107,7 @@ class _Batch:
     runs: list[_Run]
     began: float
     is_copied: bool = False
+    """Whether another batch has the same runs."""
     executor: Executor | None = None
     connection: object = None
     """The connection over which the batch was sent, if the executor has one."""
@@ -141,7 +145,9 @@ class Runner:
     _next: int = 0
     _queue: deque[_Run] = field(default_factory=deque[_Run])
     _flying: dict[Future[Any], _Batch] = field(default_factory=dict[Future[Any], _Batch])
+    """The batches that workers have, by their futures."""
     _news: queue.SimpleQueue[Future[Any]] = field(default_factory=queue.SimpleQueue["Future[Any]"])
+    """The futures that have ended."""
     _batches: int = 0
     _began: float = 0.0
     _reported: float = 0.0

@@ -507,7 +507,7 @@ def _text(content: object, where: str) -> str:
 
 
 def _named(content: str | Algorithm | None) -> str | None:
-    """The words of an algorithm."""
+    """The words by which a scenario names an algorithm, or None."""
     if content is None or isinstance(content, str) or not is_algorithm(content):
         return cast("str | None", content)
     return name_of(content)

@@ -26,6 +26,7 @@ from ._loop import in_a_loop, in_a_thread
 from ._stats import Stats, link_stats
 
 _NUMBERS = itertools.count(1)
+# The time limits of the start and of the end of a session, in seconds.
 _START_S = 30.0
 _END_S = 15.0
 # The interval between checks of a start grows, so that many sessions do not slow each other.
@@ -52,6 +53,7 @@ class Session:
         """The name of the session."""
         self.results: dict[str, Any] | None = None
         """The results document, after the end."""
+        # The names of links, by the names that the methods take, such as `up`.
         self._names = names
         # The files that the command reads at its start.
         self._files = files or contextlib.ExitStack()
@@ -67,6 +69,7 @@ class Session:
             stderr=self._errors,
             start_new_session=True,
         )
+        # The names of the links; None before the start.
         self._known: frozenset[str] | None = None
         # In a coroutine, `async with` waits for the start.
         if not in_a_loop():

@@ -30,6 +30,7 @@ Seconds: TypeAlias = float
 
 # The largest piece of text that becomes one batch, and the size of the pipe, in bytes.
 _PIECE = 1 << 20
+# The time limit of the end of a watch, in seconds.
 _END_S = 15.0
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.005, 60.0
 
@@ -46,7 +47,7 @@ def watch(
     seconds: Seconds | None = None,
     interval: Seconds = 0.1,
 ) -> Watch:
-    """Watches queues of the kernel or of Weir, and gives their lengths as tables while they come.
+    """Watches queues of the kernel or of Weir, and gives their lengths as tables, while it runs.
 
     Args:
         devices: A device, or several: names, or patterns with ``*`` and ``?``. ``"eth0@left"`` is

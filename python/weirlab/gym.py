@@ -41,6 +41,7 @@ class _Env(gymnasium.Env[Observation, Any]):
 
     metadata: dict[str, Any] = {"render_modes": []}
     _first: ClassVar[tuple[float, ...]] = ()
+    """The action until the first step, also during the warm-up."""
 
     def __init__(
         self,
@@ -89,6 +90,8 @@ class _Env(gymnasium.Env[Observation, Any]):
         raise NotImplementedError
 
     def _observe(self, seen: list[float]) -> Observation:
+        """The observation. `seen` has the agent's sums as a congestion control (7), as an AQM (10),
+        and as a scheduler (7 for each priority)."""
         raise NotImplementedError
 
     def _reward(self, seen: list[float]) -> float:
@@ -324,9 +327,9 @@ class SchedulerEnv(_Env):
 
     Args:
         scenario: A scenario with a link of ``scheduler="gym.agent"``, whose queues have the
-            priority 0, 1, …: the class in actions and observations. An episode begins with its
-            warm-up, during which packets pass. Its duration is the length of an episode; by default
-            10 s of three classes that share 10 Mbit/s.
+            priority 0, 1, …: the class in actions and observations. An episode begins with the
+            scenario's warm-up, during which packets already pass, and ends after the scenario's
+            duration; by default 10 s of three classes that share 10 Mbit/s.
         interval: Simulated time of a step.
         set: Keys of the scenario to change, as in :func:`simulate`.
         classes: Number of classes.
@@ -385,6 +388,7 @@ class SchedulerEnv(_Env):
         return (float(action),)
 
     def _rows(self, seen: list[float]) -> list[list[float]]:
+        """The agent's sums for each class."""
         rows = [seen[at : at + 7] for at in range(17, len(seen), 7)][: self._classes]
         return rows + [[0.0] * 7] * (self._classes - len(rows))
 

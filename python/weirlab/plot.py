@@ -330,6 +330,7 @@ class _Series:
     starts_ns: list[int] = field(default_factory=list[int])
     spans_ns: list[int] = field(default_factory=list[int])
     values: list[list[float]] = field(default_factory=list[list[float]])
+    """The values of the columns, for each interval."""
 
 
 @dataclass

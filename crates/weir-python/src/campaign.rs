@@ -166,9 +166,9 @@ impl Campaign {
         Ok(plain(found.task))
     }
 
-    /// Collects the runs that a store lacks, point by point from `from` on, until there are at
-    /// least `most`. Returns the tasks, the next point to examine, and the number of runs of the
-    /// examined points that the store has.
+    /// Collects the runs that a store lacks, point by point from `from` on, until it has collected
+    /// `most` runs or more. Returns the tasks, the next point to examine, and the number of runs of
+    /// the examined points that the store has.
     fn missing(
         &self,
         py: Python<'_>,
@@ -344,7 +344,8 @@ pub(crate) fn work(
 /// of each damaged run.
 type Verified = (u64, u64, Vec<(String, String)>);
 
-/// Looks for damaged runs.
+/// Looks for damaged runs: compares all files with their hashes, and carries out again `sample`
+/// runs that `seed` selects. Removes the damaged runs if `remove` is true.
 #[pyfunction]
 pub(crate) fn verify(
     py: Python<'_>,

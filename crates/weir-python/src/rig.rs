@@ -22,8 +22,9 @@ pub(crate) struct Request {
     batch: usize,
     seed: u64,
     runs: u32,
+    /// Number of packets of a measurement of processor time.
     pairs: u64,
-    /// Number of packets of a measurement of service, if given.
+    /// Number of packets of a measurement of service; if absent, enough for the set of flows.
     service_packets: Option<u64>,
     /// Whether to measure the processor time per packet.
     times: bool,

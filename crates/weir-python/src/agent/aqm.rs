@@ -49,7 +49,7 @@ impl Aqm for AgentAqm {
             seen.full += 1;
             return Verdict::Pass;
         }
-        // One draw for each packet, whatever the action.
+        // One draw for each packet that fits, whatever the action.
         let drawn = f64::from(self.stream.bits32()) / 4_294_967_296.0;
         if drawn < probability {
             if packet.header.ecn.is_capable() {

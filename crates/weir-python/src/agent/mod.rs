@@ -108,7 +108,7 @@ impl Environment {
     }
 
     /// Simulates `ns` with an action. Returns the agent's sums, and whether the episode is over. If
-    /// a signal interrupts the step, the next step continues from there.
+    /// a signal interrupts the step, the next step continues at that moment.
     fn step(&self, py: Python<'_>, action: Vec<f64>, ns: u64) -> PyResult<(Vec<f64>, bool)> {
         let end = {
             let state = self.state();

@@ -10,6 +10,7 @@ use weir_core::settings::Row;
 /// The last action of an agent, and its sums since the last step.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
+    /// The last action. Each kind of agent uses only its first number.
     pub(super) action: Vec<f64>,
     pub(super) control: OfControl,
     pub(super) aqm: OfAqm,
@@ -62,7 +63,8 @@ pub(super) const fn row<T>(traits: T) -> Row<T> {
     }
 }
 
-/// Sums over the connections of an agent.
+/// Sums over the connections of an agent. The smallest round-trip time, the bytes in flight and the
+/// window are those of the connection that called the agent last.
 #[derive(Debug, Default)]
 pub(super) struct OfControl {
     pub(super) acked: u64,
@@ -76,8 +78,8 @@ pub(super) struct OfControl {
 }
 
 impl OfControl {
-    /// Bytes that arrived and bytes lost, the mean and the smallest round-trip time in ns (0 for
-    /// unknown), bytes in flight, the window, and the number of timeouts.
+    /// Takes the sums: bytes that arrived and bytes lost, the mean and the smallest round-trip time
+    /// in ns (0 for unknown), bytes in flight, the window, and the number of timeouts.
     pub(super) fn take(&mut self) -> [f64; 7] {
         let taken = std::mem::take(self);
         // The state of the connections stays; the sums start again at 0.
@@ -110,15 +112,16 @@ pub(super) struct OfAqm {
     pub(super) left_bytes: u64,
     pub(super) wait_sum: u64,
     pub(super) wait_max: u64,
-    /// Packets in the queues now.
+    /// Packets in the queue that called the agent last.
     pub(super) packets: u64,
-    /// Bytes in the queues now.
+    /// Bytes in the queue that called the agent last.
     pub(super) bytes: u64,
 }
 
 impl OfAqm {
-    /// Numbers of packets that arrived, that a full queue refused, and that were dropped, marked
-    /// and sent; bytes sent; mean and longest sojourn time in ns; packets and bytes in the queues.
+    /// Takes the sums: numbers of packets that arrived, that a full queue refused, and that were
+    /// dropped, marked and sent; bytes sent; mean and longest sojourn time in ns; packets and bytes
+    /// in the queue.
     pub(super) fn take(&mut self) -> [f64; 10] {
         let taken = std::mem::take(self);
         (self.packets, self.bytes) = (taken.packets, taken.bytes);
@@ -163,9 +166,9 @@ pub(super) struct Sums {
 }
 
 impl OfScheduler {
-    /// For each priority: the weight of the last flow, the packets and bytes in its queues, the age
-    /// of the packet at the head in ns, the packets and bytes sent, and their mean sojourn time in
-    /// ns.
+    /// Takes, for each priority, the weight of the last flow, the packets and bytes in its queues,
+    /// the age of the packet at the head in ns, the packets and bytes sent, and their mean sojourn
+    /// time in ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
         let one = |flow: &mut Sums| {
             let age = flow.head.map_or(0, |head| now.since(head).0);

@@ -135,7 +135,7 @@ pub(crate) struct Flow {
     ceil_bps: Option<u64>,
     /// The time from a packet's arrival to its deadline, ns; 0 for none.
     deadline_ns: u64,
-    /// Packets that the queue holds; None without a limit.
+    /// The most packets that the queue holds; None without a limit.
     limit: Option<u32>,
 }
 

@@ -50,14 +50,15 @@ impl std::fmt::Debug for Object {
 /// The packets inside.
 #[derive(Debug, Default)]
 struct Held {
-    /// The serial number, flow and length of each packet inside, by the packet's number; 0 for
-    /// none.
+    /// The serial number, flow and length of each packet inside, by the index of the packet's id.
+    /// The serial number is 0 where no packet is inside.
     packets: Vec<(u64, u32, u32)>,
     count: usize,
     bytes: u64,
     /// The serial number of the last arrival.
     last: u64,
-    /// The serial numbers of packets that left without the object, which may still return them.
+    /// The serial numbers of packets that left although the object did not return them. The object
+    /// may still return them.
     gone: HashSet<u64>,
     /// Packets in the order of arrival, for a scheduler that has failed. Some may have left.
     oldest: VecDeque<(u64, PacketId)>,
@@ -89,8 +90,8 @@ impl Held {
         true
     }
 
-    /// Removes the oldest packet, without the object. The packets inside are sorted once, and
-    /// further calls continue in this order.
+    /// Removes the oldest packet, without asking the object. The packets inside are sorted once,
+    /// and further calls continue in this order.
     fn leave_oldest(&mut self) -> Option<PacketId> {
         while self.count > 0 {
             if self.oldest.is_empty() {
