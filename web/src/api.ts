@@ -31,7 +31,9 @@ export interface Thing {
   name: string;
   from?: string | null;
   to?: string | null;
+  /** The name of both directions of a link, if they have one. */
   whole?: string | null;
+  /** The object that serves this one. */
   parent?: string | null;
   spec?: string;
   algorithm?: string;

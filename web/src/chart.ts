@@ -678,6 +678,7 @@ const BASE: Record<Unit, string> = {
   pps: "1/s",
   fraction: "1",
 };
+/** The possible distances of time labels, s. */
 const INCREMENTS = [
   0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
   43200,

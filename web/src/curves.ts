@@ -243,6 +243,7 @@ export function ticks(from: number, to: number, wanted: number): number[] {
   return all;
 }
 
+/** The height of the plot and the margins of its area, px. */
 const HEIGHT = 244;
 const LEFT = 52;
 const RIGHT = 12;

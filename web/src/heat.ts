@@ -83,7 +83,10 @@ export class HeatMap {
     if (this.columns.length % 5 === 1) this.fillTable();
   }
 
-  /** The bins with anything in them at any time, with one more on each side. */
+  /**
+   * The first and the last bin to show: those with instances at any time, and at least one more on
+   * each side. Bin 0, for the value zero, has a row of its own.
+   */
   private span(): [number, number] {
     let [low, high] = [Infinity, 1];
     for (const { bins } of this.columns) {

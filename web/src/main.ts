@@ -179,7 +179,7 @@ function open(root: HTMLElement, page: Page): void {
       const here = link.getAttribute("href") === `#/${tab ? first : first === "o" ? "" : ""}`;
       if (here) {
         link.setAttribute("aria-current", "page");
-        // On a narrow screen the list is longer than the screen.
+        // On a narrow screen the list of tabs is wider than the screen.
         link.scrollIntoView({ block: "nearest", inline: "nearest" });
       } else link.removeAttribute("aria-current");
     }
@@ -203,7 +203,7 @@ function open(root: HTMLElement, page: Page): void {
   app.on("stale", () => banner(app, banners));
   setInterval(() => banner(app, banners), 1000);
   keys(app);
-  // A view looks for its object when it opens, also after the page was loaded again.
+  // The tabs wait for the objects, because a view looks for its object when it opens.
   void app.known.finally(() => {
     tabs();
     loop(app, () => view);

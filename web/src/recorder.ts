@@ -144,7 +144,7 @@ export function recorder(
   return { buttons: h("span", { class: "group" }, report, record), links, frame, close: forget };
 }
 
-/** Objects that are recorded: a tab has 16 subscriptions, and a view needs some. */
+/** The most objects of a recording: a tab has 16 subscriptions, and a view needs some. */
 const MOST_WATCHED = 12;
 /** Reports that stay as links; older ones are forgotten. */
 const MOST_REPORTS = 8;

@@ -3,7 +3,7 @@
 import { Series } from "./series";
 import type { Part } from "./stream";
 
-/** The channels of an object. The last ones are drops and marks by reason. */
+/** The channels of an object. Drops and marks by reason have further channels after these. */
 export const CHANNELS = [
   "in_bps",
   "out_bps",
@@ -40,6 +40,7 @@ for (const name of ["queue_packets", "queue_bytes"] as const) {
 }
 /** Counts of an interval, which a series holds per second. */
 const COUNTS = new Set<string>(["drops", "marks"]);
+/** The number of all channels, with those for drops and marks by reason. */
 const TOTAL = CHANNELS.length + 8;
 
 /** Packets by reason. */

@@ -73,8 +73,8 @@ export function unmasked(spec: string): string {
 /**
  * The commands that give one instance of a pipe a pipe of its own with another rate: the pipe, and
  * a rule before the one that matches now. `key` is what distinguishes the instance, as
- * `SOURCE → DESTINATION` with `*` for what its mask leaves out. `undefined` where that is not
- * enough.
+ * `SOURCE → DESTINATION` with `*` for what its mask leaves out. `free` is the number of the new
+ * pipe. Returns `undefined` if the key and the rules are not enough to write the commands.
  */
 export function ownPipe(
   pipe: Thing,

@@ -30,7 +30,7 @@ interface Subscription {
   id: number;
   request: Request;
   take: (part: Part, fields: string[]) => void;
-  /** The object vanished, or the server refuses the subscription. */
+  /** Called when the object has vanished, or the server refuses the subscription. */
   end: (message: string) => void;
   fields: string[];
 }

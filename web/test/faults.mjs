@@ -8,7 +8,7 @@ import { TOKEN } from "./stand-in.mjs";
 
 const OBJECT = ["#/o/pipe%3A1", ".uplot"];
 
-/** Waits until the page has a stream, and some points from it. */
+/** Waits until the page is connected to the server. */
 async function connected(page) {
   await page.waitForSelector(".pill.good", { timeout: 30_000 });
   await page.waitForSelector(".banner.bad", { state: "detached" });

@@ -1,8 +1,8 @@
 // Compares every view, at three widths, light and dark, with accepted pictures in accepted/.
 //
 // The stand-in and the page stop their clocks at one time, and the font is fixed. The page draws
-// only when the test says so: once after it has sent all requests, and once after it has received
-// all data. So no picture depends on the speed of the machine. Two runs differ only where the
+// only when the test says so: after it has sent all requests, and again after it has received all
+// data. So no picture depends on the speed of the machine. Two runs differ only where the
 // graphics process rounds an edge, by a few pixels; another version of Chromium rounds curves and
 // letters differently, too. So the test compares the mean colours of tiles. `scripts/web accept`
 // writes new pictures, at half the size, to be checked before they are committed; `--shots DIR`

@@ -32,7 +32,10 @@ interface Answer {
   points: { number: number; t_ms: number; span_ms: number; queues: Queue[] }[];
 }
 
-/** The channels of a queue: packets that wait, their bytes, drops per second. */
+/**
+ * The first channel of a queue, and the number of its channels: packets that wait, their bytes,
+ * drops per second.
+ */
 const WAITING = 0;
 const CHANNELS = 3;
 

@@ -233,7 +233,8 @@ export function overview(app: App): View {
     frame(now) {
       map.frame(now);
       if (!dirty) return;
-      // Between two samples the range moves on by less than a pixel or two.
+      // The plots are drawn again with each sample; in every frame only if samples come faster
+      // than every 0.2 s.
       dirty = app.timeline.live && period < 0.2;
       for (const chart of charts) chart.draw();
       bar.frame();

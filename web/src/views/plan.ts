@@ -380,6 +380,7 @@ function ticks(length: number): number[] {
   return Array.from({ length: Math.floor(length / step) + 1 }, (_, i) => i * step);
 }
 
+/** The possible distances of ticks, ms. */
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3,
   900e3, 1800e3, 3600e3, 7200e3, 18000e3, 36000e3,
@@ -389,4 +390,5 @@ const ROW = 32;
 const AXIS = 24;
 /** The pause after the last key before a plan is checked, ms. */
 const CHECK_AFTER = 200;
+/** The time between two requests while a plan runs, ms. */
 const POLL = 500;

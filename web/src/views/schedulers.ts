@@ -15,7 +15,9 @@ interface Choice {
 }
 
 interface Answer {
+  /** Bytes that the link has sent, at each point of the curves. */
   times: number[];
+  /** Bytes that the fluid gives to each flow, at each point. */
   fluid: number[][];
   flows: { weight: number; lengths: string; class: number }[];
   algorithms: {
