@@ -235,7 +235,7 @@ class WeirBridge(Bridge):
 
 
 class WeirServe(WeirBridge):
-    """`weir serve` on the same bridge, reconfigured over its socket."""
+    """`weir serve` between the veth pairs of `weir bridge`, reconfigured over its socket."""
 
     name = "weir serve"
 

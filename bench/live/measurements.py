@@ -39,8 +39,11 @@ class Row:
     """One measured number."""
 
     item: str
+    """The measurement, such as `rate`."""
     arm: str
+    """The emulator."""
     figure: str
+    """What was measured, such as the gaps at 10 Mbit/s."""
     value: float | str
     unit: str
     ideal: str

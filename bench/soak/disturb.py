@@ -82,6 +82,7 @@ class Changer(Worker):
         # After a kill, the restart waits until the change in progress has ended, so that the models
         # do not change during the check.
         self.lock = threading.Lock()
+        # The least rate of a customer's pipe, bit/s.
         self.bits = max(200_000_000 // pipes, 10_000)
         self.next_at = 0.0
 

@@ -33,7 +33,8 @@ COLUMNS = (
 # A steady daemon may use this much more memory at the end than at the beginning. The heap takes
 # memory in steps of 4 MiB, and clients and bursts may need the most memory at a late moment.
 MOST_GROWTH_KIB = 16 * 1024
-# The clients vary in number; a leak of one descriptor a second exceeds this within a minute.
+# A steady daemon may have this many more descriptors at the end. The clients vary in number; a leak
+# of one descriptor a second exceeds this within a minute.
 MOST_DESCRIPTORS = 45
 # A slope through fewer rows says nothing.
 LEAST_ROWS = 20

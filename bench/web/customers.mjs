@@ -168,7 +168,7 @@ try {
       run("ip", "link", "del", `weircu${side}`);
       run("ip", "netns", "del", `weircu${side}`);
     } catch {
-      // One of the two was not made.
+      // The interface or the namespace does not exist.
     }
   }
   rmSync(folder, { recursive: true, force: true });
