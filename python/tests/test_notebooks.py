@@ -24,7 +24,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def modules(notebook: dict[str, Any]) -> str:
+def source_of(notebook: dict[str, Any]) -> str:
     return "\n".join("".join(cell["source"]) for cell in notebook["cells"])
 
 
@@ -62,7 +62,7 @@ def test_the_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
     client.execute()
     outputs = [output for cell in client.nb.cells for output in cell.get("outputs", [])]
     assert outputs, "the notebook shows nothing"
-    if "wl.plot." in modules(notebook):
+    if "wl.plot." in source_of(notebook):
         assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
@@ -77,4 +77,4 @@ def test_the_notebook_is_kept_without_outputs(path: Path) -> None:
     # A heading first, then code that imports the package.
     first = notebook["cells"][0]
     assert first["cell_type"] == "markdown" and "".join(first["source"]).startswith("# ")
-    assert "import weirlab as wl" in modules(notebook) or "pytest" in modules(notebook)
+    assert "import weirlab as wl" in source_of(notebook) or "pytest" in source_of(notebook)

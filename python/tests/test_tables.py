@@ -192,10 +192,10 @@ def test_a_table_lives_as_long_as_its_readers(two_hosts: Path) -> None:
     trace = results.trace
     theirs = pyarrow.table(trace)
     values = trace["t_ns"]
-    native = weakref.ref(results)
+    reference = weakref.ref(results)
     del results, trace
     gc.collect()
-    assert native() is None
+    assert reference() is None
     assert theirs["t_ns"].to_pylist() == values
 
 
