@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn binds_are_volumes_if_the_host_has_them() {
+    fn binds_with_plain_paths_become_volumes() {
         assert_eq!(volume("/a:/b"), Some("/a:/b".to_owned()));
         assert_eq!(volume("a:/b:rw,z"), Some("a:/b".to_owned()));
         assert_eq!(volume("a:/b:ro"), Some("a:/b:ro".to_owned()));

@@ -77,7 +77,7 @@ struct Slot {
     /// Packets that passed unshaped during earlier attachments.
     missed: u64,
     /// The number of times that the target vanished.
-    departures: u32,
+    times_gone: u32,
     /// The reason why the last attempt failed.
     failure: Option<String>,
     /// Finds the container while it starts, if the session began before the container.
@@ -144,7 +144,7 @@ impl AttachSetup {
                 label: slot.label,
                 current: None,
                 missed: 0,
-                departures: 0,
+                times_gone: 0,
                 failure: None,
                 awaited: Some(slot.starting),
                 late: 0,
@@ -215,7 +215,7 @@ impl Attached {
             label,
             current: Some((Arc::clone(site), attachment)),
             missed: 0,
-            departures: 0,
+            times_gone: 0,
             failure: None,
             awaited: None,
             late: 0,
@@ -391,7 +391,7 @@ impl Slot {
             return false;
         }
         self.missed += attachment.heartbeat().missed();
-        self.departures += 1;
+        self.times_gone += 1;
         self.current = None;
         true
     }
@@ -462,7 +462,7 @@ impl Place for Attached {
                     slot.label
                 ));
             }
-            match (slot.departures, current) {
+            match (slot.times_gone, current) {
                 (0, _) => {}
                 // The end of a job's container is expected.
                 _ if slot.awaited.is_some() => {}

@@ -68,8 +68,8 @@ impl Running {
 
     /// Whether the loop has ended.
     pub(super) fn has_ended(&self) -> bool {
-        let panicked = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        panicked || self.ended.load(Ordering::Relaxed)
+        let is_finished = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        is_finished || self.ended.load(Ordering::Relaxed)
     }
 
     /// Ends the loop and returns its report. Waits for the end for at most `within`.
