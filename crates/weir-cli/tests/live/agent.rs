@@ -189,7 +189,7 @@ fn second_owner(lab: &Lab, docker: &Engine<'_>, plain: &str) {
     until("weir attach shapes the container", || rtt(&mine).is_some_and(|ms| ms >= 10.0));
     let path = lab.path("docker.sock").display().to_string();
     let agent = start(lab, &["--docker", &path]);
-    until("the agent is refused", || {
+    until("the agent reports the other attachment", || {
         problem(lab, "mine: ").is_some_and(|why| why.contains("already shaped by process"))
     });
     until("the agent has found the other containers", || spec(lab, "web.up").is_some());
