@@ -194,14 +194,14 @@ def tbf():
         # requests at intervals of 100 us take the place of the timer.
         grid = {n * 100 * US for n in range(4000)}
         requests = sorted(grid | {at for group in arrive for at in times(group)})
-        runs, at = [], 0
+        groups, at = [], 0
         while at < len(requests):
             end = at
             while end + 1 < len(requests) and requests[end + 1] - requests[end] == 100 * US:
                 end += 1
-            runs.append(dict(at=requests[at], every=100 * US, count=end - at + 1))
+            groups.append(dict(at=requests[at], every=100 * US, count=end - at + 1))
             at = end + 1
-        return Case(f"tbf-{name}", about, f"tc qdisc add root tbf {tc}", dict(pipe=pipe), arrive, runs)
+        return Case(f"tbf-{name}", about, f"tc qdisc add root tbf {tc}", dict(pipe=pipe), arrive, groups)
 
     yield case("steady", "A token bucket with a standing queue", "rate 8Mbit burst 3000 limit 100000",
                "bw 8Mbit/s burst 3000B queue 97kB", arrive=[steady(150, 1 * MS)])
