@@ -15,20 +15,21 @@ import numpy as np
 
 import weirlab.gym
 
-INTERVAL_STEPS = 300
+# The steps of an episode, each of 20 ms: the 6 s after the warm-up.
+STEPS = 300
 
 
 def reward(env: gymnasium.Env, gain: float, offset: float, seed: int) -> float:
     """The mean reward of a policy in one episode."""
     observation, _ = env.reset(seed=seed)
     total = 0.0
-    for _ in range(INTERVAL_STEPS):
+    for _ in range(STEPS):
         probability = min(max(gain * (float(observation[1]) - offset), 0.0), 0.2)
         observation, step, _, truncated, _ = env.step([probability])
         total += float(step)
         if truncated:
             break
-    return total / INTERVAL_STEPS
+    return total / STEPS
 
 
 def main() -> None:
