@@ -324,13 +324,13 @@ fn a_change_keeps_the_scheduled_values_that_it_does_not_name() {
     assert_eq!(crosses_in(&mut emulator, 0), Nanos::from_millis(51));
     link.corrupt = p(1.0);
     set(&mut emulator, 100, &link);
-    assert_eq!(crosses_in(&mut emulator, 200), Nanos::from_millis(51), "neither is named");
+    assert_eq!(crosses_in(&mut emulator, 200), Nanos::from_millis(51), "only the errors changed");
     link.delay = Nanos::from_millis(10);
     set(&mut emulator, 300, &link);
-    assert_eq!(crosses_in(&mut emulator, 400), Nanos::from_millis(11), "the delay is named");
+    assert_eq!(crosses_in(&mut emulator, 400), Nanos::from_millis(11), "the delay changed, too");
     link.schedule = None;
     set(&mut emulator, 500, &link);
-    assert_eq!(crosses_in(&mut emulator, 600), Nanos::from_millis(18), "no schedule any more");
+    assert_eq!(crosses_in(&mut emulator, 600), Nanos::from_millis(18), "the schedule is removed");
 }
 
 #[test]
