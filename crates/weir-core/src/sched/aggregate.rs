@@ -51,7 +51,7 @@ impl Stamped for Aggregate {
 }
 
 impl Kind {
-    /// The group of one such class, and of an aggregate of any number of them.
+    /// The group of a class of this kind, and of an aggregate of any number of these classes.
     pub(super) fn group(&self) -> u8 {
         groups::group_of(self.lmax, groups::inverse(self.weight.into()))
     }

@@ -52,7 +52,7 @@ impl Classes {
     }
 
     /// The first chain of the class of first packets that take the virtual time `service`;
-    /// [`HEADS`] if there is neither such a class nor a free class. `class` is a guess.
+    /// [`HEADS`] if there is neither such a class nor a free class. Tries `class` first.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;

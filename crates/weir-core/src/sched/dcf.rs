@@ -16,7 +16,7 @@
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
 //! |----|-|-|-|-|------|-----------------------|----|------|-----|
 //!
-//!  the same, announced:  RTS  SIFS  CTS  SIFS  PLCP, header, packet, FCS  SIFS  ACK
+//!  announced by an RTS:  RTS  SIFS  CTS  SIFS  PLCP, header, packet, FCS  SIFS  ACK
 //! ```
 //!
 //! *Rates.* Each station has its own data rate: the `rate` of its queue. Stations take turns

@@ -15,7 +15,7 @@
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
-//! longer packet raises `lmax`, up to 2 MiB. Until such a packet arrives, the flow's times are
+//! longer packet raises `lmax`, up to 2 MiB. Until the longer packet arrives, the flow's times are
 //! rounded more finely, so that the flow is served sooner.
 //!
 //! # Complexity

@@ -14,10 +14,10 @@
 //!
 //! # Range
 //! Before `V` nears the end of its range, the times of flows with packets are set back by [`BACK`].
-//! This happens at most once for every `7 MB · W` of traffic, where `W` is the sum of their
-//! weights. Its cost is therefore negligible. Idle flows are not visited. Instead, each flow stores
-//! the *era* of its times, which is the number of set-backs so far, and its times are corrected
-//! when they are next used.
+//! This happens at most once for every `7 MB · W` of traffic, where `W` is the sum of the weights
+//! of these flows. Its cost is therefore negligible. Idle flows are not visited. Instead, each flow
+//! stores the *era* of its times, which is the number of set-backs so far, and its times are
+//! corrected when they are next used.
 
 use super::{FlowSpec, MAX_WEIGHT};
 

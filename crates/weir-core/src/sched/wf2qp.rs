@@ -233,8 +233,8 @@ impl Wf2qPlus {
         }
     }
 
-    /// Removes the flows that `V` has reached from `waiting`: flows with packets become eligible,
-    /// and the fluid has finished the flows without packets.
+    /// Removes from `waiting` the flows that `V` has reached: flows with packets become eligible,
+    /// and flows without packets become inactive, because the fluid has finished them.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn admit(&mut self) {
         if self.waiting.may_be_due(self.virtual_time) {
