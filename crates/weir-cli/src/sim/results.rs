@@ -165,7 +165,8 @@ impl Directory {
         }
     }
 
-    /// The sink for the records of a run; `None` for all runs of a point except the first.
+    /// The sink for the records of a run; `None` for all runs of a point except the first, and if
+    /// the files of the trace cannot be created.
     pub(crate) fn tap(&self, number: usize, run: u32, names: &Names) -> Option<Sink> {
         if run > 0 {
             return None;

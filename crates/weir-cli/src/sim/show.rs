@@ -1,4 +1,4 @@
-//! Prints the results of simulations as text tables.
+//! Formats the results of simulations as text tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
