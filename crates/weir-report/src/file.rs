@@ -174,8 +174,8 @@ impl Drop for RemoveOnDrop {
 
 /// The mode of a directory like `/tmp`.
 const STICKY_AND_WRITABLE_BY_OTHERS: u32 = 0o1002;
-/// The maximum number of temporary names to try. Killed processes with the same process id may have
-/// left files with these names.
+/// The maximum number of temporary names to try after the first one. Killed processes with the same
+/// process id may have left files with these names.
 const MAX_ATTEMPTS: u32 = 100;
 
 #[cfg(test)]

@@ -116,7 +116,7 @@ pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64,
         .unwrap_or((1.0, ""))
 }
 
-/// Three significant digits without trailing zeros.
+/// Three significant digits without trailing zeros; below 0.01, up to six decimals.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),

@@ -1,5 +1,6 @@
-//! Captures of the packets of a link as pcapng. Each direction is an interface, times are in
-//! nanoseconds, and the comment on each packet states its queueing delay or its drop reason.
+//! Captures of the packets of a link as pcapng. Each direction is an interface, and times are in
+//! nanoseconds. The comment on a departure states the queueing delay, and that on a drop the drop
+//! reason.
 //!
 //! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section
 //! header, interface description with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and

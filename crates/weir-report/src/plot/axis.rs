@@ -35,7 +35,8 @@ pub struct Axis {
     pub unit: Unit,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// The range to show; `None` takes the range of the data. A linear axis then starts at 0.
+    /// The range to show; `None` takes the range of the data. A linear axis then starts at 0, or at
+    /// the least value if that is negative.
     pub range: Option<(f64, f64)>,
 }
 

@@ -7,7 +7,7 @@
 //! | `flows.parquet`, `links.parquet` | a row for each flow or link of each run |
 //! | `series.parquet` | a row for each interval of each flow and link |
 //! | `delays.parquet` | distributions: a row for each bin |
-//! | `scenario.toml` | the scenario in its original form |
+//! | `scenario.toml` | the text of the scenario, with the settings of the command line and point |
 //!
 //! Traces are in the same directory if the scenario requests them. The caller creates the
 //! directory, and gives it its final name when it is complete.

@@ -40,7 +40,8 @@ use weir_measure::scenario::Outcome;
 pub struct Results {
     /// The program that made the runs: `sim` or `live`.
     pub source: String,
-    /// The text of the scenario file; empty without a file.
+    /// The text of the scenario, with the settings of the command line and of the point of a sweep;
+    /// empty without a text.
     pub scenario: String,
     /// The runs in the order of their seeds; at least one. All have the same flows and links.
     pub runs: Vec<Outcome>,

@@ -175,7 +175,7 @@ impl Recorder {
     }
 
     /// Writes buffered entries, so that a reader of the pipe, or of the growing temporary file,
-    /// sees them. Parquet is buffered until the end.
+    /// sees them. For Parquet, it does nothing: such a file is readable only at the end.
     pub fn flush(&mut self) {
         let flushed = match &mut self.file {
             _ if self.error.is_some() => Ok(()),

@@ -198,6 +198,6 @@ fn io_error(error: TableError) -> io::Error {
     io::Error::other(error)
 }
 
-/// The rows of a group: enough to make the cost of names negligible, and few enough for a small
-/// buffer.
+/// Number of rows of a group: enough to make the cost of names negligible, and few enough for a
+/// small buffer.
 const GROUP: usize = 1 << 16;

@@ -493,4 +493,5 @@ const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
 const RATE_POINTS: usize = 150;
 const QUEUE_POINTS: usize = 300;
 const LOSS_POINTS: usize = 100;
+/// Number of equal parts of the values: a cumulative plot gets a point after each part.
 const CDF_POINTS: u64 = 400;

@@ -1,9 +1,9 @@
 //! The report of a scenario as one HTML file: tables and plots of flows and links, over one run or
 //! several.
 //!
-//! The page has the style, script and policy of a live run's report. If there are many flows and
-//! links, the tables and plots show only the busiest ones. The page then says so, and the other
-//! result files contain all of them.
+//! The page has the style, script and policy of a live run's report. If there are many flows or
+//! links, the plots show only the busiest ones, and the tables only the first ones. The page then
+//! says so, and the other result files contain all of them.
 
 mod charts;
 

@@ -252,13 +252,13 @@ pub(super) fn share_of(queue: &Measured) -> &'static str {
 
 const PACKETS: Part = |period| period.packets;
 const BYTES: Part = |period| period.bytes;
-/// Number of periods in the picture over time, about one for each column.
+/// Maximum number of periods in the picture over time, about one for each column.
 const COLUMNS: usize = 700;
-/// Number of bars of drops over time.
+/// Maximum number of bars of drops over time.
 const DROP_COLUMNS: usize = 120;
 /// Minimum width of a bar of drops: counters are read every 20 ms.
 const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
-/// Number of bars of lengths.
+/// Maximum number of bars of lengths.
 const BARS: u64 = 100;
 /// The greatest difference with a bar of its own.
 const MAX_STEPS: u64 = 20;

@@ -52,8 +52,8 @@ pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) ->
     items
 }
 
-/// At most `most` items, with the finest periods that satisfy this limit, and the number of
-/// original periods in each of these periods.
+/// At most `most` items, for which periods are merged no more than this limit requires. The first
+/// value is the number of periods that were merged into each one.
 pub(super) fn at_most(
     periods: &Periods<QueuePeriod>,
     most: usize,

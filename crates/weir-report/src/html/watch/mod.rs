@@ -1,8 +1,9 @@
 //! The report of a watch of queues as one HTML file.
 //!
 //! The page has the style, script and policy of a run's report. The data of queues over time is
-//! finer than the picture, so that zooming shows more. If there are many queues, only the longest
-//! queues have plots. The table contains all queues.
+//! finer than the picture, so that zooming shows more. If there are many queues, only the roots and
+//! the longest queues have plots, and the table has only the first queues. The result inside the
+//! page has all queues.
 
 mod charts;
 mod detail;
