@@ -79,7 +79,7 @@ fn the_summary_has_the_published_keys_and_consistent_values() {
     assert_eq!(flow["sent"], run.flows[1].sent);
     assert!(
         (flow["goodput_bps"].as_f64().unwrap() - run.bps(run.flows[1].goodput_bytes)).abs() < 0.1,
-        "nine digits"
+        "the summary has nine digits"
     );
     assert_eq!(summary["links"][1]["queue_ns"]["max"], run.links[1].queue_ns.max);
     assert_eq!(summary["links"][1]["classes"].as_array().unwrap().len(), 2);

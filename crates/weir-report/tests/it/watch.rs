@@ -317,7 +317,7 @@ fn the_single_long_reading_is_in_plot_table_and_text() {
     assert_eq!(
         band.iter().filter(|row| row[2] == data::PEAK).count(),
         1,
-        "one period of the picture has it"
+        "one period of the picture shows the peak"
     );
     assert!(
         plots[0]["detail"]["items"].as_str().unwrap().len() > 1000,

@@ -155,7 +155,7 @@ mod tests {
             let width = periods.width_ns() * group as u64;
             prop_assert!(
                 peak.from as u64 * width <= at * gap && at * gap < peak.to as u64 * width,
-                "where it was"
+                "the peak stays at its time"
             );
             prop_assert_eq!(found.iter().filter(|item| item.high == 997).count(), 1);
         }
