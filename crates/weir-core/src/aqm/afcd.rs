@@ -256,7 +256,8 @@ impl Aqm for Afcd {
     }
 }
 
-/// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.
+/// A prime near 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring
+/// hashes far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 
 pub(super) const ROW: Row = Row {

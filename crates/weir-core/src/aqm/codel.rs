@@ -15,8 +15,9 @@
 //! t + interval / √n
 //! ```
 //!
-//! A queue that begins to drop again within 16 intervals resumes with the last `n`, less the `n`
-//! with which the last dropping state began. `arith` selects how the root is computed:
+//! A queue that begins to drop again less than 16 intervals after its next drop would have been due
+//! resumes with the last `n`, less the `n` with which the last dropping state began. `arith`
+//! selects how the root is computed:
 //!
 //! * `linux`: time is in ticks of 1.024 us. `1/√n` has 16 bits, and each drop improves it by one
 //!   step of Newton's method. The first values are inaccurate: for `n` from 1 to 8 they are 65535,

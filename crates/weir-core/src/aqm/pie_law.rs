@@ -21,7 +21,7 @@ enum Measure {
     DepartureRate,
 }
 
-/// The settings of PIE in the units of the law.
+/// The settings of PIE, with times in ns and probabilities in parts of 2^56.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     variant: Variant,

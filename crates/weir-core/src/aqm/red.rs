@@ -20,7 +20,7 @@
 //! avg <- (1-w)^(m+1)·avg                  for an arrival at an empty queue; m: see below
 //! p_b  = max_p·x,  x = (avg-min)/(max-min)                   `curve quadratic`: 1.5·max_p·x²
 //! p_b  = max_p + (1-max_p)·(avg-max)/max                     gentle, from max to 2·max
-//! p_a  = p_b / (1 - count·p_b)               count packets since the last selection
+//! p_a  = p_b / (1 - count·p_b)               count: packets since the last selection
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
 //! `m` is the number of packets of mean length that the link could have sent while it was empty.

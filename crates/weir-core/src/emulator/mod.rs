@@ -3,10 +3,11 @@
 //!
 //! The object model is dummynet's: a *flowset* divides traffic into flows (queues); flows feed a
 //! *scheduler*, which has one instance for each value of its mask; each instance has a *link*. A
-//! *pipe* is a flowset, a FIFO and a link in one.
+//! *pipe* is a flowset, a scheduler (by default a FIFO) and a link in one.
 //!
-//! The path of a packet: [`Emulator::submit`] → loss before the queue → queue limit → scheduler →
-//! device → wire → loss on the link → duplication → corruption → delay line → [`Emulator::poll`].
+//! The path of a packet: [`Emulator::submit`] → loss before the queue → AQM and queue limit →
+//! scheduler → device → wire → loss on the link → duplication → corruption → delay line
+//! → [`Emulator::poll`].
 //!
 //! **Order.** Events happen at their ideal times, regardless of the times of the driver's calls: a
 //! late `poll` does not delay a later release. Events at the same time happen in the order of link

@@ -1,17 +1,18 @@
 //! Serialisation: computes when a packet that starts now has left the interface.
 //!
 //! # Model
-//! The link has its own clock: the time at which the link becomes free. A packet starts at that
-//! time, but no earlier than now less the transmission time of `burst` bytes, which is the credit
-//! of an idle link. The packet takes `bits / rate`. The remainder of the division, a fraction of a
-//! nanosecond, is carried over to the next packet of the same busy period, so that a busy period of
-//! any length has no drift. A packet is released when the link's clock reaches the packet's end, or
-//! at once if that time has passed.
+//! The link stores the time at which it becomes free. A packet starts at that time, but no earlier
+//! than now less the transmission time of `burst` bytes, which is the credit of an idle link. The
+//! packet takes `bits / rate`. The remainder of the division, a fraction of a nanosecond, is
+//! carried over to the next packet of the same busy period, so that a busy period of any length has
+//! no drift. A packet is released at the end of its transmission, or at once if that time has
+//! passed.
 //!
 //! All times are computed from previous ideal times, so a late driver does not slow the link.
 //!
-//! The link's clock is ahead of the driver's by a constant, [`LEAD`], so that it has times before
-//! the driver's time 0. A new link counts as if it had always been idle, and thus has its full
+//! The link has its own clock, which is ahead of the driver's by a constant, [`LEAD`], so that it
+//! has times before the driver's time 0. A new link counts as if it had always been idle, and thus
+//! has its full credit even at time 0.
 //! credit even at time 0.
 
 use alloc::boxed::Box;
@@ -62,7 +63,7 @@ pub(crate) struct Timed {
 }
 
 impl Serializer {
-    /// A serialiser that is free from `now` on.
+    /// An idle serialiser with full credit. If the capacity is a trace, the trace begins at `now`.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
         // `free_at` is 0: a new link counts as if it had always been idle, with full credit.
         let cursor = cursor(&capacity, now);
@@ -113,7 +114,8 @@ impl Serializer {
         self.free_at.saturating_sub(LEAD).max(now)
     }
 
-    /// The link's clock for a packet that starts at `now`. A pause clears the remainder.
+    /// The start, by the link's clock, of a packet that starts at `now` by the driver's clock. A
+    /// pause clears the remainder.
     #[inline(always)] // Measured: see the emulator's module.
     fn begin(&mut self, now: Nanos) -> Nanos {
         let start = self.free_at.max(now.saturating_add(self.after));
