@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variant_resets_an_idle_queue_as_documented() {
+    fn each_variant_lets_p_decay_as_documented() {
         for (variant, bytes, part) in [
             ("rfc", 0, 0.98),
             ("linux", 0, 63.0 / 64.0),
