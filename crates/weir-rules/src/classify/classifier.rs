@@ -109,7 +109,7 @@ impl Classifier {
     }
 
     /// Whether packets of one offload train may get different verdicts, because rules draw random
-    /// numbers or test lengths, sequence numbers or flags.
+    /// numbers or test lengths, identifications, sequence numbers or flags.
     pub fn needs_each_segment(&self) -> bool {
         self.rules.each_segment
     }

@@ -362,5 +362,6 @@ pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     }
 }
 
-/// A list with more addresses than this, and without tables, is compiled to one look-up.
+/// In a list with more addresses than this, and without tables, all prefixes are compiled to one
+/// look-up.
 const FEW_ADDRESSES: usize = 6;

@@ -147,8 +147,9 @@ impl Dynamic {
         Some(flow.parent)
     }
 
-    /// Creates an entry for the flow of a packet, unless the flow has one. Returns whether the flow
-    /// has an entry now; it has none if its limit is reached or the table is full.
+    /// Creates an entry of rule `parent` for the flow of a packet, unless the rule has one for this
+    /// flow and name already. Returns whether there is an entry now; there is none if the limit is
+    /// reached or the table is full.
     pub(super) fn install(
         &mut self,
         parent: Parent,

@@ -1,10 +1,11 @@
 //! An index over the steps of a long program: it finds the steps that a packet can match.
 //!
 //! # Model
-//! Each step is filed once, under its most selective field: an address prefix, a port or a protocol
-//! that the step demands. The fields of a packet select a few lists of steps. The search tries the
-//! steps of these lists in order of position, together with the steps that could not be filed. A
-//! list that is still long is divided again by the remaining fields.
+//! Each step is filed under one field, its most selective one: an address, a port or a protocol. It
+//! is in the list of each value (a prefix, a range of ports, a protocol) that the step demands of
+//! this field. The fields of a packet select a few lists of steps. The search tries the steps of
+//! these lists in order of position, together with the steps that could not be filed. A list that
+//! is still long is divided again by the remaining fields.
 //!
 //! A step that a packet can match is always in one of the selected lists. The lists may contain
 //! other steps too, so the search still tests every step in full. A program with an index therefore
@@ -273,8 +274,7 @@ impl Index {
         }
     }
 
-    /// The first step at or after position `from` that the packet can match; `None` if there is
-    /// none.
+    /// The first step of the selected lists at or after position `from`; `None` if there is none.
     #[inline]
     pub(super) fn next(&self, cursors: &mut Cursors, from: usize) -> Option<usize> {
         let mut best = u32::MAX;

@@ -97,7 +97,7 @@ pub enum Missed {
     /// The rule's set is disabled.
     Disabled,
     /// The rule applies only to packets that come in, and the packet leaves a bridge, where only
-    /// rules with `out` or `xmit` apply.
+    /// rules with `out`, `xmit` or `not in` apply.
     ComesIn,
     /// The frame is not an IP packet.
     NotIp,

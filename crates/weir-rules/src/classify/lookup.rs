@@ -23,7 +23,7 @@ pub(super) enum Lookup {
         v4: Prefixes<u32>,
         v6: Prefixes<u128>,
     },
-    /// Values by interface number, in ascending order of the numbers.
+    /// The place's interfaces that are in the table: the number and the value of each.
     Interface(Vec<(u16, u32)>),
     Number(Shards<u32>),
     Flow(FlowFields, Shards<Flow>),

@@ -11,7 +11,7 @@
 //!
 //! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`,
 //! `vlan`) and demands nothing of IP. All rules are applied to a bridged packet when it comes in.
-//! When the packet goes out, only rules with `out` or `xmit` are applied.
+//! When the packet goes out, only rules with `out`, `xmit` or `not in` are applied.
 //!
 //! # Differences from ipfw
 //! The random number for `prob` is drawn when all other tests of the rule hold. If the rule has

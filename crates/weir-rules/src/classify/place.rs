@@ -12,8 +12,8 @@ pub struct Place {
     /// The interfaces that a [`Pass`] may name.
     pub interfaces: Vec<PlaceInterface>,
     /// The expected passes of packets. Each has its own program, in which tests of direction and
-    /// interface are already decided. Packets in another pass get the same verdicts, but more
-    /// slowly.
+    /// interface are already decided, except look-ups in tables. Packets in another pass get the
+    /// same verdicts, but more slowly.
     pub passes: Vec<Pass>,
     /// IPv4 addresses that are `me` in addition to those of the interfaces.
     pub me4: Vec<u32>,

@@ -2,8 +2,8 @@
 //!
 //! Each rule has one head, and the default rule's head comes last. Each expected
 //! [`Pass`](super::Pass) has one program. The steps of a program are the rules that can match in
-//! that pass, with every test of direction and interface already decided. One more program serves
-//! all other passes and performs such tests for each packet.
+//! that pass. Tests of direction and interface are already decided, except look-ups of interfaces
+//! in tables. One more program serves all other passes and performs such tests for each packet.
 
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
@@ -109,6 +109,7 @@ pub(super) enum Check {
     Port(Side, Span16),
     /// An index of [`Pool::spans`].
     Ports(Side, u32),
+    /// The address is looked up in the table.
     Address(Side, TableRef),
     Lookup(LookupField, TableRef),
     Flow(TableRef),

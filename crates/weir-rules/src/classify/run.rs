@@ -265,7 +265,9 @@ impl Run<'_> {
         action && limit && head.tag.is_none_or(number) && head.untag.is_none_or(number)
     }
 
-    /// The outcome for a packet that belongs to a dynamic rule; `None` for other packets.
+    /// The outcome of a check of the dynamic rules: that of the rule which created the packet's
+    /// dynamic rule. `None` if there is nothing to follow: the packet has no dynamic rule, has
+    /// followed it in this search already, or the set of the creating rule is disabled.
     fn probe(&mut self, name: Option<&Name>) -> Option<Outcome> {
         if self.settled {
             return None;
@@ -327,7 +329,7 @@ impl Run<'_> {
             RuleAction::Count | RuleAction::CheckState(_) => Outcome::Next,
             RuleAction::Pipe(target) => Outcome::Done(Fate::Pipe(value(target) as u16, resume)),
             RuleAction::Queue(target) => Outcome::Done(Fate::Queue(value(target) as u16, resume)),
-            // A jump only goes forwards, even if a table contains a lower number.
+            // `skipto` only goes forwards, even if a table contains a lower number.
             RuleAction::SkipTo(target) => {
                 Outcome::Jump(self.position(value(target).max(u32::from(head.number) + 1)))
             }

@@ -110,7 +110,7 @@ impl Ruleset {
     ) -> Result<Outcome, ApplyError> {
         let made = match self.tables.get(name) {
             Some(_) => None,
-            // In older versions numbered tables always existed, and scripts rely on this.
+            // In older versions of ipfw numbered tables always existed; scripts rely on this.
             None if name.parse::<u16>().is_ok() => {
                 let kind =
                     entries.first().map_or(TableKind::Address, |(key, _)| key.natural_kind());

@@ -1,5 +1,5 @@
-//! Checks a whole script for objects that it refers to but never configures, jumps to missing
-//! rules, and endless calls.
+//! Checks a whole script for objects that it refers to but never configures, commands that fail on
+//! an empty configuration, jumps to missing or earlier rules, and endless calls.
 
 use std::collections::BTreeSet;
 

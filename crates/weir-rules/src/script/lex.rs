@@ -2,9 +2,9 @@
 //!
 //! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A
 //! `\` removes the special meaning of the next character. Outside quotes, it is an ordinary
-//! character before a letter, a digit or a space. `$name` and `${name}` are values of variables. A
-//! `#` at the beginning of a word starts a comment, and `//` starts the comment of a rule. Both
-//! extend to the end of the line.
+//! character before a letter, a digit or a space. `$name` and `${name}` are values of variables.
+//! Within `'…'`, neither `\` nor `$` has a meaning. A `#` at the beginning of a word starts a
+//! comment, and `//` starts the comment of a rule. Both extend to the end of the line.
 
 use crate::diagnostic::{Code, Diagnostic, Span, shorten};
 use crate::lex::Word;

@@ -152,7 +152,7 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
 
 /// Names of the program.
 const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "weir.exe"];
-/// Flags that only change the output or suppress questions; Weir ignores them.
+/// Flags that only change the output or suppress questions. In a script they have no effect.
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
 /// First words of commands that only a shell can run.
 const SHELL_WORDS: &[&str] = &[

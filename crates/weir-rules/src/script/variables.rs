@@ -1,8 +1,8 @@
 //! The variables of a script, and bounds on what they expand to.
 //!
 //! A variable may contain other variables several times, so a few short lines can expand to
-//! gigabytes of text. The bounds follow from the length of the script, so that a long script may
-//! use its variables in every line.
+//! gigabytes of text. The bound on what they expand to grows with the length of the script, so that
+//! a long script may use its variables in every line.
 
 use std::collections::HashMap;
 

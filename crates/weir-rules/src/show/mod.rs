@@ -27,11 +27,11 @@ pub use text::{Options, text};
 pub enum Answer {
     /// Pipes, queues or schedulers.
     Objects(Vec<ObjectView>),
-    /// Rules, including the default rule.
+    /// Rules. Without numbers in the query, they include the default rule.
     Rules {
         /// The rules in the order of the search.
         rules: Vec<RuleView>,
-        /// The dynamic rules of `keep-state` and `limit`.
+        /// The dynamic rules of `keep-state`, `record-state` and `limit`.
         dynamic: Vec<DynamicView>,
         /// Whether the query was `show`, which prints counters, or `list`.
         counters: bool,

@@ -325,7 +325,8 @@ fn counts(of: impl Iterator<Item = (&'static str, u64)>) -> String {
     sorted.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the marks and drops of a flow's AQM, and the AQM's state.
+/// Writes a flow's drops and marks by reason, and the state of its AQM. Writes nothing if there are
+/// neither marks nor such a state.
 fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
     if flow.reasons.mark_counts().is_empty() && flow.aqm.is_empty() {
         return Ok(());
