@@ -139,8 +139,8 @@ pub fn thinned<'a>(points: impl Iterator<Item = &'a Point>, most: usize) -> Vec<
 
 /// The time for which points are kept as they were read: three minutes.
 pub const RECENT_NS: u64 = 180_000_000_000;
-/// Maximum number of points that are kept as they were read. At the shortest periods they last for
-/// a shorter time.
+/// Maximum number of points that are kept as they were read. At the shortest periods between
+/// readings, these points cover less than [`RECENT_NS`].
 const MOST_RECENT: usize = 2000;
 /// The lengths of merged points in ns, with the number that is kept: two hours and a day.
 pub(super) const SPANS: [(u64, usize); 2] = [(10_000_000_000, 720), (60_000_000_000, 1440)];

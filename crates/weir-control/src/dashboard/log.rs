@@ -55,10 +55,10 @@ impl<T> Log<T> {
         (newer.cloned().collect(), self.count - self.kept.len() as u64)
     }
 
-    /// The change with this number, if it is the newest that is not taken back.
+    /// The change with this number, if it is the newest that can still be taken back.
     ///
     /// # Errors
-    /// The change is not the newest one, or cannot be taken back.
+    /// Another change must be taken back first, or no change can be taken back.
     pub fn undoable(&self, number: u64) -> Result<(&ChangeView, &T), EditError> {
         let newest = self.kept.iter().rev().find(|(_, back)| back.is_some());
         match newest {

@@ -171,7 +171,7 @@ pub struct Objects {
     pub revision: u64,
     /// The number of all objects.
     pub total: u64,
-    /// The first objects: links and lanes, then pipes, schedulers and queues.
+    /// The first objects: links, then paths; or lanes, then pipes, schedulers and queues.
     pub objects: Vec<ObjectView>,
 }
 

@@ -250,7 +250,8 @@ pub trait Studies: Send + Sync + 'static {
     /// The schedulers for which curves can be computed. Does not wait.
     fn curve_choice(&self) -> CurveChoice;
 
-    /// Service curves of schedulers: `{"times", "fluid", "flows", "algorithms"}`.
+    /// Service curves of schedulers: `{"times", "fluid", "flows", "algorithms"}`. `wanted` is a
+    /// JSON object with the members `algorithms`, `flows`, `load`, `packets` and `seed`.
     ///
     /// # Errors
     /// See [`StudyError`].

@@ -60,7 +60,7 @@ pub struct TracedRule {
 /// A pipe, queue or scheduler that a packet enters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TracedObject {
-    /// The text of the object.
+    /// The object as text, such as `pipe:1`.
     pub object: String,
     /// The name for people.
     pub name: String,
