@@ -98,8 +98,8 @@ impl Exact {
         self.range.map_or(0, |range| range.1)
     }
 
-    /// The quantile `q` (0 to 1): the value that this fraction of all weight does not exceed; 0
-    /// without values.
+    /// The quantile `q` (0 to 1): the value that this fraction of all weight does not exceed, or,
+    /// for rounded values, the middle of the values that share its count; 0 without values.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         if self.total == 0 {

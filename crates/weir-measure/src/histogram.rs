@@ -21,7 +21,8 @@ pub struct Bin {
 /// A histogram of `u64` values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Allocated when the first value is recorded.
+    /// The counts of all bins, in this file called buckets; allocated when the first value is
+    /// recorded.
     buckets: Option<Box<[u64; BUCKETS]>>,
     count: u64,
     sum: u128,
