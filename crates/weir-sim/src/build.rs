@@ -4,8 +4,8 @@
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
 //! third node has 10.0.0.3, node 300 has 10.0.1.44. Flow number `n` of all traffic, counted from 0,
 //! has the source port 1024 + `n` mod 64,000 and the destination port 5000 + (`n` / 64,000) mod
-//! 60,000. Its protocol is TCP or UDP, depending on the traffic. Masks and hashes of queues use
-//! these addresses and port numbers.
+//! 60,000. Its protocol is TCP, UDP or, for pings, ICMP. Masks and hashes of queues use these
+//! addresses and port numbers.
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,8 @@ pub struct Dumbbell {
     pub delay: Nanos,
     /// Queue management of the bottleneck.
     pub manager: Manager,
-    /// Size of the bottleneck's queue in packets.
+    /// Size in packets of the queue of the bottleneck and of that of the return link. A scheduler
+    /// as manager has its own limits instead.
     pub queue: u32,
     /// Rate of the return link; `None` for the bottleneck's rate.
     pub return_rate: Option<Rate>,
@@ -183,7 +184,8 @@ impl Dumbbell {
     }
 }
 
-/// Adds a port with a queue that `manager` manages.
+/// Adds a port with a queue that `manager` manages. The queue holds at most `packets` packets,
+/// unless the manager is a scheduler, which has its own limits.
 pub fn add_managed(
     network: &mut Network,
     manager: &Manager,

@@ -101,8 +101,8 @@ impl Context<'_> {
     }
 
     /// Opens a flow like `flow`, a template of [`crate::world::World::add_template`]. The flow's
-    /// endpoints start after this call. The flow counts as opened in its group. The calling
-    /// endpoint must count it as completed.
+    /// endpoints start after this call. The calling endpoint must count it as opened and as
+    /// completed in its group, if it is to be counted.
     pub fn open(
         &mut self,
         flow: FlowId,

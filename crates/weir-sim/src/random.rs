@@ -106,8 +106,8 @@ pub enum Variable {
     },
     /// A distribution given by points.
     Empirical(Cdf),
-    /// Another variable, redrawn until the value is between two bounds. Bounds that reject a large
-    /// share of values are an error.
+    /// Another variable, redrawn until the value is between two bounds. After 1000 draws, the
+    /// nearer bound replaces a value outside.
     Within(Box<Variable>, f64, f64),
     /// Another variable, with the bound in place of larger values.
     AtMost(Box<Variable>, f64),

@@ -2,10 +2,11 @@
 //!
 //! **Order.** Events happen in order of time. At the same time, the engine's links come first, in
 //! the order of their numbers, then plain ports, then endpoints, each in the order of their
-//! numbers. The immediate consequences of an event (a packet that arrives, a notice, the start of a
-//! flow) happen before the next event, in the order in which they were caused. If a packet passes
-//! several ports in one step ([`crate::network`]), only the last of them has an event. Nothing else
-//! affects the order: neither addresses in memory nor threads nor the machine.
+//! numbers. The immediate consequences of an event happen before the next event: first starts of
+//! flows, then arrivals of packets, then reports that a packet has left its host, and then notices,
+//! each in the order in which they were caused. If a packet passes several ports in one step
+//! ([`crate::network`]), only the last of them has an event. Nothing else affects the order:
+//! neither addresses in memory nor threads nor the machine.
 
 use weir_core::Nanos;
 
@@ -90,7 +91,7 @@ impl World {
         flow
     }
 
-    /// Adds an observer of all events from now on.
+    /// Sets the observer of all events from now on. It replaces an earlier observer.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.network.observer = Some(observer);
         self.set_next_tick();

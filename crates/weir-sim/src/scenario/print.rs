@@ -150,5 +150,5 @@ fn more(out: &mut String, lines: usize) {
 
 /// Maximum number of names in a line.
 const MAX_NAMES: usize = 12;
-/// Maximum number of links, and of traffic entries, in the summary.
+/// Maximum number of programs, of links and of traffic entries in the summary, each.
 const MAX_LINES: usize = 100;

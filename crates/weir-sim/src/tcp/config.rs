@@ -46,7 +46,7 @@ pub struct Config {
     pub receive_buffer: u32,
     /// Rate at which the receiving application reads, in bits/s; `None` if it reads at once.
     pub read_rate: Option<u64>,
-    /// Number of full segments per acknowledgement.
+    /// Number of segments, of any length, per acknowledgement.
     pub ack_every: u32,
     /// The longest delay of an acknowledgement.
     pub ack_delay: Nanos,

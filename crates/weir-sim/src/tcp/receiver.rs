@@ -1,13 +1,13 @@
 //! The receiving end of a connection: it puts bytes in order and sends acknowledgements.
 //!
 //! # Acknowledgements
-//! The receiver sends one acknowledgement for every `ack_every` full segments, or after
+//! The receiver sends one acknowledgement for every `ack_every` segments of any length, or after
 //! `ack_delay`. It immediately acknowledges a segment that is out of order, fills a gap, is a
 //! duplicate, ends the data, or contains no data (a probe of the window). If the sender counts
 //! marks, the receiver also acknowledges immediately when the ECN mark of a segment differs from
-//! that of the previous segment. An acknowledgement contains up to three ranges, the latest first.
-//! A duplicate that has just arrived precedes them (RFC 2883). Timestamps leave room for three of
-//! TCP's four ranges.
+//! that of the previous segment. An acknowledgement contains up to three ranges. The first one is a
+//! duplicate that has just arrived (RFC 2883), if there is one; then come the ranges that grew
+//! last, the latest first. Timestamps leave room for three of TCP's four ranges.
 //!
 //! # Timestamps
 //! As in RFC 7323, an acknowledgement carries the timestamp of the segment that last moved the left
@@ -31,7 +31,7 @@ pub struct Receiver {
     next: u64,
     /// The ranges that arrived out of order.
     ahead: Intervals,
-    /// Number of full segments since the last acknowledgement.
+    /// Number of segments that have arrived since the last acknowledgement.
     pending: u32,
     /// When the delayed acknowledgement is due; [`Nanos::MAX`] if there is none.
     ack_at: Nanos,

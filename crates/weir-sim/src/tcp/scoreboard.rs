@@ -39,7 +39,8 @@ pub(super) struct Segment {
     pub(super) times: u16,
     pub(super) sacked: bool,
     pub(super) lost: bool,
-    /// Whether the segment was retransmitted after it was found lost.
+    /// Whether the segment was retransmitted after it was found lost, and this retransmission was
+    /// not itself found lost.
     pub(super) resent: bool,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. From a
 //! capture (pcap, pcapng), the replay uses only the times, and the lengths on the wire without the
-//! headers below the network layer. It sends the first packet at the start. Addresses and responses
-//! in the capture are ignored: this is open-loop traffic with the same lengths at the same times.
+//! headers below the network layer. It sends the first packet of a capture at the start. Addresses
+//! and responses in the capture are ignored: this is open-loop traffic with the same lengths at the
+//! same times.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -115,7 +116,8 @@ impl Trace {
         &self.0
     }
 
-    /// The period of repetition. The first packet follows the last one after the mean interval.
+    /// The period of repetition: the trace, up to its last packet, and then the mean interval
+    /// between packets.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);
@@ -263,7 +265,7 @@ impl Process for Replay {
     }
 }
 
-/// Maximum number of packets of a trace. Each takes 16 bytes of memory.
+/// A trace must have fewer packets than this. Each takes 16 bytes of memory.
 const MAX_PACKETS: usize = 50_000_000;
 
 #[cfg(test)]

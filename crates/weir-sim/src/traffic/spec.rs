@@ -95,7 +95,7 @@ macro_rules! kinds {
                     /// Minimum retransmission timeout; 200ms by default.
                     #[serde(default = "default_min_rto")]
                     pub min_rto: Time,
-                    /// Full segments for which one acknowledgement is sent; 2 by default.
+                    /// Segments for which one acknowledgement is sent; 2 by default.
                     #[serde(default = "default_ack_every")]
                     pub ack_every: u32,
                     /// How long an acknowledgement may wait; 40ms by default.
@@ -321,7 +321,7 @@ kinds! {
         /// Mean length of a talk spurt; 1s by default.
         #[serde(default = "default_talk")]
         talk: Time,
-        /// Mean length of a pause; 1.35s by default, and 0s if the codec also sends in pauses.
+        /// Mean length of a pause; 1.35s by default. Set 0s if the codec also sends in pauses.
         #[serde(default = "default_silence")]
         silence: Time,
     }

@@ -3,9 +3,9 @@
 //!
 //! A family of programs is one file and its rows in [`TABLE`]. A program selects one of the
 //! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. If the rank
-//! depends on earlier waits of a packet or on tokens, a [`Labeller`] writes it into the packet's
-//! label. If it depends on the state of a flow, the traffic manager computes it, and the program
-//! only selects it.
+//! depends on the packet's label or on tokens, a [`Labeller`] computes it, and also the label that
+//! the packet carries on. If it depends on the state of a flow, the traffic manager computes it,
+//! and the program only selects it.
 
 mod bucket;
 mod deadline;
@@ -29,8 +29,8 @@ pub(super) struct Traits {
     /// Whether the rank depends on the state of a flow, so that the traffic manager must
     /// distinguish flows.
     pub(super) knows_flows: bool,
-    /// Creates the labeller for one output, if the program writes labels. The labeller uses the
-    /// draws for the errors with which the output reads the time.
+    /// Creates the labeller for one output, if the program has one. The labeller uses the draws for
+    /// the errors with which the output reads the time.
     make: fn(&Choice, Draws) -> Option<Box<dyn Labeller>>,
 }
 
@@ -78,7 +78,7 @@ impl Entry for Program {
     }
 }
 
-/// The labeller for one output, if the program writes labels.
+/// The labeller for one output, if the program has one.
 pub(super) fn labeller(choice: &Choice, draws: Draws) -> Option<Box<dyn Labeller>> {
     (choice.row().traits.make)(choice, draws)
 }
@@ -106,7 +106,7 @@ mod tests {
             }
             let choice: Choice = read(row.name).unwrap();
             assert_eq!(choice.kind(), program);
-            // If the traffic manager computes the rank, the program writes no labels.
+            // If the traffic manager computes the rank, the program has no labeller.
             assert!(
                 !(row.traits.knows_flows && labeller(&choice, Draws::new(1, 1, 0)).is_some()),
                 "{}",

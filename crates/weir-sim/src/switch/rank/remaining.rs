@@ -22,9 +22,9 @@
 //! network", SIGCOMM 1992; Mittal et al., "Universal packet scheduling", NSDI 2016.
 //!
 //! # Guarantees
-//! In the first switch of a path all packets have the same label, so FIFO+ is a FIFO there. With
-//! exact readings, the total wait of a packet is its first label minus its last label, unless the
-//! label was used up.
+//! If the sources set no labels, all packets have the same label in the first switch of a path, so
+//! FIFO+ is a FIFO there. With exact readings, the total wait of a packet is its first label minus
+//! its last label, unless the label was used up.
 
 use weir_core::sched::Ranking;
 use weir_core::settings::Time;

@@ -120,16 +120,18 @@ pub enum Signal {
 ///
 /// The times of successive calls never decrease.
 pub trait Control {
-    /// Called for an acknowledgement that reports deliveries, losses or marks, after the call of
-    /// [`Self::reduce`] that the acknowledgement caused, if any.
+    /// Called for an acknowledgement that reports deliveries, losses or marks, and when a timer of
+    /// the sender finds losses without an acknowledgement. A call of [`Self::reduce`] for the same
+    /// losses or marks comes first.
     fn acked(&mut self, path: &Path, sample: &Sample);
 
     /// Called when congestion is seen for the first time in this window of data. `path.in_flight`
     /// is the number of bytes that remain in flight.
     fn reduce(&mut self, path: &Path, signal: Signal);
 
-    /// Called when the last reduction has ended: all data that was outstanding when it began is
-    /// acknowledged.
+    /// Called when the last reduction or timeout is over: all data that was outstanding when it
+    /// began is acknowledged, or [`Self::undo`] was called. After a loss that a tail loss probe has
+    /// repaired, it is called immediately after [`Self::reduce`].
     fn recovered(&mut self, _path: &Path) {}
 
     /// Called when the retransmission timer has expired. `first` is true for the first timeout for
@@ -141,8 +143,8 @@ pub trait Control {
     fn undo(&mut self, path: &Path);
 
     /// Called when the sender is about to send while nothing is outstanding, except before the
-    /// first transmission. `idle` is the time since the last transmission, `timeout` the
-    /// retransmission timeout.
+    /// first transmission. `idle` is the time since the last transmission. `timeout` is the
+    /// retransmission timeout, or [`Nanos::MAX`] if a pause must not shrink the window.
     fn resume(&mut self, _path: &Path, _idle: Nanos, _timeout: Nanos) {}
 
     /// Congestion window in bytes; at least one segment.

@@ -6,7 +6,8 @@ use weir_core::Nanos;
 /// A tail loss probe with an unknown outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// End of the data that was sent before the probe.
+    /// End of all data sent so far when the probe was sent, including the probe itself if it was
+    /// new data.
     pub(super) end: u64,
     /// Whether the probe was a retransmission.
     pub(super) is_retransmission: bool,
@@ -19,7 +20,7 @@ pub(super) struct Undo {
     marker: Option<u64>,
     /// Time of the first retransmission.
     first: Option<Nanos>,
-    /// Number of retransmitted segments for which no duplicate was reported.
+    /// Number of retransmissions for which no duplicate was reported.
     pending: u32,
 }
 
