@@ -252,7 +252,8 @@ impl PacketSpec {
     }
 }
 
-/// The words, with all options that differ from their defaults.
+/// The words: always with `len`, for TCP with `flags`, for ICMP with `type`, and with each other
+/// option that differs from its default.
 impl fmt::Display for PacketSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |address: IpAddr, port: u16| match (address, has_ports(self.protocol)) {

@@ -362,7 +362,8 @@ const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
 /// A help text with the expected form of a table.
 const HELP: &str = "a table begins with a header such as `time,rate` or \
                     `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
-/// The rate during an outage. No packet departs at this rate, whereas 0 would mean unlimited.
+/// The rate during an outage. A packet of 1500 bytes takes more than three hours at this rate; a
+/// rate of 0 would mean unlimited.
 const OUTAGE: Rate = match Rate::new(1) {
     Some(rate) => rate,
     None => panic!("1 bit/s is a rate"),

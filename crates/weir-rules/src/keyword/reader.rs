@@ -1,7 +1,7 @@
 //! Reads the argument of one keyword and reports errors in it.
 //!
-//! A reader holds the words after the keyword and stops at the next keyword. The keyword's row
-//! decides what the reader reads.
+//! A reader starts after the keyword and stops at the next keyword. The keyword's row decides what
+//! the reader reads.
 
 use std::ops::RangeInclusive;
 

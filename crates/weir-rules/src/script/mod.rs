@@ -4,9 +4,10 @@
 //! `add pipe 1 ip from any to any out`. Each line is read separately, so that an error does not
 //! hide the lines after it. Of a shell's language, scripts may use assignments
 //! (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes, comments and continued lines. Any other
-//! construct is refused with a message that names it. A line without errors becomes one or several
-//! [`Command`]s. [`print`] writes the only canonical form of a command. [`check`] finds objects
-//! that a script refers to but never configures.
+//! construct is refused with a message that names it. A line without errors becomes [`Command`]s:
+//! usually one, none if it is empty or an assignment, several if it is a `sysctl` with several
+//! settings. [`print`] writes the only canonical form of a command. [`check`] examines a script as
+//! a whole: for example, it finds objects that the script refers to but never configures.
 //!
 //! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
 //! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
