@@ -197,9 +197,9 @@ pub struct Transmission {
     pub netns: Option<String>,
     /// Number of the transmission queue.
     pub queue: u32,
-    /// Maximum number of bytes in the ring.
+    /// The limit on `inflight` that DQL has set, in bytes.
     pub limit: u64,
-    /// Bytes in the ring.
+    /// Bytes in the queue's ring: the driver has accepted them and not yet reported them as sent.
     pub inflight: u64,
 }
 
