@@ -177,7 +177,7 @@ pub struct TableEntryView {
 /// A link that `netconfig` created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NetConfigView {
-    /// The slot of the link, which determines the numbers of its pipes and rules.
+    /// The slot of the link, which determines the numbers of its pipes.
     pub slot: u16,
     /// The command that creates the link, in canonical form.
     pub command: String,

@@ -213,7 +213,7 @@ pub const STALLED: Duration = Duration::from_secs(10);
 /// Time for pending requests to finish when the server stops.
 pub const GRACE: Duration = Duration::from_secs(2);
 /// Time for writing finished answers, and for closing connections without an answer in progress,
-/// when the server stops.
+/// when the server stops or another connection displaces them.
 const FLUSH: Duration = Duration::from_millis(100);
 /// Time for a refused client to receive the reason.
 const REFUSAL: Duration = Duration::from_secs(1);

@@ -7,10 +7,11 @@
 //! request them.
 //!
 //! No client keeps another one out. The socket, TCP and the page have a pool of connections each, a
-//! user or address has a quota, and some connections are reserved: on the socket for root, on TCP
-//! for clients on this machine. Request heads and bodies have deadlines. If a pool on TCP is full,
-//! a new client displaces the connection that has waited longest for a request head. The end of
-//! the server waits for answers in progress, but not for connections that clients only hold open.
+//! user or address has a quota, and some connections are reserved: on the socket for root and the
+//! server's user, on TCP for clients on this machine. Request heads and bodies have deadlines. If a
+//! pool on TCP is full, a new client displaces the connection that has waited longest for a request
+//! head. The end of the server waits for answers in progress, but not for connections that clients
+//! only hold open.
 
 mod access;
 mod askers;
