@@ -300,7 +300,7 @@ impl Hub {
         }
         for &group in groups {
             let members = self.source.members(group)?;
-            let ranking = lock(&self.tops).take(group);
+            let ranking = lock(&self.tops).last(group);
             // The lists of thousands of members are compared without the lock.
             if let Some(ranking) = ranking {
                 lock(&self.tops).put(group, ranking.update(members, now_ns()));

@@ -173,7 +173,7 @@ impl Tops {
     }
 
     /// The last list of a group, to compare the next one with.
-    pub(super) fn take(&self, group: Group) -> Option<Arc<Ranking>> {
+    pub(super) fn last(&self, group: Group) -> Option<Arc<Ranking>> {
         self.ranking(group)
     }
 
