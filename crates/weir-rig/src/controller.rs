@@ -20,7 +20,7 @@ use crate::plan::{Order, Plan};
 /// Counts of the packets that passed through a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that were enqueued.
+    /// Packets that were offered to the scheduler, including those that it refused.
     pub enqueued: u64,
     /// Packets that were dequeued.
     pub dequeued: u64,

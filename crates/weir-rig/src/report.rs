@@ -126,7 +126,7 @@ impl Run {
 }
 
 impl Report {
-    /// The JSON document. Times have two decimals.
+    /// The JSON document of the [rounded](Self::rounded) report.
     pub fn to_json(&self) -> String {
         Document::new(Kind::Rig, self.rounded()).to_json()
     }

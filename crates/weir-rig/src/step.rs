@@ -269,7 +269,8 @@ impl Watch for Record {
 pub const END: u64 = 12_000_000_000;
 /// The start and the end of the stream in ns.
 pub const STREAM: (u64, u64) = (4_000_000_000, 8_000_000_000);
-/// The limit of the queue in packets, which take 240 ms on the link.
+/// The limit of the queue in packets, which take 240 ms on the link. A scheduler has its own limits
+/// instead.
 pub const LIMIT: u32 = 200;
 const RATE: u64 = 10_000_000;
 const LEN: u32 = 1500;

@@ -43,7 +43,8 @@ impl Trace {
     ///
     /// # Errors
     /// [`Wrong`] and the index of the first invalid arrival: its flow is not in the set, its length
-    /// exceeds the flow's `lmax`, or its time is earlier than that of the previous arrival.
+    /// is 0 or exceeds the flow's `lmax`, or its time is too late or is earlier than that of the
+    /// previous arrival.
     pub fn new(flows: FlowSet, arrivals: Vec<Arrival>) -> Result<Self, (usize, Wrong)> {
         let lmax: Vec<u32> = flows.flows().map(|flow| flow.lmax).collect();
         let mut before = 0;

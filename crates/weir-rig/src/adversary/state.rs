@@ -52,7 +52,7 @@ pub enum StateError {
         /// The parser's reason.
         reason: serde_json::Error,
     },
-    /// The file is the state of another search.
+    /// The file is the state of another search, or has another version of the format.
     #[error("{}: this is the state of a search for {found}, not for {wanted}; give the same \
              options, or another file", path.display())]
     Other {

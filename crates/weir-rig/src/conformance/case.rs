@@ -110,7 +110,8 @@ pub struct Arrival {
 /// The times at which packets are dequeued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// One dequeue at each of these times in ns, whether or not a packet waits.
+    /// One dequeue at each of these times in ns, whether or not a packet waits. If a case of a pipe
+    /// has no times, each packet is taken when it departs.
     Times(Vec<u64>),
     /// A link that sends whenever it is free.
     Link {
