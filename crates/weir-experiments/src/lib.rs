@@ -4,8 +4,8 @@
 //! Most experiments run in the simulator, where the same [`Options`] give the same finding on every
 //! machine, with any number of threads. Others ([`Measured`]) describe measurements for the rig and
 //! evaluate them. [`emulation_cost`] and [`accuracy`] measure the machine; [`queue_sampler`] and
-//! [`end_host`] run on the kernel's own queues. [`rfc7928`] is a suite that
-//! compares queues with each other.
+//! [`end_host`] run on the kernel's own queues; [`ring_live`] sends real frames over a live link.
+//! [`rfc7928`] is a suite that compares queues with each other.
 //!
 //! # A new experiment
 //! An experiment is a file with an [`Experiment`] (or a [`Measured`]) and a row in [`EXPERIMENTS`]

@@ -6,9 +6,9 @@
 //! Each section is a scenario ([`text`]), which `experiments/rfc7928` has as a file: a link of 10
 //! Mbit/s with a round trip of 100 ms and a queue of at most one second, unless the section says
 //! otherwise. Each scenario runs with several seeds, which shift the start times of its flows. The
-//! results are those that section 2 requires: for each section, goodput against queueing delay, and
-//! a table of loss, marks, fairness and queueing delay. Three matrices compare the algorithms in
-//! all sections.
+//! results are those that section 2 requires: a table of goodput, queueing delay, loss, marks and
+//! fairness for each section, and one plot of goodput against queueing delay, with a point for each
+//! section and algorithm. Three matrices compare the algorithms in all sections.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
