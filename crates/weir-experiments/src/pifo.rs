@@ -129,14 +129,18 @@ fn claims(cases: &[(&str, bool)], runs: &[Vec<Run>]) -> Vec<Claim> {
         let [fifo, exact, strict] = [0, 1, 2].map(|n| &systems[n][..]);
         if *below {
             let means = ratio(exact, fifo, |w| w.mean);
-            kept = kept.expect(format!("{law}: mean"), means, Range::within(0.9, 1.1));
+            let what = format!("{law}: mean, ratio of PIFO to FIFO");
+            kept = kept.expect(what, means, Range::within(0.9, 1.1));
             let tails = ratio(exact, fifo, |w| w.p999);
-            cut = cut.expect(format!("{law}: p99.9"), tails, Range::below(1.0));
+            let what = format!("{law}: p99.9, ratio of PIFO to FIFO");
+            cut = cut.expect(what, tails, Range::below(1.0));
         } else {
             let tails = ratio(exact, fifo, |w| w.p99);
-            starved = starved.expect(format!("{law}: p99"), tails, Range::above(1.0));
+            let what = format!("{law}: p99, ratio of PIFO to FIFO");
+            starved = starved.expect(what, tails, Range::above(1.0));
             let means = ratio(strict, exact, |w| w.mean);
-            sliced = sliced.expect(format!("{law}: mean"), means, Range::below(0.5));
+            let what = format!("{law}: mean, ratio of strict queues to PIFO");
+            sliced = sliced.expect(what, means, Range::below(0.5));
         }
     }
     vec![kept, cut, starved, sliced]

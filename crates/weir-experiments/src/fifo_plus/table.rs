@@ -88,12 +88,14 @@ fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
             let what = format!("{law}: mean, ratio of {} to {}", HOSTS[far], HOSTS[near]);
             ordered = ordered.expect(what, ratio, Range::above(1.0));
         }
-        let what = format!("{law}: most to least mean");
+        let what = format!("{law}: ratio of the largest to the smallest mean");
         alike = alike.expect(what, spread(plus, |w| w.mean), Range::below(1.2));
         let means = Quantity::ratio(&values(plus, 3, |w| w.mean), &values(fifo, 3, |w| w.mean));
-        lower = lower.expect(format!("{law}: ratio of means"), means, Range::below(0.34));
+        lower =
+            lower.expect(format!("{law}: mean, ratio of FIFO+ to FIFO"), means, Range::below(0.34));
         let tails = Quantity::ratio(&values(plus, 3, |w| w.p99), &values(fifo, 3, |w| w.p99));
-        shorter = shorter.expect(format!("{law}: ratio of p99"), tails, Range::below(0.5));
+        shorter =
+            shorter.expect(format!("{law}: p99, ratio of FIFO+ to FIFO"), tails, Range::below(0.5));
     }
     let mut claims = vec![ordered, alike, lower, shorter];
     for (name, system) in [("FIFO", 1), ("FIFO+", 0)] {
