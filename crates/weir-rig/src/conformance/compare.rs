@@ -16,11 +16,12 @@ pub struct Finding {
     pub line: usize,
     /// The expectation's name in the file.
     pub name: String,
-    /// Whether the expectation holds with every seed.
+    /// Whether the expectation holds with every seed or, if it is about a mean, in the mean.
     pub passed: bool,
     /// The expected value.
     pub expected: String,
-    /// The value found with the first seed that differs; with the first seed when none differs.
+    /// The value found with the first seed that differs; with the first seed when none differs; for
+    /// a mean, the mean over the seeds.
     pub found: String,
     #[serde(skip)]
     sample: Sample,
