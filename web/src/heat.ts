@@ -18,6 +18,8 @@ export class HeatMap {
   private readonly table = h("table", { class: "numbers" });
   private readonly title = h("h2");
   private columns: Column[] = [];
+  /** Columns that came since the map was cleared. */
+  private pushed = 0;
   private unit: Unit = "bps";
   private dirty = true;
   /** The cell that is read: columns back from the newest one, and row. */
@@ -70,6 +72,7 @@ export class HeatMap {
 
   clear(sort: string): void {
     this.columns = [];
+    this.pushed = 0;
     this.dirty = true;
     this.unit =
       sort === "rate" ? "bps" : sort === "queue" ? "bytes" : sort === "wait" ? "ns" : "count";
@@ -80,7 +83,7 @@ export class HeatMap {
     this.columns.push({ t, bins: heat.bins });
     if (this.columns.length > KEEP) this.columns.shift();
     this.dirty = true;
-    if (this.columns.length % 5 === 1) this.fillTable();
+    if (this.pushed++ % TOLD_EVERY === 0) this.fillTable();
   }
 
   /**
@@ -266,6 +269,8 @@ function parts(hex: string): number[] {
 
 /** Maximum number of columns, and the least and the greatest width of a column in px. */
 const KEEP = 600;
+/** Every so many columns, the table gets the newest one. */
+const TOLD_EVERY = 5;
 const LEAST_CELL = 6;
 const MOST_CELL = 24;
 /** The margins of the map, px. */

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { open, withBrowser } from "./browser.mjs";
 import { StandIn, TOKEN } from "./stand-in.mjs";
 
-const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
+export const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
 const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 

@@ -3,9 +3,11 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { inflateSync } from "node:zlib";
+import { build } from "esbuild";
 import { open, withBrowser } from "./browser.mjs";
-import { enter, faults, standIn } from "./looks.mjs";
+import { WEB, enter, faults, standIn } from "./looks.mjs";
 
 /** The widths at which a part is tested, each in both colour schemes. */
 const WIDTHS = [390, 1280];
@@ -20,6 +22,35 @@ async function fits(page, name, width, shots) {
 }
 
 export const tests = {
+  "the heat map's table has the newest numbers, however long the page is open": () =>
+    withBrowser(async (browser) => {
+      const { outputFiles } = await build({
+        entryPoints: [join(WEB, "src/heat.ts")],
+        bundle: true,
+        format: "iife",
+        globalName: "heat",
+        write: false,
+      });
+      const page = await open(browser);
+      await page.addScriptTag({ content: outputFiles[0].text });
+      const shown = await page.evaluate(() => {
+        const map = new globalThis.heat.HeatMap();
+        document.body.append(map.node);
+        const read = () =>
+          [...map.node.querySelectorAll("td")].map((cell) => Number(cell.textContent));
+        // One column a second. The map keeps 600 of them, and fills the table at each fifth.
+        const at = [];
+        for (let second = 0; second < 1000; second++) {
+          map.push({ bins: [second, 7] }, second * 1000);
+          if (second % 100 === 0) at.push(read());
+        }
+        map.close();
+        return at;
+      });
+      assert.deepEqual(shown, [[7], ...[1, 2, 3, 4, 5, 6, 7, 8, 9].map((i) => [100 * i, 7])]);
+      await page.done();
+    }),
+
   "a packet is traced by fields and by words": ({ shots }) =>
     withBrowser((browser) =>
       standIn({ markup: true }, async (stand, address) => {
