@@ -27,6 +27,10 @@ impl Sink for Tee<'_> {
         self.0.iter_mut().for_each(|sink| sink.packets(events));
     }
 
+    fn empty(&mut self, time: u64) {
+        self.0.iter_mut().for_each(|sink| sink.empty(time));
+    }
+
     fn lost(&mut self, time: u64, events: u64) {
         self.0.iter_mut().for_each(|sink| sink.lost(time, events));
     }

@@ -199,3 +199,69 @@ proptest! {
         prop_assert_eq!(measured.current().map(|level| level.0), lengths.last().copied());
     }
 }
+
+#[test]
+fn a_tee_passes_everything_on() {
+    /// The names of the calls, in their order.
+    #[derive(Default)]
+    struct Calls(Vec<&'static str>);
+    impl Sink for Calls {
+        fn appeared(&mut self, _: u64, _: QueueId, _: &Queue) {
+            self.0.push("appeared");
+        }
+        fn vanished(&mut self, _: u64, _: QueueId) {
+            self.0.push("vanished");
+        }
+        fn runs(&mut self, _: &[Run]) {
+            self.0.push("runs");
+        }
+        fn events(&mut self, _: &[Event]) {
+            self.0.push("events");
+        }
+        fn packets(&mut self, _: &[PacketEvent]) {
+            self.0.push("packets");
+        }
+        fn lost(&mut self, _: u64, _: u64) {
+            self.0.push("lost");
+        }
+        fn empty(&mut self, _: u64) {
+            self.0.push("empty");
+        }
+        fn counters(&mut self, _: u64, _: QueueId, _: &Counters) {
+            self.0.push("counters");
+        }
+        fn transmission(&mut self, _: u64, _: &[Transmission]) {
+            self.0.push("transmission");
+        }
+        fn remark(&mut self, _: u64, _: &str) {
+            self.0.push("remark");
+        }
+    }
+    let mut calls = [Calls::default(), Calls::default()];
+    let mut tee = Tee(calls.iter_mut().map(|sink| sink as &mut dyn Sink).collect());
+    tee.appeared(0, 0, &queue("eth0", "tbf", 0x8001_0000, true));
+    tee.runs(&[run(0, 0, 1, 2, 0)]);
+    tee.events(&[event(0, EventKind::Enqueue, 1, false)]);
+    tee.packets(&[]);
+    tee.lost(0, 1);
+    tee.empty(0);
+    tee.counters(0, 0, &Counters::default());
+    tee.transmission(0, &[]);
+    tee.remark(0, "a remark");
+    tee.vanished(0, 0);
+    let all = [
+        "appeared",
+        "runs",
+        "events",
+        "packets",
+        "lost",
+        "empty",
+        "counters",
+        "transmission",
+        "remark",
+        "vanished",
+    ];
+    for sink in &calls {
+        assert_eq!(sink.0, all);
+    }
+}
