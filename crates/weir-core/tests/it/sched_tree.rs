@@ -155,19 +155,19 @@ fn a_limit_in_the_middle_holds_for_all_flows_below() {
 #[test]
 fn a_node_is_freed_with_its_last_flow_and_its_number_is_reused() {
     let mut rig = Rig::new(Tree::new(&Kind::RoundRobin.into()));
+    let mut first = None;
     for _ in 0..100 {
         let outer = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
         let inner = node(&mut rig, outer, Kind::Fifo, &share(1));
+        let nodes = first.get_or_insert([outer, inner]);
+        assert!(nodes.contains(&outer) && nodes.contains(&inner), "{nodes:?} {outer:?} {inner:?}");
         let number = flow(&mut rig, inner, share(1));
         for _ in 0..5 {
             rig.send(number, 100);
         }
         rig.remove(number);
-        assert_eq!((rig.scheduler.len(), outer, rig.pool.len()), (0, outer, 0));
+        assert_eq!((rig.scheduler.len(), rig.pool.len()), (0, 0));
     }
-    let reused = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
-    let other = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
-    assert_ne!(reused, other);
 }
 
 /// A `usize` selects a node, a kind or a flow; a `u32` is a length, a `u64` a time in ns.
