@@ -127,17 +127,16 @@ impl Ruleset {
         for (key, value) in entries {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
-                Some(old) if !update => {
+                Some(_) if !update => {
                     // The entry keeps its value, so that a script can run twice. This is an error
                     // only if no entry of the command is new, or if all must be added.
-                    kept = kept
-                        .or(Some((0, key, old != value)))
-                        .map(|(n, key, differs)| (n + 1, key, differs));
+                    let (count, first) = kept.unwrap_or((0, key));
+                    kept = Some((count + 1, first));
                 }
                 _ => new.push((key, *value)),
             }
         }
-        if let Some((_, key, _)) = kept.as_ref().filter(|_| atomic || new.is_empty()) {
+        if let Some((_, key)) = kept.as_ref().filter(|_| atomic || new.is_empty()) {
             return Err(ApplyError::EntryExists { name: name.clone(), key: key.to_string() });
         }
         let fresh =
