@@ -102,7 +102,7 @@ def sweep(
         points: A list of points, such as that of :func:`sobol`. A point is a dictionary of keys and
             their values. With `axes`, each point is run with each combination of the axes.
         seeds: Number of runs of each point, or their seeds. By default those of the scenario.
-        set: Keys that all runs change.
+        set: Keys of the scenario, and the values that they have in every run.
         live: Whether ``weir live`` carries out the runs, on real frames, in place of the simulator.
             Live runs take their full time. A run with late packets is repeated.
         store: The directory of the results, which is made if it is missing, or a place that

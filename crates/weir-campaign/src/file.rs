@@ -3,14 +3,14 @@
 //! ```toml
 //! scenario = "two-hosts.toml"      # or scenarios = ["a.toml", "b.toml"]
 //! seeds = 20                       # the number of runs of each point, or a list of seeds: [1, 2]
-//! set = { duration = "5s" }        # keys that all runs change
+//! set = { duration = "5s" }        # keys that have these values in every run
 //! live = false                     # whether the runs are live, on real frames
 //!
 //! [axes]                           # every combination; the last axis changes fastest
 //! "link.bottleneck.spec.bw" = ["5M", "10M", "20M"]
 //! "link.bottleneck.scheduler" = ["fifo", "fq_codel"]
 //!
-//! [[point]]                        # or single points, each combined with all values of the axes
+//! [[point]]                        # single points, each run with each combination of the axes
 //! "traffic.video.rate" = "2Mbit/s"
 //! ```
 
@@ -24,14 +24,14 @@ use crate::canonical::quoted;
 use crate::key::Runner;
 use crate::plan::{Axis, Plan, PlanError, Seeds, Settings, Source};
 
-/// The content of a campaign file. Its paths include the directory of the file.
+/// The content of a campaign file. The paths of the scenarios include the directory of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct File {
     /// The paths of the scenarios.
     pub scenarios: Vec<PathBuf>,
     /// The seeds.
     pub seeds: Seeds,
-    /// Keys that all runs change, and their values as TOML.
+    /// Keys of the scenario that are changed for all runs, and their values as TOML.
     pub set: Settings,
     /// The axes, in the order of the file.
     pub axes: Vec<Axis>,
@@ -48,7 +48,8 @@ impl File {
     /// file in an error.
     ///
     /// # Errors
-    /// A scenario cannot be read, or a scenario or a value is refused.
+    /// The file has a table `sample`, a scenario cannot be read, or a scenario or a value is
+    /// refused.
     pub fn plan(self, path: &Path) -> Result<(Plan, Diagnostics), PlanError> {
         if self.is_sampled {
             return Err(PlanError::Sampled(path.to_owned()));
@@ -100,7 +101,7 @@ pub enum Problem {
         /// The end of the message: a question that suggests a similar key, or nothing.
         meant: String,
     },
-    /// A value has another type.
+    /// A value has the wrong type or is not allowed.
     #[error("`{name}` is {expected}")]
     Type {
         /// The key.

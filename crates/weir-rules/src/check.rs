@@ -33,6 +33,7 @@ pub(crate) fn build(
     builder.jitter();
     let mut spec = builder.draft.spec;
     let queue = &mut spec.pipe.queue;
+    // In dummynet, the thresholds of RED have the unit of the queue's limit.
     if let (true, Some(QueueLimit::Bytes(_)), Some(policy)) =
         (builder.draft.thresholds_as_queue, queue.limit, &mut queue.aqm)
     {
@@ -105,8 +106,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the content of the file that was read last, or reports the diagnostic and returns
-    /// `None`.
+    /// Returns what was parsed from the file that was read last. If parsing failed, reports the
+    /// diagnostic and returns `None`.
     fn accept<T>(&mut self, result: Result<T, Box<Diagnostic>>) -> Option<T> {
         result.map_err(|error| self.about_file(*error)).ok()
     }
@@ -215,7 +216,7 @@ impl Builder<'_> {
         has_rate
     }
 
-    /// Whether the schedule has a step that satisfies `what`.
+    /// Whether the link has a schedule with a step that satisfies `what`.
     fn schedules(&self, what: fn(&Step) -> bool) -> bool {
         let schedule = self.draft.spec.pipe.link.schedule.as_ref();
         schedule.is_some_and(|schedule| schedule.steps().iter().any(|(_, step)| what(step)))
@@ -286,7 +287,7 @@ impl Builder<'_> {
     }
 
     /// Refuses an AQM together with a scheduler. The AQM would see the packets of all flows as one
-    /// queue, but the scheduler takes them in another order.
+    /// queue in order of arrival, but the scheduler takes them in another order.
     fn scheduler(&mut self) {
         let PipeConfig { scheduler, queue, .. } = &self.draft.spec.pipe;
         let (Some(scheduler), Some(policy)) = (scheduler, &queue.aqm) else { return };

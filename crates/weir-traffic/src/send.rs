@@ -1,5 +1,5 @@
-//! The sending side: a thread sends the UDP packets of several outlets, in bursts, at the times of
-//! a schedule.
+//! The sending side: a thread sends the UDP packets of several outlets (sending sockets) in bursts,
+//! at the times of a schedule.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -123,7 +123,7 @@ pub struct Departures {
     pub series: Vec<Point>,
     /// Packets that the kernel refused. They were not sent again.
     pub refused: u64,
-    /// The error with which the kernel refused the last packet.
+    /// The error of the kernel's most recent refusal.
     pub cause: Option<io::Error>,
 }
 
@@ -140,7 +140,7 @@ impl Outlet {
     ) -> Result<Self, TrafficError> {
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(from.unwrap_or(any)).when("make a UDP socket")?;
-        // Without the privilege, the kernel limits the buffer to the system's maximum. The sender
+        // Without CAP_NET_ADMIN, the kernel limits the buffer to the system's maximum. The sender
         // then blocks sooner.
         if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
@@ -158,7 +158,7 @@ impl Outlet {
         Ok(Self { socket, headers: headers(to), sequence: 0, sent: Departures::default() })
     }
 
-    /// Another handle of the socket.
+    /// Another handle to the socket.
     ///
     /// # Errors
     /// The process has too many open files.
@@ -171,7 +171,7 @@ impl Outlet {
         self.sent
     }
 
-    /// Whether the kernel refused a packet for a reason other than a missing buffer.
+    /// Whether the kernel's most recent refusal has a reason other than a missing buffer.
     fn has_failed(&self) -> bool {
         self.sent.cause.as_ref().is_some_and(|error| !is_out_of_buffers(error))
     }
@@ -199,8 +199,8 @@ pub struct Sending {
     pub pacer: Pacer,
     /// Packets in one offload train (UDP GSO), 1 to 64.
     pub train: usize,
-    /// Whether to ask for real-time priority, which the link's thread has too. Without it, a packet
-    /// may wait until other threads have used up their time slices.
+    /// Whether to ask for real-time priority, which the thread of the emulated link has too.
+    /// Without it, a packet may wait until other threads have used up their time slices.
     pub realtime: bool,
     /// Whether to end at the first error other than a missing buffer.
     pub fails_fast: bool,
@@ -286,8 +286,9 @@ impl Batch {
                 outlet.count(span, sent_ns, done, done * (payload + outlet.headers) as u64);
                 done
             }
-            // An ICMP error reports that the receiver refused an earlier packet, because it does
-            // not listen yet. This call sent nothing, so its packets must be sent again.
+            // ECONNREFUSED reports an ICMP error: the receiver refused an earlier packet, because
+            // it does not listen yet. EINTR means that a signal interrupted the call. In both
+            // cases this call sent nothing, and its packets must still be sent.
             Err(Errno::ECONNREFUSED | Errno::EINTR) => 0,
             Err(errno) => {
                 outlet.sent.refused += packets as u64;
@@ -303,8 +304,9 @@ impl Batch {
     fn fill(&mut self, payload: usize, packets: usize) {
         if packets == 1 && payload < self.payload {
             // The pattern depends only on the offset in the payload, so the buffer already contains
-            // the pattern of the shorter payload. The exception is the end of a long stamp, where a
-            // payload with a short stamp has pattern bytes.
+            // the pattern of the shorter payload, except in bytes 12 to 15. There the longer
+            // payload had the end of its stamp, and a payload of less than 16 bytes, whose stamp
+            // is shorter, has the pattern.
             fill(&mut self.bytes[..payload.min(LONG)]);
             return;
         }

@@ -12,23 +12,25 @@ use weir_rig::{Algorithm, Order, Plan};
 use super::args::{Load, Metric, RigArgs};
 use crate::output::{Failure, USAGE, say};
 
-/// A measurement: algorithms, flow sets, and the driving pattern.
+/// A measurement: the algorithms, the flow sets, the pattern of enqueues and dequeues, and the
+/// metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) sets: Vec<FlowSet>,
     pub(crate) order: Order,
-    /// The order of arrivals as given, including the file of a trace.
+    /// The order of arrivals as given on the command line, with the file name of a trace.
     pub(crate) order_text: String,
     pub(crate) backlog: Option<Backlog>,
     pub(crate) batch: usize,
     pub(crate) seed: u64,
     pub(crate) metrics: Vec<Metric>,
+    /// Pairs of an enqueue and a dequeue in one run.
     pub(crate) pairs: u64,
     pub(crate) runs: u32,
     pub(crate) cache: Cache,
     pub(crate) load: Load,
-    /// Number of packets for a measurement of service, if --pairs is given.
+    /// The value of --pairs if given. Service is then measured over this number of packets.
     service_packets: Option<u64>,
 }
 
@@ -76,8 +78,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Creates a measurement without a command line. All settings that are not arguments have their
-    /// defaults.
+    /// Creates a measurement without a command line. Settings that this function does not take as
+    /// arguments have their defaults.
     pub(crate) fn preset(
         algorithms: Vec<Algorithm>,
         sets: &[&str],

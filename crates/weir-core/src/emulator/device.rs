@@ -18,8 +18,9 @@ impl Emulator {
         self.links.get(number)?.device.as_ref().map(|device| device.view())
     }
 
-    /// Permits the gated device of link `id` to pass one more packet to the wire
-    /// ([`crate::device::DeviceConfig::gated`]). No effect on links with masks.
+    /// Permits the gated device ([`crate::device::DeviceConfig::gated`]) of link `id` to pass its
+    /// next packet to the wire. Permits do not add up: several calls before the device passes a
+    /// packet count as one. No effect on links with masks.
     pub fn permit(&mut self, now: Nanos, id: u16) {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         let Some(number) = template.and_then(|template| template.single) else { return };
@@ -31,7 +32,8 @@ impl Emulator {
         self.reschedule(number);
     }
 
-    /// Continues to serve a device that was created or changed.
+    /// Serves the device of instance `number`, if it has one, after the device was created or
+    /// changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) =
             self.at(link).filter(|(state, _)| state.device.is_some())
@@ -54,7 +56,7 @@ impl Link {
         wire.min(device.next_event()).min(scheduler.unwrap_or(Nanos::MAX))
     }
 
-    /// Finishes the packet on the wire if its transmission has ended, and serves the device.
+    /// Takes the packet off the wire if its transmission has ended, and serves the device.
     pub(super) fn advance_device(&mut self, at: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
             if !wire.in_line {
@@ -99,7 +101,8 @@ impl Link {
         self.device = Some(device);
     }
 
-    /// Starts the device's next packet on the free wire. Returns whether there was one.
+    /// Starts the device's next packet on the free wire. Returns `false` if the device has no
+    /// packet in its ring, or may not pass it yet.
     fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let Some(id) = device.read(now, context.pool) else { return false };
         let packet = context.pool.get_mut(id);
@@ -135,7 +138,8 @@ impl Link {
         true
     }
 
-    /// Configures the device: creates it, changes it, or lets it drain before it is removed.
+    /// Configures the device: creates it, changes it, or lets its packets go to the wire before it
+    /// is removed.
     pub(super) fn configure_device(&mut self, now: Nanos, pool: &mut Pool, config: &LinkConfig) {
         match (&mut self.device, &config.device) {
             (Some(device), Some(config)) => device.configure(now, pool, config),
@@ -144,7 +148,7 @@ impl Link {
         }
     }
 
-    /// Drops the packets in the device.
+    /// Drops the packets in the device of a link that is removed.
     pub(super) fn drain_device(&mut self, now: Nanos, context: &mut Context<'_>) {
         let Some(mut packets) = self.device.as_mut().map(|device| device.drain(context.pool))
         else {
@@ -160,7 +164,8 @@ impl Link {
     }
 }
 
-/// The statistics of the devices of a link, allocated when the first packet reaches a device.
+/// The statistics of the devices of all instances of a link, allocated when the first packet
+/// reaches a device.
 #[inline]
 fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
     #[cold]

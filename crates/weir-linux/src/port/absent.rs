@@ -1,4 +1,6 @@
-//! A port without an interface: it receives nothing, and counts frames sent to it as lost.
+//! A port without an interface. Receiving and sending fail with
+//! [`Fault::Vanished`](super::Fault::Vanished); the live loop counts the frames that it could not
+//! send as dropped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,7 +16,7 @@ pub struct AbsentPort {
 }
 
 impl AbsentPort {
-    /// A port that replaces the interface called `name`.
+    /// A port in place of the interface `name`, which does not exist.
     ///
     /// # Errors
     /// No descriptor is left.

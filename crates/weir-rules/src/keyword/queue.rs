@@ -1,4 +1,4 @@
-//! Rows: the queue before the link, and the treatment of frames.
+//! Rows of the table of keywords: the queue before the link, and the treatment of frames.
 
 use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit};
 use weir_core::key::FlowMask;
@@ -11,6 +11,7 @@ use crate::link::Gso;
 use crate::mask;
 use crate::quantity::write_size;
 
+/// The base of the rows of keywords for links and queues.
 const QUEUE: Keyword = Keyword {
     group: Group::Queue,
     objects: &[Object::Link, Object::Queue],
@@ -22,7 +23,8 @@ const QUEUE: Keyword = Keyword {
 pub(super) const ROWS: &[&Keyword] =
     &[&LIMIT, &SCHED, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
 
-/// The base of rows that an inner scheduler, which is a flow of another scheduler, also accepts.
+/// The base of the rows of keywords that are also accepted for an inner scheduler, that is, a
+/// scheduler that is a flow of another scheduler.
 const ALL: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
 

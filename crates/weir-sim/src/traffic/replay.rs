@@ -1,8 +1,8 @@
 //! Packets from a capture or a table.
 //!
 //! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. From a
-//! capture (pcap, pcapng), the replay uses only the times, and the lengths on the wire without the
-//! headers below the network layer. It sends the first packet of a capture at the start. Addresses
+//! capture (pcap, pcapng), the replay uses only the time of each packet, and its length on the wire
+//! without the headers below the network layer. It sends the first packet of a capture at the start. Addresses
 //! and responses in the capture are ignored: this is open-loop traffic with the same lengths at the
 //! same times.
 
@@ -142,8 +142,8 @@ fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// The packets of a pcapng file. The reader returns times in units of the interface, although its
-/// type is for nanoseconds.
+/// The packets of a pcapng file: nanoseconds and network-layer bytes. The reader returns each time
+/// as a `Duration` whose "nanoseconds" are in fact units of the interface's resolution.
 fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapNgReader::new(Cursor::new(bytes)).map_err(bad)?;
@@ -219,6 +219,8 @@ fn link_header(link: DataLink) -> Result<u32, TraceError> {
     })
 }
 
+/// Network-layer bytes of a captured packet of `len` bytes with a link-layer header of `link`
+/// bytes: at least 20 and at most 65535.
 fn network_bytes(len: u32, link: u32) -> u32 {
     len.saturating_sub(link).clamp(20, 65_535)
 }
@@ -231,9 +233,9 @@ pub struct Replay {
     speed: f64,
     repeat: bool,
     index: usize,
-    /// Start of the present pass through the trace, in times of the trace.
+    /// When the current pass through the trace began, ns, at the recorded speed.
     base: u64,
-    /// When the last packet was sent.
+    /// When the previous packet was sent, ns, at the speed of the replay.
     last: u64,
 }
 

@@ -11,8 +11,8 @@ pub fn is_datagrams(spec: &Spec) -> bool {
     DATAGRAMS.contains(&spec.kind())
 }
 
-/// Replaces the traffic by datagrams at intervals so long that hardly any are sent. They get no
-/// answers.
+/// Replaces the traffic by datagrams at intervals so long that hardly any are sent. This silences
+/// traffic in a simulation that is only needed for the datagrams of one host.
 pub fn silence(traffic: &mut Traffic) {
     let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
     if let Ok(spec) = nothing
