@@ -33,7 +33,7 @@ pub(crate) struct Read {
     /// The index of the first word after the AQM.
     pub(crate) end: usize,
     /// Whether the thresholds have the unit of the queue's limit, as in dummynet.
-    pub(crate) thresholds_as_queue: bool,
+    pub(crate) thresholds_in_queue_unit: bool,
 }
 
 /// Reads the AQM that the keyword `row` introduces. The words after the keyword begin at
@@ -44,8 +44,8 @@ pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read
     let policy = reader
         .named(row, keyword)
         .and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
-    let thresholds_as_queue = dialect(row.name).is_some_and(Dialect::has_thresholds);
-    Read { policy, end: reader.at, thresholds_as_queue }
+    let thresholds_in_queue_unit = dialect(row.name).is_some_and(Dialect::has_thresholds);
+    Read { policy, end: reader.at, thresholds_in_queue_unit }
 }
 
 /// The index of the first word after the AQM that begins at `words[at]`; `None` if no AQM begins

@@ -25,7 +25,7 @@ pub(crate) fn build(
 ) -> LinkSpec {
     let rate = constant_rate(&draft.spec);
     let mut builder = Builder { text, files, diagnostics, rate, quotable: false, draft };
-    builder.over_time();
+    builder.trace_and_schedule();
     builder.reorder();
     builder.profile();
     builder.scheduler();
@@ -35,7 +35,7 @@ pub(crate) fn build(
     let queue = &mut spec.pipe.queue;
     // In dummynet, the thresholds of RED have the unit of the queue's limit.
     if let (true, Some(QueueLimit::Bytes(_)), Some(policy)) =
-        (builder.draft.thresholds_as_queue, queue.limit, &mut queue.aqm)
+        (builder.draft.thresholds_in_queue_unit, queue.limit, &mut queue.aqm)
     {
         policy.set("unit", "bytes").expect("lengths are in packets or bytes");
     }
@@ -128,7 +128,7 @@ impl Builder<'_> {
     }
 
     /// Reads the trace and the schedule.
-    fn over_time(&mut self) {
+    fn trace_and_schedule(&mut self) {
         if let (Some(name), Some(span)) = (self.draft.spec.files.trace.clone(), self.place(&TRACE))
         {
             self.trace(&name, &span);
@@ -162,11 +162,11 @@ impl Builder<'_> {
         } else {
             false
         };
-        if let (true, Some(rate)) = (has_rate, self.place(&BW)) {
+        if let (true, Some(bw)) = (has_rate, self.place(&BW)) {
             let help = "remove `bw`, or the trace";
             self.say(
                 Code::Contradiction,
-                &rate,
+                &bw,
                 "a constant rate and a rate trace exclude each other",
                 "the trace gives the rate",
                 help,
@@ -217,14 +217,14 @@ impl Builder<'_> {
     }
 
     /// Whether the link has a schedule with a step that satisfies `what`.
-    fn schedules(&self, what: fn(&Step) -> bool) -> bool {
+    fn schedule_has(&self, what: fn(&Step) -> bool) -> bool {
         let schedule = self.draft.spec.pipe.link.schedule.as_ref();
         schedule.is_some_and(|schedule| schedule.steps().iter().any(|(_, step)| what(step)))
     }
 
     fn reorder(&mut self) {
         let Some(places) = self.draft.places(REORDER.name).cloned() else { return };
-        let scheduled = self.schedules(|step| step.delay.is_some());
+        let scheduled = self.schedule_has(|step| step.delay.is_some());
         let link = self.link();
         if link.delay.0 == 0 && link.jitter.is_none() && !scheduled {
             let help = "give a `delay`: packets that skip it overtake those in flight";
@@ -241,7 +241,7 @@ impl Builder<'_> {
     /// Warns of jitter without a delay. If the distribution of the jitter is in a file, reads the
     /// file.
     fn jitter(&mut self) {
-        let alone = self.link().delay.0 == 0 && !self.schedules(|step| step.delay.is_some());
+        let alone = self.link().delay.0 == 0 && !self.schedule_has(|step| step.delay.is_some());
         if let (true, Some(span)) = (alone, self.place(&JITTER)) {
             self.say(
                 Code::JitterAlone,
@@ -303,7 +303,7 @@ impl Builder<'_> {
 
     /// Adds warnings about values that are accepted but have no effect or an unexpected effect.
     fn hints(&mut self) {
-        let scheduled = self.schedules(|step| step.capacity.is_some());
+        let scheduled = self.schedule_has(|step| step.capacity.is_some());
         let link = &self.draft.spec.pipe.link;
         let constant = matches!(link.capacity, Capacity::Constant(_));
         let unlimited = matches!(link.capacity, Capacity::Unlimited)

@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         match read.policy {
             Ok(policy) => {
                 self.manage(word, Some(policy));
-                self.draft.thresholds_as_queue = read.thresholds_as_queue;
+                self.draft.thresholds_in_queue_unit = read.thresholds_in_queue_unit;
             }
             Err(error) => self.diagnostics.push(*error),
         }

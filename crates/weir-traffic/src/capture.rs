@@ -60,12 +60,12 @@ pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
         .map_err(|_| TrafficError::NoInterface(watch.interface.clone()))?;
     let socket =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
-            .when("open a raw socket")?;
+            .context("open a raw socket")?;
     if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
     }
     setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::milliseconds(20))
-        .when("set a timeout")?;
+        .context("set a timeout")?;
     let mut seen = Capture::default();
     let mut buffer = vec![0; 65_536];
     let (start, mut last) = (now(), None);
@@ -97,7 +97,7 @@ fn next<'a>(
     match recvfrom::<LinkAddr>(socket.as_raw_fd(), buffer) {
         Ok((len, Some(from))) if from.ifindex() == index => Ok(Some(&buffer[..len])),
         Ok(_) | Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => Ok(None),
-        Err(e) => Err(e).when("receive frames"),
+        Err(e) => Err(e).context("receive frames"),
     }
 }
 

@@ -57,7 +57,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
     } else {
         Outlet::connect(None, plan.to, 0)?.socket()?
     };
-    let sender = socket.try_clone().when("share the socket")?;
+    let sender = socket.try_clone().context("share the socket")?;
     let copy = *plan;
     let content: fn(&[u8]) -> Option<&[u8]> =
         if plan.icmp { icmp::answer } else { |packet| Some(packet) };
@@ -69,7 +69,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
     let mut missing = plan.count;
     while missing > 0 && now() < end {
         let left = Duration::from_nanos(end.saturating_sub(now()).clamp(1000, SECOND / 5));
-        socket.set_read_timeout(Some(left)).when("set a timeout")?;
+        socket.set_read_timeout(Some(left)).context("set a timeout")?;
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
             // The other end does not listen yet, or no answer has arrived. The loop ends at the
@@ -82,7 +82,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
             {
                 continue;
             }
-            Err(e) => return Err(e).when("receive"),
+            Err(e) => return Err(e).context("receive"),
         };
         let arrived = now();
         let Some(s) = content(&buffer[..len]).and_then(|payload| read(payload, arrived)) else {
@@ -110,8 +110,8 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
 /// # Errors
 /// The address cannot be bound, or the socket fails.
 pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficError> {
-    let socket = UdpSocket::bind(bind).when("bind the echo address")?;
-    socket.set_read_timeout(Some(Duration::from_millis(50))).when("set a timeout")?;
+    let socket = UdpSocket::bind(bind).context("bind the echo address")?;
+    socket.set_read_timeout(Some(Duration::from_millis(50))).context("set a timeout")?;
     let mut buffer = vec![0; 65_536];
     let (begun, mut answered) = (now(), 0);
     while answered < count && now() - begun < span_ns {
@@ -126,7 +126,7 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficEr
                     e.kind(),
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
                 ) => {}
-            Err(e) => return Err(e).when("receive"),
+            Err(e) => return Err(e).context("receive"),
         }
     }
     Ok(answered)

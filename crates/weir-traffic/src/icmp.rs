@@ -28,9 +28,10 @@ pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, TrafficError> {
     };
     let icmp =
         socket(AddressFamily::Inet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Icmp)
-            .when("make an ICMP socket")?;
+            .context("make an ICMP socket")?;
     let to = SockaddrIn::from(to);
-    connect_socket(std::os::fd::AsRawFd::as_raw_fd(&icmp), &to).when("connect the ICMP socket")?;
+    connect_socket(std::os::fd::AsRawFd::as_raw_fd(&icmp), &to)
+        .context("connect the ICMP socket")?;
     Ok(UdpSocket::from(icmp))
 }
 

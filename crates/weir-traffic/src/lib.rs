@@ -64,17 +64,17 @@ pub enum TrafficError {
 
 /// Adds the name of the failed operation to the error of a system call.
 pub(crate) trait Context<T> {
-    fn when(self, what: &'static str) -> Result<T, TrafficError>;
+    fn context(self, what: &'static str) -> Result<T, TrafficError>;
 }
 
 impl<T> Context<T> for io::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, TrafficError> {
+    fn context(self, what: &'static str) -> Result<T, TrafficError> {
         self.map_err(|source| TrafficError::System { what, source })
     }
 }
 
 impl<T> Context<T> for nix::Result<T> {
-    fn when(self, what: &'static str) -> Result<T, TrafficError> {
+    fn context(self, what: &'static str) -> Result<T, TrafficError> {
         self.map_err(|e| TrafficError::System { what, source: e.into() })
     }
 }

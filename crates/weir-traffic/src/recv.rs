@@ -86,7 +86,7 @@ impl Inlet {
     /// # Errors
     /// The address cannot be bound.
     pub fn bind(at: SocketAddr) -> Result<Self, TrafficError> {
-        Self::on(UdpSocket::bind(at).when("bind the receiving address")?)
+        Self::on(UdpSocket::bind(at).context("bind the receiving address")?)
     }
 
     /// Makes an inlet of a bound socket.
@@ -99,13 +99,13 @@ impl Inlet {
         if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
         }
-        let own = socket.local_addr().when("ask for the socket's address")?;
+        let own = socket.local_addr().context("ask for the socket's address")?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)
-            .when("ask for receive timestamps")?;
+            .context("ask for receive timestamps")?;
         if own.is_ipv4() {
-            setsockopt(&socket, sockopt::IpRecvTos, &true).when("ask for ECN fields")?;
+            setsockopt(&socket, sockopt::IpRecvTos, &true).context("ask for ECN fields")?;
         } else {
-            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).when("ask for ECN fields")?;
+            setsockopt(&socket, sockopt::Ipv6RecvTClass, &true).context("ask for ECN fields")?;
         }
         Ok(Self { socket, headers: headers(own) as u8 })
     }
@@ -183,7 +183,7 @@ impl<'a> Receiver<'a> {
             self.inlets.iter().map(|inlet| PollFd::new(&inlet.socket, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&TICK)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(io::Error::from(errno)).when("wait for packets"),
+            Err(errno) => return Err(io::Error::from(errno)).context("wait for packets"),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         self.time.refresh();
@@ -219,13 +219,13 @@ impl<'a> Receiver<'a> {
             Ok(results) => results,
             // ECONNREFUSED reports that the destination of an earlier echo no longer listens.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(0),
-            Err(e) => return Err(e).when("receive"),
+            Err(e) => return Err(e).context("receive"),
         };
         let mut count = 0;
         for message in results {
             count += 1;
             let (mut at, mut marked) = (None, false);
-            for control in message.cmsgs().when("read the receive timestamp")? {
+            for control in message.cmsgs().context("read the receive timestamp")? {
                 match control {
                     ControlMessageOwned::ScmTimestampns(time) => at = Some(self.time.convert(time)),
                     ControlMessageOwned::Ipv4Tos(tos) => marked = tos & CE == CE,

@@ -57,8 +57,8 @@ pub struct Sent {
 /// # Errors
 /// The size is too small for a stamp or too large for UDP, or a socket cannot be opened or fails.
 pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
-    let payload = payload_size(plan.to, plan.size)?;
-    let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload).max(1));
+    let payload_len = payload_size(plan.to, plan.size)?;
+    let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload_len).max(1));
     let mut outlets = [Outlet::connect(None, plan.to, plan.tos)?];
     let schedule = Even {
         pace: plan.pace,
@@ -139,7 +139,7 @@ impl Outlet {
         tos: u8,
     ) -> Result<Self, TrafficError> {
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
-        let socket = UdpSocket::bind(from.unwrap_or(any)).when("make a UDP socket")?;
+        let socket = UdpSocket::bind(from.unwrap_or(any)).context("make a UDP socket")?;
         // Without CAP_NET_ADMIN, the kernel limits the buffer to the system's maximum. The sender
         // then blocks sooner.
         if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
@@ -152,9 +152,9 @@ impl Outlet {
             } else {
                 setsockopt(&socket, sockopt::Ipv6TClass, &tos)
             };
-            set.when("set the ECN field")?;
+            set.context("set the ECN field")?;
         }
-        socket.connect(to).when("connect to the receiver")?;
+        socket.connect(to).context("connect to the receiver")?;
         Ok(Self { socket, headers: headers(to), sequence: 0, sent: Departures::default() })
     }
 
@@ -163,7 +163,7 @@ impl Outlet {
     /// # Errors
     /// The process has too many open files.
     pub fn socket(&self) -> Result<UdpSocket, TrafficError> {
-        self.socket.try_clone().when("share the socket")
+        self.socket.try_clone().context("share the socket")
     }
 
     /// Closes the socket and returns the statistics.
@@ -228,10 +228,10 @@ impl Sending {
                 let _ = policy.apply();
             }
             let Some(outlet) = outlets.get_mut(burst.outlet) else { continue };
-            let payload = (burst.bytes as usize).saturating_sub(outlet.headers).max(LEAST);
+            let payload_len = (burst.bytes as usize).saturating_sub(outlet.headers).max(LEAST);
             let mut remaining = burst.count;
             while remaining > 0 {
-                remaining -= batch.send(outlet, payload, remaining, &self.span);
+                remaining -= batch.send(outlet, payload_len, remaining, &self.span);
                 if self.fails_fast && outlet.has_failed() {
                     return;
                 }
@@ -244,7 +244,7 @@ impl Sending {
 struct Batch {
     train: usize,
     /// The size of the payloads for which `bytes` holds the pattern.
-    payload: usize,
+    payload_len: usize,
     bytes: Vec<u8>,
     messages: MultiHeaders<SockaddrStorage>,
 }
@@ -253,22 +253,22 @@ impl Batch {
     fn new(train: usize) -> Self {
         let space = (train > 1).then(|| nix::cmsg_space!(u16));
         let messages = MultiHeaders::preallocate(MESSAGES, space);
-        Self { train, payload: 0, bytes: Vec::new(), messages }
+        Self { train, payload_len: 0, bytes: Vec::new(), messages }
     }
 
     /// Sends up to `limit` packets in one system call. Returns how many of them need no further
     /// attempt, because they were sent or refused by the kernel.
-    fn send(&mut self, outlet: &mut Outlet, payload: usize, limit: u64, span: &Span) -> u64 {
+    fn send(&mut self, outlet: &mut Outlet, payload_len: usize, limit: u64, span: &Span) -> u64 {
         let packets = limit.min((self.train * MESSAGES) as u64) as usize;
-        self.fill(payload, packets);
-        let bytes = &mut self.bytes[..packets * payload];
+        self.fill_pattern(payload_len, packets);
+        let bytes = &mut self.bytes[..packets * payload_len];
         let sent_ns = now();
-        for (sequence, payload) in (outlet.sequence..).zip(bytes.chunks_mut(payload)) {
+        for (sequence, payload) in (outlet.sequence..).zip(bytes.chunks_mut(payload_len)) {
             stamp(payload, Stamp { sequence: sequence as u32, sent_ns, turned_ns: 0 });
         }
         let slices: Vec<[IoSlice<'_>; 1]> =
-            bytes.chunks(payload * self.train).map(|c| [IoSlice::new(c)]).collect();
-        let segment = payload as u16;
+            bytes.chunks(payload_len * self.train).map(|c| [IoSlice::new(c)]).collect();
+        let segment = payload_len as u16;
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let control = if self.train > 1 { control.as_slice() } else { &[] };
         let addresses = vec![None; slices.len()];
@@ -283,7 +283,7 @@ impl Batch {
         let done = match result {
             Ok(results) => {
                 let done = (results.count() * self.train).min(packets) as u64;
-                outlet.count(span, sent_ns, done, done * (payload + outlet.headers) as u64);
+                outlet.count(span, sent_ns, done, done * (payload_len + outlet.headers) as u64);
                 done
             }
             // ECONNREFUSED reports an ICMP error: the receiver refused an earlier packet, because
@@ -300,23 +300,23 @@ impl Batch {
         done
     }
 
-    /// Fills the buffer with the pattern of `packets` payloads of `payload` bytes each.
-    fn fill(&mut self, payload: usize, packets: usize) {
-        if packets == 1 && payload < self.payload {
+    /// Fills the buffer with the pattern of `packets` payloads of `payload_len` bytes each.
+    fn fill_pattern(&mut self, payload_len: usize, packets: usize) {
+        if packets == 1 && payload_len < self.payload_len {
             // The pattern depends only on the offset in the payload, so the buffer already contains
             // the pattern of the shorter payload, except in bytes 12 to 15. There the longer
             // payload had the end of its stamp, and a payload of less than 16 bytes, whose stamp
             // is shorter, has the pattern.
-            fill(&mut self.bytes[..payload.min(LONG)]);
+            fill(&mut self.bytes[..payload_len.min(LONG)]);
             return;
         }
-        if self.payload != payload {
-            (self.payload, self.bytes) = (payload, Vec::new());
+        if self.payload_len != payload_len {
+            (self.payload_len, self.bytes) = (payload_len, Vec::new());
         }
         let filled = self.bytes.len();
-        if filled < packets * payload {
-            self.bytes.resize(packets * payload, 0);
-            self.bytes[filled..].chunks_mut(payload).for_each(fill);
+        if filled < packets * payload_len {
+            self.bytes.resize(packets * payload_len, 0);
+            self.bytes[filled..].chunks_mut(payload_len).for_each(fill);
         }
     }
 }
@@ -359,9 +359,9 @@ mod tests {
     #[test]
     fn payloads_of_changing_sizes_keep_their_pattern() {
         let mut batch = Batch::new(1);
-        for (payload, packets) in [(1472, 1), (12, 1), (14, 1), (300, 1), (15, 2), (40, 3)] {
-            batch.fill(payload, packets);
-            for payload in batch.bytes[..payload * packets].chunks_mut(payload) {
+        for (payload_len, packets) in [(1472, 1), (12, 1), (14, 1), (300, 1), (15, 2), (40, 3)] {
+            batch.fill_pattern(payload_len, packets);
+            for payload in batch.bytes[..payload_len * packets].chunks_mut(payload_len) {
                 stamp(payload, Stamp { sequence: 9, sent_ns: 5, turned_ns: 0 });
                 assert_eq!(crate::payload::bit_errors(payload), 0, "{}", payload.len());
             }

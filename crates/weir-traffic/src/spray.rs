@@ -42,15 +42,15 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     }
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
-            .when("make a raw socket")?;
+            .context("make a raw socket")?;
     // Without the privilege, the buffer keeps its usual size.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
-        .when("list the interfaces")?
+        .context("list the interfaces")?
         .filter(|i| i.interface_name == plan.interface)
         .find_map(|i| i.address?.as_link_addr().copied());
-    let address: LinkAddr = address.ok_or(Errno::ENODEV).when("find the interface")?;
-    bind(out.as_raw_fd(), &address).when("bind to the interface")?;
+    let address: LinkAddr = address.ok_or(Errno::ENODEV).context("find the interface")?;
+    bind(out.as_raw_fd(), &address).context("bind to the interface")?;
     Pacer::prepare_thread();
     let gap_ns = SECOND / plan.pace.due_by(plan.size as u32, SECOND).max(1);
     let mut frames = vec![frame(plan.size); MESSAGES];
@@ -87,7 +87,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
         ) {
             Ok(results) => sent.packets += results.count() as u64,
             Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += due as u64,
-            Err(e) => return Err(e).when("send"),
+            Err(e) => return Err(e).context("send"),
         }
     }
     sent.bytes = sent.packets * plan.size as u64;

@@ -238,7 +238,7 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
 /// Checks, before a long measurement, that its results can be written.
 pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
-    if is_plot && picture(path).is_none() {
+    if is_plot && picture_format(path).is_none() {
         return Err(usage(
             "--plot",
             format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png"),
@@ -263,16 +263,16 @@ pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failur
 
 /// The format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Picture {
+pub(crate) enum PictureFormat {
     Svg,
     Png,
 }
 
 /// The format that a file name implies.
-pub(crate) fn picture(path: &Path) -> Option<Picture> {
+pub(crate) fn picture_format(path: &Path) -> Option<PictureFormat> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "svg" => Some(Picture::Svg),
-        "png" => Some(Picture::Png),
+        "svg" => Some(PictureFormat::Svg),
+        "png" => Some(PictureFormat::Png),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use weir_report::plot::{Axis, Curve, Plot, Shape, Size, Unit};
 use weir_report::write_atomic;
 
 use super::args::Metric;
-use super::config::{Config, Picture, picture};
+use super::config::{Config, PictureFormat, picture_format};
 use super::measure::Measured;
 use crate::output::Failure;
 
@@ -122,8 +122,8 @@ fn curves(
 
 /// Writes a picture in the format that the file name implies.
 pub(crate) fn write(path: &Path, plot: &Plot) -> Result<(), Failure> {
-    let bytes = match picture(path) {
-        Some(Picture::Png) => plot.png(SIZE).map_err(Failure::of_weir)?,
+    let bytes = match picture_format(path) {
+        Some(PictureFormat::Png) => plot.png(SIZE).map_err(Failure::of_weir)?,
         _ => plot.standalone(SIZE).into_bytes(),
     };
     write_atomic(path, &bytes).map_err(Failure::of_weir)

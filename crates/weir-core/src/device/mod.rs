@@ -64,9 +64,9 @@ pub use config::{Completion, DEFAULT_RING, DeviceConfig, Done, StageConfig};
 pub use dql::{DQL_MAX, Dql, DqlConfig};
 pub use weir_measure::stats::DeviceStats;
 
-/// A running device. The link takes the next packet whenever the wire is free ([`Device::read`]),
-/// adds a packet whenever the device accepts one ([`Device::wants`]), and otherwise advances the
-/// device ([`Device::advance`]).
+/// A running device. The link takes the next packet whenever the wire is free
+/// ([`Device::take_for_wire`]), adds a packet whenever the device accepts one ([`Device::wants`]),
+/// and otherwise advances the device ([`Device::advance`]).
 #[derive(Debug)]
 pub(crate) struct Device {
     config: Arc<DeviceConfig>,
@@ -203,9 +203,9 @@ impl Device {
         self.dropped.pop()
     }
 
-    /// The packet that the wire starts now.
+    /// Takes the next packet for the wire out of the ring, if the device may pass it.
     #[inline]
-    pub(crate) fn read(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
+    pub(crate) fn take_for_wire(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
         if self.config.gated && !self.permitted {
             return None;
         }

@@ -243,7 +243,7 @@ impl Emulator {
             if another && let Some((state, mut context)) = self.at(number) {
                 state.change_discipline(now, &config.discipline, &mut context);
             }
-            self.serve_device(now, number);
+            self.serve_device_of(now, number);
             self.reschedule(number);
         }
     }

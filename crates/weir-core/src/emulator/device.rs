@@ -34,9 +34,9 @@ impl Emulator {
 
     /// Serves the device of instance `number`, if it has one, after the device was created or
     /// changed.
-    pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
+    pub(super) fn serve_device_of(&mut self, now: Nanos, number: u32) {
         if let Some((state, mut context)) =
-            self.at(link).filter(|(state, _)| state.device.is_some())
+            self.at(number).filter(|(state, _)| state.device.is_some())
         {
             state.serve_free_wire(now, &mut context);
         }
@@ -59,7 +59,7 @@ impl Link {
     /// Takes the packet off the wire if its transmission has ended, and serves the device.
     pub(super) fn advance_device(&mut self, at: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
-            if !wire.in_line {
+            if !wire.in_delay_line {
                 self.cross(at, wire, context);
             }
             self.device.iter_mut().for_each(|device| device.sent(at));
@@ -88,10 +88,10 @@ impl Link {
         }
         let kept_back = || !self.scheduler.is_empty() && !device.wants();
         let starved = self.wire.is_none() && (!device.is_empty() || kept_back());
-        let (before, begins) = device.note_starved(now, starved);
-        if before > Nanos::ZERO || begins {
-            let stats = counted(&mut context.template.stats);
-            stats.starved_ns += before.0;
+        let (starved_for, begins) = device.note_starved(now, starved);
+        if starved_for > Nanos::ZERO || begins {
+            let stats = device_stats(&mut context.template.stats);
+            stats.starved_ns += starved_for.0;
             stats.starved += u64::from(begins);
         }
         if device.is_leaving() && device.is_empty() {
@@ -104,10 +104,11 @@ impl Link {
     /// Starts the device's next packet on the free wire. Returns `false` if the device has no
     /// packet in its ring, or may not pass it yet.
     fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
-        let Some(id) = device.read(now, context.pool) else { return false };
+        let Some(id) = device.take_for_wire(now, context.pool) else { return false };
         let packet = context.pool.get_mut(id);
         packet.label_then_start = LabelThenStart::started(now);
-        counted(&mut context.template.stats).start(bytes(packet), now.since(packet.dequeued).0);
+        device_stats(&mut context.template.stats)
+            .start(bytes(packet), now.since(packet.dequeued).0);
         let &mut Packet { len, segments, .. } = packet;
         let wire = self.launch(now, id, len, segments, context);
         if wire.done > now {
@@ -133,7 +134,7 @@ impl Link {
         }
         let stats = &mut context.template.stats;
         stats.queue_ns.record(now.since(packet.arrived).0);
-        counted(stats).enter(bytes(packet));
+        device_stats(stats).enter(bytes(packet));
         device.give(now, context.pool, id);
         true
     }
@@ -149,7 +150,7 @@ impl Link {
     }
 
     /// Drops the packets in the device of a link that is removed.
-    pub(super) fn drain_device(&mut self, now: Nanos, context: &mut Context<'_>) {
+    pub(super) fn drop_device_packets(&mut self, now: Nanos, context: &mut Context<'_>) {
         let Some(mut packets) = self.device.as_mut().map(|device| device.drain(context.pool))
         else {
             return;
@@ -157,7 +158,7 @@ impl Link {
         while let Some(id) = packets.pop_front(context.pool) {
             let packet = context.pool.get(id);
             let inside = now.since(packet.dequeued);
-            let stats = counted(&mut context.template.stats);
+            let stats = device_stats(&mut context.template.stats);
             stats.leave(bytes(packet), inside.0);
             drop_inside(now, id, DropReason::NoSuchPipe, context);
         }
@@ -167,7 +168,7 @@ impl Link {
 /// The statistics of the devices of all instances of a link, allocated when the first packet
 /// reaches a device.
 #[inline]
-fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
+fn device_stats(stats: &mut LinkStats) -> &mut DeviceStats {
     #[cold]
     #[inline(never)]
     fn make() -> Box<DeviceStats> {
@@ -178,7 +179,7 @@ fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
 
 fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, context: &mut Context<'_>) {
     let packet = context.pool.get(id);
-    counted(&mut context.template.stats).drop_at(
+    device_stats(&mut context.template.stats).drop_at(
         stage,
         bytes(packet),
         now.since(packet.dequeued).0,

@@ -99,7 +99,7 @@ pub(super) struct OnWire {
     /// Whether the profile drops the packet at the end of its air-time.
     pub(super) lost: bool,
     /// Whether the packet is already in the delay line.
-    pub(super) in_line: bool,
+    pub(super) in_delay_line: bool,
     /// Whether the link changed during the transmission. A packet in the delay line then has the
     /// delay of [`Link::wire_delay`], with which it started.
     pub(super) keeps_delay: bool,
@@ -108,8 +108,8 @@ pub(super) struct OnWire {
 impl OnWire {
     /// The packet on a plain link, which is already in the delay line.
     #[inline]
-    pub(super) fn in_line(packet: PacketId, done: Nanos) -> Self {
-        Self { packet, done, lost: false, in_line: true, keeps_delay: false }
+    pub(super) fn in_delay_line(packet: PacketId, done: Nanos) -> Self {
+        Self { packet, done, lost: false, in_delay_line: true, keeps_delay: false }
     }
 }
 
@@ -171,7 +171,7 @@ impl Link {
     pub(super) fn wire_event(&self) -> Nanos {
         match &self.wire {
             // The end of the transmission matters only if a packet waits.
-            Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
+            Some(wire) if wire.in_delay_line && self.scheduler.is_empty() => Nanos::MAX,
             Some(wire) => wire.done,
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
         }
@@ -217,7 +217,7 @@ impl Link {
     pub(super) fn is_empty(&self) -> bool {
         let waits = !self.scheduler.is_empty()
             || self.device.as_ref().is_some_and(|device| !device.is_empty());
-        self.wire.is_none_or(|w| w.in_line) && self.line.is_empty() && !waits
+        self.wire.is_none_or(|w| w.in_delay_line) && self.line.is_empty() && !waits
     }
 
     /// Sets [`Self::effects`] according to the configuration and the steps that the schedule still
@@ -242,14 +242,14 @@ impl Link {
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
         // A transmission that has ended by now no longer occupies the wire, even if its event has
         // not been handled.
-        if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
+        if self.wire.is_some_and(|w| w.in_delay_line && w.done <= now) {
             self.wire = None;
         }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
             // Only `configure`, and the steps of a schedule that `configure` has set, call this
             // function. Therefore `wire_delay` is set.
-            if wire.in_line && wire.done != done {
+            if wire.in_delay_line && wire.done != done {
                 let due = done.saturating_add(self.wire_delay);
                 self.last_due = self.line.retime(pool, wire.packet, due);
             }
@@ -333,7 +333,9 @@ impl Link {
         let path = path(self.template, &self.key);
         // A packet that is already in the delay line started on a plain link, which uses the delay
         // of its template.
-        if let Some(wire) = self.wire.as_mut().filter(|wire| wire.in_line && !wire.keeps_delay) {
+        if let Some(wire) =
+            self.wire.as_mut().filter(|wire| wire.in_delay_line && !wire.keeps_delay)
+        {
             wire.keeps_delay = true;
             self.wire_delay = old.delay;
         }

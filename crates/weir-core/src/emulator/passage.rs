@@ -85,7 +85,7 @@ impl Link {
         context.pool.get_mut(packet).label_then_start = LabelThenStart::started(now);
         let done = self.start_plain(now, packet, len, segments, context);
         if done > now {
-            self.wire = Some(OnWire::in_line(packet, done));
+            self.wire = Some(OnWire::in_delay_line(packet, done));
         }
         self.release_due(now, context);
     }
@@ -181,7 +181,7 @@ impl Link {
             Some(wire) if wire.done > at => return,
             Some(wire) => {
                 self.wire = None;
-                if !wire.in_line {
+                if !wire.in_delay_line {
                     self.cross(at, wire, context);
                 }
             }
@@ -216,7 +216,7 @@ impl Link {
             let wire = self.start(now, packet, context);
             if wire.done > now {
                 self.wire = Some(wire);
-            } else if !wire.in_line {
+            } else if !wire.in_delay_line {
                 self.cross(now, wire, context);
             }
         }
@@ -254,7 +254,7 @@ impl Link {
     ) -> OnWire {
         if self.effects == Effects::Plain {
             let done = self.start_plain(now, id, len, segments, context);
-            return OnWire::in_line(id, done);
+            return OnWire::in_delay_line(id, done);
         }
         let (extra, lost) = match &context.template.link.profile {
             Some(profile) => profile.draw(self.profile_stream.bits32()),
@@ -265,7 +265,7 @@ impl Link {
             context.template.link.overhead.wire_bytes(len, segments),
             extra,
         );
-        OnWire { packet: id, done, lost, in_line: false, keeps_delay: false }
+        OnWire { packet: id, done, lost, in_delay_line: false, keeps_delay: false }
     }
 
     /// Starts a packet on a plain link, where its departure is already known. Returns the time at
@@ -392,13 +392,13 @@ impl Link {
 
     /// Drops all packets of the link.
     pub(super) fn drain(&mut self, now: Nanos, context: &mut Context<'_>) {
-        if let Some(wire) = self.wire.take().filter(|w| !w.in_line) {
+        if let Some(wire) = self.wire.take().filter(|w| !w.in_delay_line) {
             drop_inside(now, wire.packet, DropReason::NoSuchPipe, context);
         }
         while let Some(packet) = self.line.pop(context.pool) {
             drop_inside(now, packet, DropReason::NoSuchPipe, context);
         }
-        self.drain_device(now, context);
+        self.drop_device_packets(now, context);
         while let Some(packet) = self.scheduler.dequeue(Nanos::MAX, context.pool) {
             context.template.dequeued(context.pool.get(packet).len);
             drop_inside(now, packet, DropReason::NoSuchPipe, context);

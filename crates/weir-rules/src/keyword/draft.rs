@@ -35,7 +35,7 @@ pub(crate) struct Draft {
     /// The file with the distribution of the jitter.
     pub(crate) jitter_file: Option<At<Arc<str>>>,
     /// Whether the AQM's thresholds have the unit of the queue's limit, as in dummynet.
-    pub(crate) thresholds_as_queue: bool,
+    pub(crate) thresholds_in_queue_unit: bool,
     places: Vec<(&'static str, Places)>,
 }
 
@@ -55,7 +55,7 @@ impl Draft {
             spec: LinkSpec::default(),
             schedule_repeats: false,
             jitter_file: None,
-            thresholds_as_queue: false,
+            thresholds_in_queue_unit: false,
             places: Vec::new(),
         }
     }

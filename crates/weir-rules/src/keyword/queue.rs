@@ -25,7 +25,7 @@ pub(super) const ROWS: &[&Keyword] =
 
 /// The base of the rows of keywords that are also accepted for an inner scheduler, that is, a
 /// scheduler that is a flow of another scheduler.
-const ALL: Keyword =
+const ALL_OBJECTS: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
 
 /// Limit of the queue.
@@ -122,7 +122,7 @@ pub(crate) static MASK: Keyword = Keyword {
     example: "bw 1Mbit/s mask src-ip 0x000000ff",
     dummynet: "No VLAN, DSCP or MAC. Outside IPv6 addresses, `/N` sets the last N bits in \
                dummynet and the first N here. Here `queue` ends the mask.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Bound on the instances that the mask creates.
@@ -154,7 +154,7 @@ pub(crate) static WEIGHT: Keyword = Keyword {
     meaning: "Share of the link relative to other flows, for schedulers with weights.",
     example: "weight 10",
     dummynet: "At most 100 with WF2Q+.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Largest packet.
@@ -167,7 +167,7 @@ pub(crate) static LMAX: Keyword = Keyword {
     meaning: "Largest packet of a flow, for schedulers that work with timestamps.",
     example: "lmax 1500",
     dummynet: "At most 2000 or 2048.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Priority.
@@ -181,7 +181,7 @@ pub(crate) static PRI: Keyword = Keyword {
     meaning: "Priority, for the priority scheduler.",
     example: "pri 2",
     dummynet: "Accepted and printed, but without effect; `weight` is used instead.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Size of the hash table.
@@ -200,7 +200,7 @@ pub(crate) static BUCKETS: Keyword = Keyword {
     meaning: "Size of a hash table. Accepted and ignored: tables grow automatically.",
     example: "buckets 64",
     dummynet: "Sets the size.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Silent drops.
@@ -218,7 +218,7 @@ pub(crate) static NOERROR: Keyword = Keyword {
               wire, and senders are not informed of drops.",
     example: "noerror",
     dummynet: "A local sender sees an error without it.",
-    ..ALL
+    ..ALL_OBJECTS
 };
 
 /// Offload trains.

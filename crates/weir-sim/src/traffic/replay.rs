@@ -2,9 +2,9 @@
 //!
 //! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. From a
 //! capture (pcap, pcapng), the replay uses only the time of each packet, and its length on the wire
-//! without the headers below the network layer. It sends the first packet of a capture at the start. Addresses
-//! and responses in the capture are ignored: this is open-loop traffic with the same lengths at the
-//! same times.
+//! without the headers below the network layer. It sends the first packet of a capture at the
+//! start. Addresses and responses in the capture are ignored: this is open-loop traffic with the
+//! same lengths at the same times.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -363,14 +363,14 @@ mod tests {
     #[test]
     fn times_of_a_pcapng_capture_are_in_units_of_their_interface() {
         let packets = [(5_000_000_000, 1520), (5_000_000_250, 60)];
-        for (tsresol, second) in [
+        for (tsresol, second_at) in [
             (None, 250_000),
             (Some(9), 250),
             (Some(3), 250_000_000),
             (Some(0x80 | 10), 244_140_625),
         ] {
             let trace = Trace::capture(&pcapng_file(276, tsresol, &packets)).unwrap();
-            assert_eq!(trace.packets(), [(Nanos(0), 1500), (Nanos(second), 40)], "{tsresol:?}");
+            assert_eq!(trace.packets(), [(Nanos(0), 1500), (Nanos(second_at), 40)], "{tsresol:?}");
         }
         assert!(matches!(
             Trace::capture(&pcapng_file(105, None, &packets)),

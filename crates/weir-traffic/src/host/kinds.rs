@@ -14,8 +14,8 @@ pub fn is_datagrams(spec: &Spec) -> bool {
 /// Replaces the traffic by datagrams at intervals so long that hardly any are sent. This silences
 /// traffic in a simulation that is only needed for the datagrams of one host.
 pub fn silence(traffic: &mut Traffic) {
-    let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
-    if let Ok(spec) = nothing
+    let almost_nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
+    if let Ok(spec) = almost_nothing
         && let Ok(plan) = spec.check(&NoFiles)
     {
         (traffic.spec, traffic.plan) = (spec, plan);

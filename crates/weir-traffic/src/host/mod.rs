@@ -94,7 +94,7 @@ fn sources(order: &Order, places: BTreeMap<u32, usize>) -> Result<Sources, Traff
 
 fn read<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<T, TrafficError> {
     let mut line = String::new();
-    if input.read_line(&mut line).when("read the order")? == 0 {
+    if input.read_line(&mut line).context("read the order")? == 0 {
         let source = io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "the input is empty; `weir live` starts this process and sends the order",
@@ -107,7 +107,7 @@ fn read<T: DeserializeOwned>(input: &mut impl BufRead) -> Result<T, TrafficError
 fn write(output: &mut impl Write, message: &impl Serialize) -> Result<(), TrafficError> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    output.write_all(&line).and_then(|()| output.flush()).when("write the report")
+    output.write_all(&line).and_then(|()| output.flush()).context("write the report")
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Sockets {
                 Role::Write(transfer) => writers.push((task.clone(), transfer.clone())),
                 Role::Read => match listening.entry(to) {
                     Entry::Vacant(entry) => {
-                        let listener = transfer::listen(to).when("listen for a TCP transfer")?;
+                        let listener = transfer::listen(to).context("listen for a TCP transfer")?;
                         entry.insert((listener, vec![task.clone()]));
                     }
                     Entry::Occupied(mut entry) => entry.get_mut().1.push(task.clone()),
@@ -65,7 +65,7 @@ impl Sockets {
             }
         }
         if let Some((_, transfer)) = writers.first() {
-            transfer::negotiate_ecn(transfer.ecn).when("set whether TCP uses ECN")?;
+            transfer::negotiate_ecn(transfer.ecn).context("set whether TCP uses ECN")?;
         }
         for (at, expected) in receiving {
             inlets.push((Inlet::bind(at.into())?, expected));
