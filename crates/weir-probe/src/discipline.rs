@@ -1,4 +1,4 @@
-//! The discipline of a device, with the rate and the limits that it reports.
+//! The discipline of a device, with the rate and the limits that the discipline reports.
 
 use crate::error::ProbeError;
 use crate::group::Group;

@@ -90,7 +90,7 @@ fn described(id: &str, annotations: &[(&str, &str)]) -> Vec<u8> {
     pod
 }
 
-/// A message with pods in this field.
+/// A message that has each of the pods in a field with the number `field`.
 fn with_pods(field: u32, pods: &[Vec<u8>]) -> Vec<u8> {
     let mut message = Vec::new();
     pods.iter().for_each(|pod| wire::put_bytes(&mut message, field, pod));
@@ -116,7 +116,8 @@ fn pods_are_followed_from_the_list_and_the_events() {
     let (_nri, seen) = runtime.plugin();
     let mut trunk = runtime.accept();
     configure(&mut trunk);
-    // The list comes in two parts.
+    // The list comes in two parts. Field 3 of the first part says that more follow; the plugin's
+    // answer confirms it with 1 in its field 2.
     let mut first = with_pods(1, &[described("a", OURS), described("b", &[])]);
     wire::put_number(&mut first, 3, 1);
     assert_eq!(call(&mut trunk, "Synchronize", &first), Ok(vec![0x10, 1]));
@@ -165,6 +166,7 @@ fn malformed_requests_are_refused_and_the_connection_stays() {
         let request = with_pods(1, std::slice::from_ref(body));
         assert!(call(&mut trunk, "RunPodSandbox", &request).is_err());
     }
+    // The pod has too many and too long annotations: some are left out, and all are cut.
     let long = "x".repeat(100_000);
     let many: Vec<(String, String)> =
         (0..50).map(|n| (format!("weir/{n}"), long.clone())).collect();

@@ -1,5 +1,5 @@
-//! A text from another person cannot make Weir show the content of files that belong to the user
-//! who runs Weir with the text.
+//! When a user runs Weir with a text from another person, the text cannot make Weir show the
+//! content of the user's files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -45,6 +45,7 @@ fn errors_do_not_quote_files_that_a_script_names_elsewhere() {
                 let said = weir(&below, args);
                 assert!(!said.contains("pass0phrase"), "{args:?} {word} {name}: {said}");
             }
+            // The error has the number of the wrong line of the secret file, but not its text.
             let said = weir(&below, &["check", "script"]);
             assert!(said.contains("line 1") && said.contains("not shown"), "{said}");
         }

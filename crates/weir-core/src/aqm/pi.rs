@@ -3,8 +3,9 @@
 //! # Model
 //! The queue's length is sampled at a fixed frequency. Arriving packets are dropped, or marked,
 //! with a probability that changes at each sample. A queue longer than its reference raises the
-//! probability, and so does a growing queue; a shorter or a shrinking queue lowers it. RED drops
-//! more packets only with a longer queue; PI holds the same length for any load.
+//! probability, and so does a growing queue; a shorter or a shrinking queue lowers it. With RED, a
+//! higher load needs a longer queue, because only a longer queue makes RED drop more packets; PI
+//! holds the same length at any load.
 //!
 //! # Equations
 //! With `q` the number of packets that wait at a sample and `q_old` that number at the previous
@@ -14,19 +15,20 @@
 //! p ← p + a (q − q_ref) − b (q_old − q_ref)      within 0 and 1
 //! ```
 //!
-//! A choice of gains suits one number of flows, one capacity and one round-trip time; Hollot et al.
-//! explain how to compute them. With `a > b` the length settles at `q_ref`.
+//! The gains `a` and `b` suit one number of flows, one capacity and one round-trip time; Hollot et
+//! al. explain how to compute the gains. With `a > b` the length settles at `q_ref`.
 //!
 //! # Reference
 //! Hollot, Misra, Towsley and Gong, "On designing improved controllers for AQM routers supporting
 //! TCP flows", INFOCOM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet of error, default 0.00001822 and
-//! 0.00001816: the design of the paper, for 15 Mbit/s, 60 flows and round trips up to 246 ms. `w`
-//! 1..100000 Hz, default 170: the sampling frequency. `q_ref` 0..10000000 packets, default 50.
-//! `ecn` off|on, default off: ECN-capable packets are marked. `bytemode` off|on, default off: `p`
-//! is multiplied by a packet's length and divided by `mean_pkt`, 1..65536 bytes, default 500.
+//! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet by which the queue differs from
+//! `q_ref`, default 0.00001822 and 0.00001816, are those of the paper's design for 15 Mbit/s, 60
+//! flows and round trips up to 246 ms. `w` 1..100000 Hz, default 170: the sampling frequency.
+//! `q_ref` 0..10000000 packets, default 50. `ecn` off|on, default off: ECN-capable packets are
+//! marked. `bytemode` off|on, default off: `p` is multiplied by a packet's length and divided by
+//! `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
 //! O(1). At each arrival or departure, all samples since the previous arrival or departure are

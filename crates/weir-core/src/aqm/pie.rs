@@ -32,16 +32,16 @@
 //! `variant` rfc|linux|dummynet, default rfc: the implementation that this one follows; see the
 //! differences below. `target` and `tupdate`, 1us to 10s, both with default 15 ms. `hz`, 100 to
 //! 1000, default 250: Linux's ticks per second, for `variant linux`. `alpha` and `beta`, 0 to 32 in
-//! 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1,
-//! default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
-//! default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for
-//! the other variants. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`),
-//! or the queue's length divided by the rate at which the queue was served while it held 16 KiB or
-//! more (`dre`); auto is dre for dummynet and ts for the other variants. `onoff` off|on, default
-//! off: PIE becomes active when the queue is a third full, and inactive when the queue is idle.
+//! 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default
+//! 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on, default off.
+//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the other
+//! variants. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the
+//! queue's length divided by the rate at which the queue was served while it held 16 KiB or more
+//! (`dre`); auto is dre for dummynet and ts for the other variants. `onoff` off|on, default off:
+//! PIE becomes active when the queue is a third full, and inactive when the queue is idle.
 //! `bytemode` off|on, default off: `p` is multiplied by the packet's length and divided by
-//! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this size never cause a drop; 0, the
-//! default, selects the value of the variant.
+//! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: no packet is dropped while fewer than two packets of
+//! this size wait; 0, the default, selects the value of the variant.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a

@@ -68,7 +68,7 @@ const fn period(summary: &'static str) -> Time {
     Time::new(1_000, 10_000_000_000, 15_000_000, summary)
 }
 
-/// A gain of at most 32.
+/// A gain of at most 32, in billionths as all fractions.
 const fn gain(default: u64, summary: &'static str) -> Part {
     Part::new(0, 32 * UNIT, default, summary)
 }

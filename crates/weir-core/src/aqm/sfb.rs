@@ -6,9 +6,9 @@
 //! waiting packets of its flows, and has a probability like that of BLUE. The probability of a
 //! packet is the lowest of its flow's bins. A flow that responds shares each bin with other flows,
 //! but hardly ever shares all 8 bins with a flow that does not respond. A flow that responds but
-//! sends more than its share settles at the rate that the other flows leave. The probability of a
-//! flow that does not respond reaches 1 in all its bins, and the flow is limited to a low fixed
-//! rate.
+//! sends more than its share settles at the rate that the other flows leave over. The probability
+//! of a flow that does not respond reaches 1 in all its bins, and the flow is limited to a low
+//! fixed rate.
 //!
 //! A flow that shares all its bins with a flow that does not respond would be limited permanently,
 //! so the hash changes at intervals. For the time `db` before each change, a second set of bins
@@ -20,14 +20,15 @@
 //! bin empty:                    p <- p - decrement
 //! target or more packets in it: p <- p + increment
 //! ```
-//! Then, with the lowest `p` and the fewest packets over the levels:
+//! Then, with the lowest `p` and the fewest packets over the levels, the first line that applies:
 //! ```text
 //! fewest packets >= max:   dropped
 //! p = 1:                   dropped, unless there is a token
-//! else                     with probability p marked, or dropped if the packet is not ECN-capable
-//! p > 1/2: of the selected packets, (2p - 1)/p are dropped even if they are ECN-capable
+//! p < 1:                   selected with probability p
 //! ```
-//! Probabilities are in parts of 2^16 - 1, as in Linux.
+//! A selected packet is marked, or dropped if it is not ECN-capable or `ecn` is off. If p > 1/2,
+//! the fraction (2p - 1)/p of the selected packets is dropped even if ECN-capable. Tokens come at
+//! `penalty_rate`. Probabilities are multiples of 1/(2^16 - 1), as in Linux.
 //!
 //! # Reference
 //! Feng, Kandlur, Saha and Shin, "Stochastic fair blue: a queue management algorithm for enforcing
@@ -43,19 +44,21 @@
 //! O(levels) for each packet. The state takes 2 KiB, and eight bytes for each packet that waits.
 //!
 //! # Guarantees
-//! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`;
-//! with `variant linux` at `penalty_rate` or less.
+//! All flows with a probability of 1 share `penalty_rate`, with bursts of up to `penalty_burst`
+//! packets; with `variant linux` they may get less.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not implement SFB. Linux always marks; here `ecn` can be switched off. In Linux,
-//! tokens accrue from the last check that found no token, in whole ticks, and at first from the
-//! creation of the queue. A queue that exists for some time thus gives a second burst after the
-//! first, and then no tokens to flows faster than `penalty_rate`. `variant linux` does the same, as
-//! if the queue existed for a long time; `variant steady` gives such flows that rate. In Linux, SFB
-//! contains a queue or a scheduler; here SFB works in front of any scheduler.
+//! FreeBSD does not implement SFB. Linux always marks; here `ecn` can be switched off. Linux adds
+//! tokens only when none is left: those for the time since the last such check, in whole ticks, or
+//! at first since the creation of the queue. The first burst, of the initial tokens, is thus
+//! followed by a second burst for the age of the queue. Each later check restarts the time even if
+//! it adds no token, so flows that send faster than `penalty_rate` then get none. `variant linux`
+//! does the same, as if the queue had existed for a long time; `variant steady` gives such flows
+//! `penalty_rate`. In Linux, SFB contains a queue or a scheduler; here SFB works in front of any
+//! scheduler.
 //!
 //! # Validation
-//! Tests compare the implementation with a model that uses lists, packet by packet, and check one
+//! Property tests compare the bins with the packets that wait, packet by packet. Tests check one
 //! flow that does not respond among several that do.
 
 use alloc::boxed::Box;
@@ -127,7 +130,7 @@ choice! {
     enum Variant {
         /// Tokens accrue at `penalty_rate`.
         Steady = "steady",
-        /// Tokens accrue in whole ticks from the last check that found no token.
+        /// New tokens count the whole ticks since the last check that found no token.
         Linux = "linux",
     }
 }

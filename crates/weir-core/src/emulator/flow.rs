@@ -17,8 +17,7 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance. Every packet uses these fields; [`Cold`] has
-/// the rarely used fields.
+/// One queue of a flowset in one scheduler instance. The rarely used fields are in [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
@@ -31,7 +30,7 @@ pub(super) struct Flow {
     pub(super) link: u32,
     /// The flow's slot in the link's scheduler.
     pub(super) slot: FlowSlot,
-    /// Loss before the queue and the AQM; `None` if neither is configured.
+    /// The loss before the queue, and the AQM; `None` if neither is configured.
     policies: Option<Box<Policies>>,
     pub(super) cold: Box<Cold>,
 }
@@ -55,9 +54,12 @@ struct Managed {
     rate: u64,
 }
 
-/// The parts of a flow that only drops, changes and views use.
+/// The fields of a flow that are used rarely: when a packet is dropped or marked, when flows are
+/// made, changed or freed, and by views. Only `key` is compared for each packet that an action
+/// sends to a queue.
 #[derive(Debug)]
 pub(super) struct Cold {
+    /// The flow's description for its scheduler.
     pub(super) spec: FlowSpec,
     /// The queue (flowset) to which the flow belongs; `None` for packets that are sent to the pipe
     /// or scheduler directly.
@@ -77,7 +79,7 @@ pub(super) struct Cold {
     pub(super) orphan: bool,
 }
 
-/// The number for no flow.
+/// The number that means no flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
 /// The identity of a new flow: its number, its serial number, its link, its queue, and its masked
@@ -92,6 +94,7 @@ pub(super) struct Identity {
 }
 
 impl Flow {
+    /// A new flow; `path` selects its random streams.
     pub(super) fn new(seed: u64, identity: Identity, flowset: &Flowset, path: u64) -> Self {
         let Identity { number, serial, link, queue, key } = identity;
         let spec = spec(number, &flowset.config);
@@ -139,7 +142,8 @@ impl Flow {
         self.policies.as_ref().is_some_and(|policies| policies.aqm.is_some())
     }
 
-    /// The AQM's verdict on a departing packet, which no longer counts as waiting.
+    /// The AQM's verdict on a departing packet. The caller has already removed the packet from the
+    /// counts of the gate.
     #[inline]
     pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
         match self.policies.as_mut().and_then(|policies| policies.aqm.as_mut()) {
@@ -187,8 +191,8 @@ impl Cold {
 }
 
 impl Policies {
-    /// Creates or updates the policies of a flowset; `None` if it has none. A policy with unchanged
-    /// settings keeps its state.
+    /// Creates or updates the policies of one flow, as its flowset configures them; `None` if the
+    /// flowset has none. A policy with unchanged settings keeps its state.
     fn configure(
         old: Option<Box<Self>>,
         seed: u64,
@@ -268,7 +272,8 @@ pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &Flow
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }
 
-/// The hash of a flow of instance `link` in its queue's table.
+/// The hash under which the table of a queue holds the flow with the key `masked` in instance
+/// `link`.
 #[inline]
 pub(super) fn flow_hash(lookup: &LookupKey, link: u32, masked: &FlowKey) -> u64 {
     lookup.owned(link, lookup.compact(masked))

@@ -51,9 +51,9 @@
 //! part of FreeBSD.
 //!
 //! # Validation
-//! Property tests compare the order of packets with plain loops over all flows, and the bounds
-//! above with exact arithmetic. The rig checks that fairness does not depend on the number of
-//! flows. The measurements in the paper are not compared.
+//! Property tests compare the order of packets with that of a model that visits all flows at each
+//! step, and check the bounds above in exact arithmetic. The rig checks that fairness does not
+//! depend on the number of flows. The measurements in the paper are not compared.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;

@@ -22,11 +22,12 @@
 //! it grows by one divided by the sum of the weights of all flows that still have bytes in the
 //! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
-//! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new times, so that the last packet finishes when the fluid has served these
-//! bytes. When a flow with packets is removed or changed, the fluid may have fewer bytes than the
-//! waiting packets; if no packet is eligible as a result, `V` advances to the next start.
+//! comparisons. If finishes are equal, the flow with the lower index in the scheduler is served
+//! first. A new weight takes effect at once: the fluid serves the remaining bytes of the flow at
+//! the new rate, and waiting packets get new times, so that the last packet finishes when the fluid
+//! has served these bytes. When a flow with packets is removed or changed, the fluid may have fewer
+//! bytes than the waiting packets; if no packet is eligible as a result, `V` advances to the next
+//! start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -49,9 +50,9 @@
 //! Neither implements L-WF2Q.
 //!
 //! # Validation
-//! Tests compare the order of packets with plain loops over all flows that simulate the fluid from
-//! the end of one flow to the next end, compare the bounds above with exact arithmetic, and check
-//! the depth of the trees with 65,536 flows.
+//! Tests compare the order of packets with that of a model that visits all flows and simulates the
+//! fluid from the end of one flow to the next end, check the bounds above in exact arithmetic, and
+//! check the depth of the trees with 65,536 flows.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::sums::{Sum, SumTree};

@@ -3,9 +3,9 @@
 //! # Model
 //! Every packet has a start `S` and a finish `F` in virtual time. A packet starts at the finish of
 //! the flow's previous packet, or at the current virtual time `V` if the flow has no packets, and
-//! takes its length divided by the flow's weight. The packet with the least start is served, and
-//! `V` is the start of the packet in service. When no packet is left, `V` advances to the latest
-//! finish.
+//! takes as much virtual time as its length divided by the flow's weight. The packet with the least
+//! start is served, and `V` is the start of the packet in service. When no packet is left, `V`
+//! advances to the latest finish.
 //!
 //! # Reference
 //! Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated Services
@@ -14,8 +14,8 @@
 //! # Symbols
 //! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
 //! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. If starts are equal, the flow with the lower slot is served first. A new weight
-//! applies from the flow's head packet on.
+//! comparisons. If starts are equal, the flow with the lower index in the scheduler is served
+//! first. A new weight applies from the flow's head packet on.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -24,19 +24,20 @@
 //! O(log N) for each packet and N flows, by one tournament; virtual time takes no computation.
 //!
 //! # Guarantees
-//! Over any time in which two flows always have packets, their bytes divided by their weights
-//! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. This holds even if
-//! the link's rate changes, which is the purpose of the algorithm. Compared with a separate link at
-//! the flow's share, a packet leaves later by up to the transmission of one packet of each other
-//! flow.
+//! Over any time in which two flows always have packets, the bytes that they send, divided by their
+//! weights, differ by at most `L_1 / w_1 + L_2 / w_2`, the largest packet of each flow divided by
+//! the flow's weight. This holds even if the link's rate changes, which is the purpose of the
+//! algorithm. Compared with a separate link at the flow's share, a packet leaves later by up to the
+//! transmission of one packet of each other flow.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements start-time fair queueing. Papers also call it SFQ, but Linux's `sfq` hashes
 //! flows into queues and serves these in rounds, without weights and without virtual time.
 //!
 //! # Validation
-//! Property tests compare the order of packets with plain loops over all flows, and the bound above
-//! with exact arithmetic, including times near the end of their range.
+//! Property tests compare the order of packets with that of a model that visits all flows at each
+//! step, also with virtual times near the end of their range, and check the bound above in exact
+//! arithmetic.
 
 use super::self_clocked::SelfClocked;
 use super::{Row, Traits, WEIGHT};

@@ -27,10 +27,10 @@
 //! ```
 //! `1 / w` has 40 bits of fraction and a relative error below `w / 2^40`, which is 6 parts in 10^8
 //! for the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
-//! weight and less for all other weights. If finishes are equal, the flow with the lower slot is
-//! served first. In a busy period that never ends, all times are set back together before `V` nears
-//! the end of its range. This visits each active flow once for every `7 MB · W` of traffic, so that
-//! its cost is negligible.
+//! weight and less for all other weights. If finishes are equal, the flow with the lower index in
+//! the scheduler is served first. In a busy period that never ends, all times are set back together
+//! before `V` nears the end of its range. This visits each active flow once for every `7 MB · W` of
+//! traffic, so that its cost is negligible.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -58,9 +58,9 @@
 //! WF2Q+.
 //!
 //! # Validation
-//! The property tests over the table compare these bounds with exact integer arithmetic, with
-//! random weights and sizes, and with other flows that start and stop. Tests also compare the order
-//! of packets with plain loops over all flows.
+//! The property tests over the table check these bounds in exact integer arithmetic, with random
+//! weights and sizes, and with other flows that start and stop. Tests also compare the order of
+//! packets with that of a model that visits all flows at each step.
 
 use alloc::vec::Vec;
 

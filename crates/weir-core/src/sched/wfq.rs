@@ -17,10 +17,10 @@
 //! it grows by one divided by the sum of the weights of all flows that still have bytes in the
 //! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
-//! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
-//! waiting packets get new times, so that the last packet finishes when the fluid has served these
-//! bytes.
+//! comparisons. If finishes are equal, the flow with the lower index in the scheduler is served
+//! first. A new weight takes effect at once: the fluid serves the remaining bytes of the flow at
+//! the new rate, and waiting packets get new times, so that the last packet finishes when the fluid
+//! has served these bytes.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -40,8 +40,8 @@
 //! Neither implements WFQ. Schedulers of this name elsewhere are often SCFQ, which needs no fluid.
 //!
 //! # Validation
-//! Property tests compare the order of packets with plain loops over all flows that simulate the
-//! fluid from the end of one flow to the next end, and check the bound above.
+//! Property tests compare the order of packets with that of a model that visits all flows and
+//! simulates the fluid from the end of one flow to the next end, and check the bound above.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::stamp::LIMIT;

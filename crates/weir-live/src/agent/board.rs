@@ -25,9 +25,11 @@ pub(super) struct Board(Arc<Mutex<Rows>>);
 /// The containers and problems that the control socket shows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// The links of each container that is shaped, by the container's name.
+    /// The handles that read and change the links of the shaped containers, by the container's
+    /// name.
     pub(super) shaped: BTreeMap<String, Changes>,
-    /// Why other containers are not shaped, and why engines do not answer, by name.
+    /// Why other containers are not shaped, and why container engines and runtimes do not answer,
+    /// by the name of the container, engine or runtime.
     pub(super) problems: BTreeMap<String, String>,
 }
 
@@ -36,8 +38,9 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The containers that have a link in `links`, each with the names of its links in that list,
-    /// joined by commas. If `links` is `None`, all containers, each with `None`.
+    /// `links` is names of links, joined by commas. Returns the containers that have such links,
+    /// each with the names of its own links among them, joined likewise. If `links` is `None`,
+    /// returns all containers, each with `None`, which means all its links.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {
@@ -73,7 +76,8 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Changes the links that a request names, one container after another, and joins the replies.
-    /// A request without names changes all links, except those of a container that ends meanwhile.
+    /// A request without names changes all links, except those of containers that end
+    /// before their turn.
     fn each(
         &self,
         link: Option<&str>,
@@ -124,7 +128,7 @@ impl Session for Remote {
         link: Option<&str>,
         request: &ChangeRequest,
     ) -> Result<ChangeReply, SessionError> {
-        // The words are first tried on every link, so that wrong words change no link.
+        // The words are first tried on every named link, so that wrong words change no link.
         let of = |(changes, _): &(Changes, Option<String>)| changes.links();
         let links: Vec<Link> = self.board.of(link)?.iter().flat_map(of).collect();
         if let Err(refusal) = changed(&links, link, &request.words, &request.files) {
@@ -148,7 +152,7 @@ impl Session for Remote {
         };
         let mut links = Vec::new();
         for (changes, _) in self.board.of(None)? {
-            // A container that ends meanwhile is left out.
+            // A container that has ended by now is left out.
             if let Ok(snapshot) = changes.control().snapshot() {
                 links.extend(snapshot.links);
                 info.notes.extend(changes.notes());
@@ -164,7 +168,7 @@ impl Session for Remote {
         let at_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut all = Readings { at_ns, links: Vec::new() };
         for (changes, _) in self.board.of(None)? {
-            // A container that ends meanwhile is left out.
+            // A container that has ended by now is left out.
             if let Ok(own) = readings(changes.control()) {
                 all.links.extend(own.links);
             }

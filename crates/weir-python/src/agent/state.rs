@@ -10,7 +10,8 @@ use weir_core::settings::Row;
 /// The last action of an agent, and its sums since the last step.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
-    /// The last action. Each kind of agent uses only its first number.
+    /// The last action. All kinds of agents use only the action's first number: the window in
+    /// bytes, the probability, or the priority.
     pub(super) action: Vec<f64>,
     pub(super) control: OfControl,
     pub(super) aqm: OfAqm,
@@ -26,8 +27,8 @@ thread_local! {
     static AGENT: RefCell<Option<Shared>> = const { RefCell::new(None) };
 }
 
-/// The agent of this thread's simulation. Without one, the run fails, and the result is an agent
-/// that no environment knows.
+/// The agent of this thread's simulation. Outside an environment there is none: the run fails, and
+/// the result is a new agent that nothing else uses.
 pub(super) fn current() -> Shared {
     let agent = AGENT.with_borrow(Option::clone);
     let Some(agent) = agent else {
@@ -63,8 +64,8 @@ pub(super) const fn row<T>(traits: T) -> Row<T> {
     }
 }
 
-/// Sums over the connections of an agent. The smallest round-trip time, the bytes in flight and the
-/// window are those of the connection that called the agent last.
+/// Sums over the connections whose congestion window an agent sets. The smallest round-trip time,
+/// the bytes in flight and the window are those of the connection that called the agent last.
 #[derive(Debug, Default)]
 pub(super) struct OfControl {
     pub(super) acked: u64,
@@ -78,7 +79,7 @@ pub(super) struct OfControl {
 }
 
 impl OfControl {
-    /// Takes the sums: bytes that arrived and bytes lost, the mean and the smallest round-trip time
+    /// Takes the sums: bytes acknowledged and bytes lost, the mean and the smallest round-trip time
     /// in ns (0 for unknown), bytes in flight, the window, and the number of timeouts.
     pub(super) fn take(&mut self) -> [f64; 7] {
         let taken = std::mem::take(self);
@@ -166,9 +167,9 @@ pub(super) struct Sums {
 }
 
 impl OfScheduler {
-    /// Takes, for each priority, the weight of the last flow, the packets and bytes in its queues,
-    /// the age of the packet at the head in ns, the packets and bytes sent, and their mean sojourn
-    /// time in ns.
+    /// Takes, for each priority, the weight of the flow added or changed last, the packets and
+    /// bytes in its queues, the age of the packet at the head in ns, the packets and bytes sent, and
+    /// their mean sojourn time in ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
         let one = |flow: &mut Sums| {
             let age = flow.head.map_or(0, |head| now.since(head).0);
