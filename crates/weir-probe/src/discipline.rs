@@ -17,7 +17,7 @@ pub fn discipline(target: &Target) -> Result<(String, Discipline), ProbeError> {
         .collect();
     let (Some(group), [(index, name)]) = (groups.first(), &devices[..]) else {
         return Err(ProbeError::Plan(format!(
-            "a recording is of one device, and '{}' fits {}: name one",
+            "a recording is of one device, and '{}' matches {} devices: name one device",
             target.device,
             devices.len()
         )));

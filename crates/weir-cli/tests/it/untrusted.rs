@@ -65,7 +65,10 @@ fn errors_quote_files_below_the_script_and_those_on_the_command_line() {
     fs::write(below.join("script"), "pipe 1 config profile deeper/p\n").expect("a script");
     assert!(weir(&below, &["check", "script"]).contains("nonsense here"));
     let from_above = weir(&dir, &["check", "below/script"]);
-    assert!(from_above.contains("nonsense here"), "beside the script: {from_above}");
+    assert!(
+        from_above.contains("nonsense here"),
+        "the file is looked up in the directory of the script: {from_above}"
+    );
     let secret = dir.join("secret").display().to_string();
     assert!(weir(&below, &["check", &format!("profile {secret}")]).contains("pass0phrase"));
     // As root, a file that only root may read is not quoted, wherever it is.

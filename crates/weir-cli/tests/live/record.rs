@@ -167,7 +167,10 @@ fn refused(lab: &Lab) {
     let several = lab.weir(["watch", "ra", "rb", "--record", &trace, "--seconds", "0.1"]);
     assert!(several.code == 2 && several.stderr.contains("name one"), "{several:?}");
     let pattern = lab.weir(["watch", "r?", "--record", &trace, "--seconds", "0.1"]);
-    assert!(pattern.code == 125 && pattern.stderr.contains("fits 2: name one"), "{pattern:?}");
+    assert!(
+        pattern.code == 125 && pattern.stderr.contains("matches 2 devices: name one"),
+        "{pattern:?}"
+    );
     assert!(!lab.path("q.trace").exists());
     let exec = send(&[(500, 50)]);
     let done = lab.weir(["watch", "ra", "--record", &trace, "--exec", &exec]);

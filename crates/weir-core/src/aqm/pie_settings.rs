@@ -58,7 +58,8 @@ settings! {
             65_536,
             "bytes",
             0,
-            "mean packet length: two such packets never cause a drop; 0: by the variant",
+            "mean packet length: no packet is dropped while fewer than two such packets wait; 0: \
+             by the variant",
         ),
     }
 }
@@ -83,7 +84,7 @@ pub(crate) const MAX_BURST: Time = Time::new(
     0,
     10_000_000_000,
     150_000_000,
-    "time for which no packet of a growing queue is dropped",
+    "burst allowance: time for which no packet is dropped when a queue begins to grow",
 );
 pub(crate) const MAX_ECNTH: Part = Part::new(
     0,
@@ -93,8 +94,10 @@ pub(crate) const MAX_ECNTH: Part = Part::new(
 );
 pub(crate) const ECN: Switch =
     Switch::new(false, "marks ECN-capable packets instead of dropping them");
-pub(crate) const CAPDROP: Switch =
-    Switch::new(true, "from 10 % on, the probability rises by at most 0.02 per update");
+pub(crate) const CAPDROP: Switch = Switch::new(
+    true,
+    "from a probability of 0.1 on, the probability rises by at most 0.02 per update",
+);
 pub(crate) const DERAND: Setting<Derand> =
     Derand::setting(Derand::Auto, "spaces drops more evenly than random draws");
 /// The description of `qdelay`.

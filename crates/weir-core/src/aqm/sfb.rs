@@ -144,7 +144,8 @@ settings! {
             0,
             DAY,
             60 * NANOS_PER_SEC,
-            "time before a change in which the next hash learns which flows do not respond",
+            "time before each change of the hash during which the next hash also learns which \
+             flows do not respond",
         ),
         max: u32 = Count::new(1, 1 << 24, "packets", 25, "packets of a flow that may wait"),
         target: u32 = Count::new(

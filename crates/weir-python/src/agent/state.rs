@@ -168,8 +168,8 @@ pub(super) struct Sums {
 
 impl OfScheduler {
     /// Takes, for each priority, the weight of the flow added or changed last, the packets and
-    /// bytes in its queues, the age of the packet at the head in ns, the packets and bytes sent, and
-    /// their mean sojourn time in ns.
+    /// bytes in its queues, the age of the packet at the head in ns, the packets and bytes sent,
+    /// and their mean sojourn time in ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
         let one = |flow: &mut Sums| {
             let age = flow.head.map_or(0, |head| now.since(head).0);
