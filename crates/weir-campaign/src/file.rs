@@ -94,7 +94,7 @@ pub enum Problem {
     #[error("{0}")]
     Toml(String),
     /// There is no such key.
-    #[error("`{name}` is no key of a campaign{meant}")]
+    #[error("`{name}` is not a key of a campaign file{meant}")]
     Unknown {
         /// The key.
         name: String,
@@ -102,7 +102,7 @@ pub enum Problem {
         meant: String,
     },
     /// A value has the wrong type or is not allowed.
-    #[error("`{name}` is {expected}")]
+    #[error("`{name}` must be {expected}")]
     Type {
         /// The key.
         name: String,
@@ -110,7 +110,7 @@ pub enum Problem {
         expected: &'static str,
     },
     /// No scenario is named.
-    #[error("a campaign names its scenario: scenario = \"two-hosts.toml\"")]
+    #[error("no scenario is named; for example scenario = \"two-hosts.toml\"")]
     NoScenario,
 }
 
@@ -264,17 +264,17 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_lines() {
         for (text, message) in [
-            ("seeds = 3\n", "dir/c.toml:1: a campaign names its scenario"),
-            ("scenario = 1\n", "dir/c.toml:1: `scenario` is the path of a scenario"),
+            ("seeds = 3\n", "dir/c.toml:1: no scenario is named; for example scenario"),
+            ("scenario = 1\n", "dir/c.toml:1: `scenario` must be the path of a scenario"),
             (
                 "scenario = \"a\"\nseed = 3\n",
-                "dir/c.toml:2: `seed` is no key of a campaign; did you \
+                "dir/c.toml:2: `seed` is not a key of a campaign file; did you \
               mean `seeds`?",
             ),
-            ("scenario = \"a\"\nseeds = 0\n", "dir/c.toml:2: `seeds` is a number of runs"),
-            ("scenario = \"a\"\n[axes]\nx = 1\n", "dir/c.toml:2: `axes` is a table of keys"),
-            ("scenario = \"a\"\nlive = 1\n", "dir/c.toml:2: `live` is true or false"),
-            ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` is a list of tables"),
+            ("scenario = \"a\"\nseeds = 0\n", "dir/c.toml:2: `seeds` must be a number of runs"),
+            ("scenario = \"a\"\n[axes]\nx = 1\n", "dir/c.toml:2: `axes` must be a table of keys"),
+            ("scenario = \"a\"\nlive = 1\n", "dir/c.toml:2: `live` must be true or false"),
+            ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` must be a list of tables"),
         ] {
             let error = read(text).unwrap_err();
             assert!(error.starts_with(message), "{error}");

@@ -81,7 +81,7 @@ impl Builder<'_> {
             self.say(
                 Code::BadValue,
                 span,
-                "a file's name has no line breaks and no tabs",
+                "a file's name must not contain control characters, such as line breaks and tabs",
                 "this name",
                 "rename the file",
             );
@@ -281,9 +281,9 @@ impl Builder<'_> {
             Some(given) if given == rate => return,
             Some(given) => format!("`bw {}`", quantity::write_rate(given)),
         };
-        let message =
-            format!("`{name}` has the rate {}, which is not used", quantity::write_rate(rate));
-        self.say(Code::ProfileRate, &span, message, "its rate differs", &format!("{given} wins"));
+        let message = format!("the rate {} of `{name}` is not used", quantity::write_rate(rate));
+        let help = format!("{given} has precedence");
+        self.say(Code::ProfileRate, &span, message, "a profile with a rate", &help);
     }
 
     /// Refuses an AQM together with a scheduler. The AQM would see the packets of all flows as one
@@ -363,8 +363,8 @@ impl Builder<'_> {
                 Code::SmallQueue,
                 &span,
                 message,
-                "larger packets are always dropped when one is being sent",
-                "1500 bytes or more hold one",
+                "packets larger than this are dropped while the link is busy",
+                "1500 bytes or more hold a full-size packet",
             );
         }
     }

@@ -152,7 +152,7 @@ impl Outlet {
             } else {
                 setsockopt(&socket, sockopt::Ipv6TClass, &tos)
             };
-            set.context("set the ECN field")?;
+            set.context("set the DSCP and ECN field")?;
         }
         socket.connect(to).context("connect to the receiver")?;
         Ok(Self { socket, headers: headers(to), sequence: 0, sent: Departures::default() })

@@ -208,7 +208,8 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
             return Err(usage(
                 "--set",
                 format!(
-                    "none of the schedulers has a setting `{name}`; `weir algorithms` lists them"
+                    "none of the schedulers has a setting `{name}`; `weir algorithms` lists the \
+                    settings"
                 ),
             ));
         }

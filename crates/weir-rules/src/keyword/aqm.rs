@@ -76,8 +76,8 @@ pub(crate) static AQM: Keyword = Keyword {
     value: Value::Aqm("the names and settings that `weir algorithms` lists"),
     meaning: "The algorithm that drops or marks packets before the queue reaches its limit. A \
               setting is written `target 5ms` or `target=5ms`; a switch also `ecn` or `noecn`. \
-              Settings follow the name directly; among them, a word means the setting even if it \
-              is also a keyword. Each flow of the queue has its own AQM.",
+              Settings follow the name directly. There, a word that is both a setting and a \
+              keyword is the setting. Each flow of the queue has its own AQM.",
     example: "bw 10Mbit/s aqm codel target=5ms ecn",
     dummynet: "`red`, `gred`, `codel`, `pie`, and schedulers `fq_codel` and `fq_pie`.",
     ..AQMS

@@ -42,9 +42,9 @@ pub(crate) static LIMIT: Keyword = Keyword {
         },
         print: |spec, _| spec.pipe.queue.limit.map(print_limit),
     },
-    default: "50 packets, or more at high rates: what the link carries in 100 ms or twice its \
-              delay, whichever is longer; none in front of a scheduler with its own limit, such as \
-              `fq_codel`",
+    default: "50 packets, or more at high rates: as many as the link carries in 100 ms or in \
+              twice its delay, whichever is longer; none in front of a scheduler with its own \
+              limit, such as `fq_codel`",
     meaning: "Limit of the queue in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, \
               `KiB` …). Packets that arrive at a full queue are dropped.",
     example: "bw 4Mbit/s queue 64KB",
@@ -65,8 +65,8 @@ pub(crate) static SCHED: Keyword = Keyword {
     default: "none: packets depart in the order of their arrival",
     meaning: "The scheduler that shares the link among the flows of its packets: `fq_codel`, \
               `cake`, `fq_pie`, `sfq` or `dualpi2`. A setting is written `target 5ms` or \
-              `target=5ms`. Settings follow the name directly; among them, a word means the \
-              setting even if it is also a keyword. Such a scheduler drops and marks packets \
+              `target=5ms`. Settings follow the name directly. There, a word that is both a \
+              setting and a keyword is the setting. Such a scheduler drops and marks packets \
               itself, so there is no `aqm` beside it. Schedulers that need a queue for each flow \
               are configured by rules: `sched N config type NAME`.",
     example: "bw 20Mbit/s delay 20ms sched fq_codel target=5ms",
@@ -79,7 +79,8 @@ pub(crate) static DROPTAIL: Keyword = Keyword {
     name: "droptail",
     value: Value::DropTail,
     default: "on",
-    meaning: "Drops arriving packets when the queue is full, as every queue does.",
+    meaning: "No AQM: packets are dropped only when the queue is full. In a change, it removes the \
+              AQM or scheduler.",
     example: "queue 50 droptail",
     dummynet: "The same.",
     ..QUEUE
@@ -120,8 +121,9 @@ pub(crate) static MASK: Keyword = Keyword {
     meaning: "The header bits that distinguish flows. Each combination of their values gets a \
               queue and a link of its own.",
     example: "bw 1Mbit/s mask src-ip 0x000000ff",
-    dummynet: "No VLAN, DSCP or MAC. Outside IPv6 addresses, `/N` sets the last N bits in \
-               dummynet and the first N here. Here `queue` ends the mask.",
+    dummynet: "No VLAN, DSCP or MAC. Except in IPv6 addresses, `/N` sets the last N bits in \
+               dummynet and the first N here. `queue` in a mask means the queue number in \
+               dummynet; here it begins the limit of the queue.",
     ..ALL_OBJECTS
 };
 
@@ -138,8 +140,8 @@ pub(crate) static MAX_FLOWS: Keyword = Keyword {
         },
     ),
     default: "as many as memory allows",
-    meaning: "Maximum number of flows that the mask creates at once. Packets of further flows are \
-              dropped and counted until idle flows have expired.",
+    meaning: "Maximum number of flows that the mask creates at once. Further flows are refused \
+              until idle flows have expired: their packets are dropped and counted.",
     example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
     dummynet: "Does not exist.",
     ..QUEUE
@@ -214,8 +216,8 @@ pub(crate) static NOERROR: Keyword = Keyword {
         },
         print: |_, _| None,
     },
-    meaning: "Does not report drops to the sender. Accepted and ignored: packets come from a \
-              wire, and senders are not informed of drops.",
+    meaning: "In dummynet, does not report drops to the sender. Accepted and ignored: packets come \
+              from a wire, so senders are never informed of drops.",
     example: "noerror",
     dummynet: "A local sender sees an error without it.",
     ..ALL_OBJECTS

@@ -29,7 +29,7 @@ pub enum TraceError {
     #[error("line {0}: not `time_s,bytes`, such as `0.25,1500`")]
     Line(usize),
     /// A time is before that of the previous line.
-    #[error("line {0}: earlier than the line above; times must not fall")]
+    #[error("line {0}: earlier than the line above; times must not decrease")]
     Order(usize),
     /// A length is not possible for a packet.
     #[error("line {0}: a packet has from 20 to 65535 bytes")]
@@ -38,7 +38,9 @@ pub enum TraceError {
     #[error("not a capture: {0}")]
     Capture(String),
     /// The length of link-layer headers is unknown.
-    #[error("link type {0} is not known; Ethernet, raw IP, Linux cooked and loopback captures are")]
+    #[error(
+        "link type {0} is not known; known are Ethernet, raw IP, Linux cooked and loopback captures"
+    )]
     Link(String),
     /// There are no packets.
     #[error("no packet in it")]
@@ -106,8 +108,8 @@ impl Trace {
     fn of(packets: Vec<(Nanos, u32)>) -> Result<Self, TraceError> {
         match packets.len() {
             0 => Err(TraceError::Empty),
-            MAX_PACKETS.. => Err(TraceError::Many),
-            _ => Ok(Self(packets.into())),
+            1..=MAX_PACKETS => Ok(Self(packets.into())),
+            _ => Err(TraceError::Many),
         }
     }
 
@@ -267,7 +269,7 @@ impl Process for Replay {
     }
 }
 
-/// A trace must have fewer packets than this. Each takes 16 bytes of memory.
+/// Maximum number of packets in a trace. Each takes 16 bytes of memory.
 const MAX_PACKETS: usize = 50_000_000;
 
 #[cfg(test)]
