@@ -149,7 +149,7 @@ impl Plugin {
         wire::put_text(&mut register, 1, NAME);
         wire::put_text(&mut register, 2, INDEX);
         let request = wire::request(RUNTIME_SERVICE, "RegisterPlugin", &register);
-        trunk.send(Connection::Runtime, 1, Kind::Request, &request).map_err(broken)?;
+        trunk.send(Connection::ToRuntime, 1, Kind::Request, &request).map_err(broken)?;
         let (began, mut configured) = (Instant::now(), false);
         while !self.stopped() {
             if !configured && began.elapsed() > REGISTERED_WITHIN {
@@ -158,16 +158,16 @@ impl Plugin {
             }
             let Some((connection, message)) = trunk.next().map_err(broken)? else { continue };
             match (connection, message.kind) {
-                (Connection::Runtime, Kind::Response) => {
+                (Connection::ToRuntime, Kind::Response) => {
                     if let Some(words) = wire::refusal(&message.payload) {
                         return Err(format!("the runtime at {place} refuses the plugin: {words}"));
                     }
                 }
-                (Connection::Plugin, Kind::Request) => {
+                (Connection::ToPlugin, Kind::Request) => {
                     let reply = self.answer(&message.payload);
                     configured = true;
                     trunk
-                        .send(Connection::Plugin, message.stream, Kind::Response, &reply)
+                        .send(Connection::ToPlugin, message.stream, Kind::Response, &reply)
                         .map_err(broken)?;
                 }
                 _ => {}

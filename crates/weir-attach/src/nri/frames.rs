@@ -12,9 +12,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
     /// The runtime calls the plugin.
-    Plugin,
+    ToPlugin,
     /// The plugin calls the runtime.
-    Runtime,
+    ToRuntime,
 }
 
 /// The kind of a message.
@@ -75,7 +75,7 @@ impl Trunk {
     /// The next message; `None` if there is none yet.
     pub(super) fn next(&mut self) -> Result<Option<(Connection, Message)>, Broken> {
         loop {
-            for connection in [Connection::Plugin, Connection::Runtime] {
+            for connection in [Connection::ToPlugin, Connection::ToRuntime] {
                 if let Some(message) = take_message(&mut self.messages[connection.place()])? {
                     return Ok(Some((connection, message)));
                 }
@@ -137,8 +137,8 @@ impl Trunk {
 impl Connection {
     fn place(self) -> usize {
         match self {
-            Connection::Plugin => 0,
-            Connection::Runtime => 1,
+            Connection::ToPlugin => 0,
+            Connection::ToRuntime => 1,
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         assert!(trunk.next().expect("it is open").is_none());
         let (mut mirror, other) = UnixStream::pair().expect("a pair");
         let mut sender = Trunk::new(other, Duration::from_millis(10)).expect("a socket");
-        sender.send(Connection::Plugin, 7, Kind::Request, b"payload").expect("it is open");
+        sender.send(Connection::ToPlugin, 7, Kind::Request, b"payload").expect("it is open");
         let mut bytes = [0; FRAME_HEADER + MESSAGE_HEADER + 7];
         mirror.read_exact(&mut bytes).expect("it was sent");
         // The same message in frames of one byte each, between frames of an unknown connection.
@@ -198,7 +198,7 @@ mod tests {
             far.write_all(&[0, 0, 0, 9, 0, 0, 0, 2, 1, 2]).expect("it is open");
         }
         let (connection, message) = trunk.next().expect("it is open").expect("a message");
-        assert_eq!(connection, Connection::Plugin);
+        assert_eq!(connection, Connection::ToPlugin);
         assert_eq!(
             (message.stream, message.kind, &*message.payload),
             (7, Kind::Request, &b"payload"[..])

@@ -33,12 +33,12 @@ impl Runtime {
         let (stream, _) = self.listener.accept().expect("the plugin connects");
         let mut trunk = Trunk::new(stream, Duration::from_secs(60)).expect("a socket");
         let (connection, message) = trunk.next().expect("it is open").expect("a message");
-        assert_eq!((connection, message.kind), (Connection::Runtime, Kind::Request));
+        assert_eq!((connection, message.kind), (Connection::ToRuntime, Kind::Request));
         let (method, body) = wire::method(&message.payload).expect("a request");
         assert_eq!(method, "RegisterPlugin");
         assert_eq!(texts(body), Ok(["weir".into(), "90".into(), String::new()]));
         trunk
-            .send(Connection::Runtime, message.stream, Kind::Response, &wire::response(&[]))
+            .send(Connection::ToRuntime, message.stream, Kind::Response, &wire::response(&[]))
             .expect("it is open");
         trunk
     }
@@ -53,9 +53,9 @@ impl Drop for Runtime {
 /// Calls the plugin, and returns the body of its answer, or its refusal.
 fn call(trunk: &mut Trunk, method: &str, body: &[u8]) -> Result<Vec<u8>, String> {
     let request = wire::request("nri.pkg.api.v1alpha1.Plugin", method, body);
-    trunk.send(Connection::Plugin, 3, Kind::Request, &request).expect("it is open");
+    trunk.send(Connection::ToPlugin, 3, Kind::Request, &request).expect("it is open");
     let (connection, message) = trunk.next().expect("it is open").expect("an answer");
-    assert_eq!((connection, message.stream), (Connection::Plugin, 3));
+    assert_eq!((connection, message.stream), (Connection::ToPlugin, 3));
     assert_eq!(message.kind, Kind::Response);
     if let Some(words) = wire::refusal(&message.payload) {
         return Err(words);
@@ -108,7 +108,8 @@ fn configure(trunk: &mut Trunk) {
     assert_eq!(call(trunk, "Configure", &body), Ok(vec![0x10, 0b111]), "three events");
 }
 
-const OURS: &[(&str, &str)] = &[("weir/up", "1M"), ("other/up", "x")];
+/// An annotation of Weir, and an annotation that the plugin leaves out.
+const ANNOTATIONS: &[(&str, &str)] = &[("weir/up", "1M"), ("other/up", "x")];
 
 #[test]
 fn pods_are_followed_from_the_list_and_the_events() {
@@ -118,10 +119,11 @@ fn pods_are_followed_from_the_list_and_the_events() {
     configure(&mut trunk);
     // The list comes in two parts. Field 3 of the first part says that more follow; the plugin's
     // answer confirms it with 1 in its field 2.
-    let mut first = with_pods(1, &[described("a", OURS), described("b", &[])]);
+    let mut first = with_pods(1, &[described("a", ANNOTATIONS), described("b", &[])]);
     wire::put_number(&mut first, 3, 1);
     assert_eq!(call(&mut trunk, "Synchronize", &first), Ok(vec![0x10, 1]));
-    call(&mut trunk, "Synchronize", &with_pods(1, &[described("c", OURS)])).expect("an answer");
+    call(&mut trunk, "Synchronize", &with_pods(1, &[described("c", ANNOTATIONS)]))
+        .expect("an answer");
     let PodSeen::Started { pod, is_new: false } = next(&seen) else { panic!("a start") };
     assert_eq!((&*pod.id, &*pod.name), ("a", "shop/web"));
     assert_eq!(pod.annotations, Labels::from([("weir/up".into(), "1M".into())]));
@@ -129,12 +131,13 @@ fn pods_are_followed_from_the_list_and_the_events() {
     assert!(matches!(next(&seen), PodSeen::Started { pod, .. } if pod.id == "c"));
     assert_eq!(next(&seen), PodSeen::Answers("containerd v2".into()));
     // Events of newer and of older runtimes.
-    call(&mut trunk, "RunPodSandbox", &with_pods(1, &[described("d", OURS)])).expect("an answer");
+    call(&mut trunk, "RunPodSandbox", &with_pods(1, &[described("d", ANNOTATIONS)]))
+        .expect("an answer");
     assert!(matches!(next(&seen), PodSeen::Started { pod, is_new: true } if pod.id == "d"));
     let change = |event, id| {
         let mut body = Vec::new();
         wire::put_number(&mut body, 1, event);
-        wire::put_bytes(&mut body, 2, &described(id, OURS));
+        wire::put_bytes(&mut body, 2, &described(id, ANNOTATIONS));
         body
     };
     call(&mut trunk, "StateChange", &change(RUN, "e")).expect("an answer");
@@ -149,13 +152,14 @@ fn pods_are_followed_from_the_list_and_the_events() {
     assert!(matches!(next(&seen), PodSeen::Silent(_)));
     let mut trunk = runtime.accept();
     configure(&mut trunk);
-    call(&mut trunk, "Synchronize", &with_pods(1, &[described("a", OURS)])).expect("an answer");
+    call(&mut trunk, "Synchronize", &with_pods(1, &[described("a", ANNOTATIONS)]))
+        .expect("an answer");
     assert_eq!(next(&seen), PodSeen::Ended("c".into()));
     assert!(matches!(next(&seen), PodSeen::Answers(_)));
 }
 
 #[test]
-fn malformed_requests_are_refused_and_the_connection_stays() {
+fn malformed_requests_are_refused_and_long_annotations_are_cut() {
     let runtime = Runtime::new();
     let (_nri, seen) = runtime.plugin();
     let mut trunk = runtime.accept();
@@ -180,7 +184,7 @@ fn malformed_requests_are_refused_and_the_connection_stays() {
 
 #[test]
 fn a_changed_byte_is_never_a_panic() {
-    let whole = described("id", OURS);
+    let whole = described("id", ANNOTATIONS);
     for place in 0..whole.len() {
         for byte in 0..=255 {
             let mut changed = whole.clone();
@@ -192,7 +196,7 @@ fn a_changed_byte_is_never_a_panic() {
 }
 
 #[test]
-fn a_runtime_that_talks_nonsense_counts_as_silent() {
+fn absent_faulty_and_refusing_runtimes_count_as_silent() {
     let absent = std::env::temp_dir().join("weir-nri-absent");
     let (sender, seen) = channel();
     let _nri = Nri::start(absent, move |seen| drop(sender.send(seen))).expect("a thread");
@@ -207,6 +211,8 @@ fn a_runtime_that_talks_nonsense_counts_as_silent() {
     let mut trunk = Trunk::new(stream, Duration::from_secs(60)).expect("a socket");
     let (_, message) = trunk.next().expect("it is open").expect("a message");
     let refusal = wire::status(7, "no plugins");
-    trunk.send(Connection::Runtime, message.stream, Kind::Response, &refusal).expect("it is open");
+    trunk
+        .send(Connection::ToRuntime, message.stream, Kind::Response, &refusal)
+        .expect("it is open");
     assert!(matches!(next(&seen), PodSeen::Silent(text) if text.contains("no plugins")));
 }

@@ -18,7 +18,7 @@ fn weir(directory: &Path, args: &[&str]) -> String {
 }
 
 /// A new directory with a file `secret` and a directory `below` for the scripts of another person.
-fn lab(name: &str) -> PathBuf {
+fn workspace(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-untrusted-{}-{name}", std::process::id()));
     fs::create_dir_all(dir.join("below/deeper")).expect("a directory can be made");
     fs::write(dir.join("secret"), "root:pass0phrase:19000:0\n").expect("a file can be written");
@@ -26,8 +26,8 @@ fn lab(name: &str) -> PathBuf {
 }
 
 #[test]
-fn errors_do_not_quote_files_that_a_script_names_elsewhere() {
-    let dir = lab("elsewhere");
+fn errors_do_not_quote_files_outside_the_directory_of_the_script() {
+    let dir = workspace("elsewhere");
     let secret = dir.join("secret").display().to_string();
     let below = dir.join("below");
     symlink(&secret, below.join("link")).expect("a link can be made");
@@ -58,8 +58,8 @@ fn errors_do_not_quote_files_that_a_script_names_elsewhere() {
 }
 
 #[test]
-fn errors_quote_files_below_the_script_and_those_on_the_command_line() {
-    let dir = lab("below");
+fn errors_quote_files_in_the_directory_of_the_script_and_on_the_command_line() {
+    let dir = workspace("below");
     let below = dir.join("below");
     fs::write(below.join("deeper/p"), "name x\nnonsense here\n").expect("a file can be written");
     fs::write(below.join("script"), "pipe 1 config profile deeper/p\n").expect("a script");

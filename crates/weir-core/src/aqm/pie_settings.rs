@@ -65,7 +65,7 @@ settings! {
 }
 
 /// A time between 1 µs and 10 s; 15 ms by default.
-const fn period(summary: &'static str) -> Time {
+const fn short_time(summary: &'static str) -> Time {
     Time::new(1_000, 10_000_000_000, 15_000_000, summary)
 }
 
@@ -76,8 +76,8 @@ const fn gain(default: u64, summary: &'static str) -> Part {
 
 pub(crate) const VARIANT: Setting<Variant> =
     Variant::setting(Variant::Rfc, "implementation of PIE to follow");
-pub(crate) const TARGET: Time = period("target delay");
-pub(crate) const TUPDATE: Time = period("time between updates of the probability");
+pub(crate) const TARGET: Time = short_time("target delay");
+pub(crate) const TUPDATE: Time = short_time("time between updates of the probability");
 pub(crate) const ALPHA: Part = gain(UNIT / 8, "gain of the delay's error, in 1/s");
 pub(crate) const BETA: Part = gain(UNIT / 4 * 5, "gain of the delay's growth, in 1/s");
 pub(crate) const MAX_BURST: Time = Time::new(

@@ -108,7 +108,7 @@ impl Context<'_> {
         template.dequeued(len);
         if let Some(flow) = flows.get_mut(flow) {
             flow.gate.leave(len);
-            match flow.leave(now, || Seen {
+            match flow.verdict_on_departure(now, || Seen {
                 len,
                 arrived: pool.arrived(packet),
                 header: pool.header(packet),

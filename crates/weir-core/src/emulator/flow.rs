@@ -145,7 +145,11 @@ impl Flow {
     /// The AQM's verdict on a departing packet. The caller has already removed the packet from the
     /// counts of the gate.
     #[inline]
-    pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
+    pub(super) fn verdict_on_departure(
+        &mut self,
+        now: Nanos,
+        seen: impl FnOnce() -> Seen,
+    ) -> Verdict {
         match self.policies.as_mut().and_then(|policies| policies.aqm.as_mut()) {
             None => Verdict::Pass,
             Some(managed) => self.gate.release_by(&mut managed.aqm, now, &seen()),
@@ -267,9 +271,9 @@ pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
 }
 
 /// The number that selects the random streams of a flow: the flow of queue `queue` with the key
-/// `masked`, in the instance of `template` with the key `link`.
-pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
-    path(template, link) ^ path(queue, masked).rotate_left(17)
+/// `masked`, in the instance of `template` with the key `link_key`.
+pub(super) fn flow_path(template: u16, link_key: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
+    path(template, link_key) ^ path(queue, masked).rotate_left(17)
 }
 
 /// The hash under which the table of a queue holds the flow with the key `masked` in instance

@@ -44,7 +44,7 @@ impl Board {
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {
-            return Ok(all.into_iter().map(|changes| (changes, None)).collect());
+            return Ok(all.into_iter().map(|container| (container, None)).collect());
         }
         let of_all: Vec<Vec<Link>> = all.iter().map(Changes::links).collect();
         let joined: Vec<Link> = of_all.iter().flatten().cloned().collect();
@@ -61,7 +61,7 @@ impl Board {
         };
         let each = all.into_iter().zip(of_all.iter().map(names));
         let some = each.filter(|(_, names)| !names.is_empty());
-        Ok(some.map(|(changes, names)| (changes, Some(names.join(",")))).collect())
+        Ok(some.map(|(container, names)| (container, Some(names.join(",")))).collect())
     }
 }
 
@@ -80,12 +80,12 @@ impl Remote {
     /// before their turn.
     fn each(
         &self,
-        link: Option<&str>,
+        links: Option<&str>,
         change: impl Fn(&Changes, Option<&str>) -> Result<Changed, Refusal>,
     ) -> Result<ChangeReply, SessionError> {
         let mut all = ChangeReply { applied: true, ..ChangeReply::default() };
-        for (changes, own) in self.board.of(link)? {
-            match answer(change(&changes, own.as_deref())) {
+        for (container, own) in self.board.of(links)? {
+            match answer(change(&container, own.as_deref())) {
                 Ok(reply) if !reply.applied => return Ok(reply),
                 Ok(reply) => {
                     all.links.extend(reply.links);
@@ -93,7 +93,7 @@ impl Remote {
                         (all.rendered, all.diagnostics) = (reply.rendered, reply.diagnostics);
                     }
                 }
-                Err(SessionError::Ended) if link.is_none() => {}
+                Err(SessionError::Ended) if links.is_none() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -129,12 +129,12 @@ impl Session for Remote {
         request: &ChangeRequest,
     ) -> Result<ChangeReply, SessionError> {
         // The words are first tried on every named link, so that wrong words change no link.
-        let of = |(changes, _): &(Changes, Option<String>)| changes.links();
+        let of = |(container, _): &(Changes, Option<String>)| container.links();
         let links: Vec<Link> = self.board.of(link)?.iter().flat_map(of).collect();
         if let Err(refusal) = changed(&links, link, &request.words, &request.files) {
             return answer(Err(refusal));
         }
-        self.each(link, |changes, own| changes.change(own, &request.words, &request.files))
+        self.each(link, |container, own| container.change(own, &request.words, &request.files))
     }
 
     fn reset(&self, link: Option<&str>) -> Result<ChangeReply, SessionError> {
@@ -151,15 +151,15 @@ impl Session for Remote {
             ..RunInfo::default()
         };
         let mut links = Vec::new();
-        for (changes, _) in self.board.of(None)? {
+        for (container, _) in self.board.of(None)? {
             // A container that has ended by now is left out.
-            if let Ok(snapshot) = changes.control().snapshot() {
+            if let Ok(snapshot) = container.control().snapshot() {
                 links.extend(snapshot.links);
-                info.notes.extend(changes.notes());
+                info.notes.extend(container.notes());
             }
         }
-        let problems = self.board.rows();
-        let problems = problems.problems.iter().map(|(name, why)| format!("{name}: {why}"));
+        let rows = self.board.rows();
+        let problems = rows.problems.iter().map(|(name, why)| format!("{name}: {why}"));
         info.warnings.extend(problems);
         Ok(to_json(&RunResult::new(info, links)))
     }
@@ -167,9 +167,9 @@ impl Session for Remote {
     fn readings(&self) -> Result<Readings, SessionError> {
         let at_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut all = Readings { at_ns, links: Vec::new() };
-        for (changes, _) in self.board.of(None)? {
+        for (container, _) in self.board.of(None)? {
             // A container that has ended by now is left out.
-            if let Ok(own) = readings(changes.control()) {
+            if let Ok(own) = readings(container.control()) {
                 all.links.extend(own.links);
             }
         }

@@ -66,8 +66,8 @@ impl Aqm for AgentAqm {
     fn leave(&mut self, now: Nanos, packet: &weir_core::aqm::Seen, queue: &QueueState) -> Verdict {
         let seen = &mut lock(&self.agent).aqm;
         let wait = now.since(packet.arrived).0;
-        seen.left += 1;
-        seen.left_bytes += u64::from(packet.len);
+        seen.sent += 1;
+        seen.sent_bytes += u64::from(packet.len);
         seen.wait_sum += wait;
         seen.wait_max = seen.wait_max.max(wait);
         (seen.packets, seen.bytes) = (queue.packets.into(), queue.bytes);

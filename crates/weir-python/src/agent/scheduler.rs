@@ -30,7 +30,7 @@ impl settings::Factory for Factory {
 
 impl ExternalFactory for Factory {
     fn make(&self, _discipline: &Discipline) -> Box<dyn External> {
-        Box::new(AgentScheduler { agent: current(), flows: Vec::new(), len: 0, backlog: 0 })
+        Box::new(AgentScheduler { agent: current(), queues: Vec::new(), len: 0, backlog: 0 })
     }
 }
 
@@ -38,7 +38,7 @@ impl ExternalFactory for Factory {
 struct AgentScheduler {
     agent: Shared,
     /// The packets of each priority, each with its id, length, arrival and flow.
-    flows: Vec<VecDeque<(PacketId, u32, Nanos, u32)>>,
+    queues: Vec<VecDeque<(PacketId, u32, Nanos, u32)>>,
     len: usize,
     backlog: u64,
 }
@@ -47,21 +47,21 @@ impl AgentScheduler {
     /// Changes the sums of a priority, and notes when its first packet arrived.
     fn set(&self, place: usize, change: impl FnOnce(&mut Sums)) {
         let mut agent = lock(&self.agent);
-        let flows = &mut agent.scheduler.flows;
-        while flows.len() <= place {
-            flows.push(Sums::default());
+        let priorities = &mut agent.scheduler.priorities;
+        while priorities.len() <= place {
+            priorities.push(Sums::default());
         }
-        let sums = &mut flows[place];
+        let sums = &mut priorities[place];
         change(sums);
-        sums.head = self.flows[place].front().map(|(_, _, arrived, _)| *arrived);
+        sums.head = self.queues[place].front().map(|(_, _, arrived, _)| *arrived);
     }
 }
 
 impl External for AgentScheduler {
     fn add_flow(&mut self, _now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let place = spec.priority as usize;
-        while self.flows.len() <= place {
-            self.flows.push(VecDeque::new());
+        while self.queues.len() <= place {
+            self.queues.push(VecDeque::new());
         }
         self.set(place, |sums| sums.weight = spec.weight.into());
         FlowSlot(place as u32)
@@ -87,7 +87,7 @@ impl External for AgentScheduler {
         let mut list = PacketList::default();
         let place = slot.0 as usize;
         let (mut packets, mut bytes) = (0, 0);
-        self.flows[place].retain(|&(id, len, _, of)| {
+        self.queues[place].retain(|&(id, len, _, of)| {
             if of == flow {
                 list.push_back(store, id);
                 (packets, bytes) = (packets + 1, bytes + u64::from(len));
@@ -111,7 +111,7 @@ impl External for AgentScheduler {
         packet: PacketId,
     ) -> Option<PacketId> {
         let (len, place) = (store.len(packet), slot.0 as usize);
-        self.flows[place].push_back((packet, len, now, store.flow(packet)));
+        self.queues[place].push_back((packet, len, now, store.flow(packet)));
         self.len += 1;
         self.backlog += u64::from(len);
         self.set(place, |sums| {
@@ -123,16 +123,16 @@ impl External for AgentScheduler {
 
     fn dequeue(&mut self, now: Nanos, _store: &mut dyn Store) -> Option<PacketId> {
         let first = lock(&self.agent).action.first().copied().unwrap_or_default() as usize;
-        let waits = |place: &usize| self.flows.get(*place).is_some_and(|queue| !queue.is_empty());
-        let place = Some(first).filter(waits).or_else(|| (0..self.flows.len()).find(waits))?;
-        let (packet, len, arrived, _) = self.flows[place].pop_front()?;
+        let waits = |place: &usize| self.queues.get(*place).is_some_and(|queue| !queue.is_empty());
+        let place = Some(first).filter(waits).or_else(|| (0..self.queues.len()).find(waits))?;
+        let (packet, len, arrived, _) = self.queues[place].pop_front()?;
         self.len -= 1;
         self.backlog -= u64::from(len);
         self.set(place, |sums| {
             sums.packets -= 1;
             sums.bytes -= u64::from(len);
-            sums.left += 1;
-            sums.left_bytes += u64::from(len);
+            sums.sent += 1;
+            sums.sent_bytes += u64::from(len);
             sums.wait_sum += now.since(arrived).0;
         });
         Some(packet)

@@ -109,8 +109,8 @@ pub(super) struct OfAqm {
     pub(super) dropped: u64,
     pub(super) marked: u64,
     /// Packets sent.
-    pub(super) left: u64,
-    pub(super) left_bytes: u64,
+    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
     pub(super) wait_sum: u64,
     pub(super) wait_max: u64,
     /// Packets in the queue that called the agent last.
@@ -126,14 +126,14 @@ impl OfAqm {
     pub(super) fn take(&mut self) -> [f64; 10] {
         let taken = std::mem::take(self);
         (self.packets, self.bytes) = (taken.packets, taken.bytes);
-        let mean = taken.wait_sum.checked_div(taken.left).unwrap_or(0);
+        let mean = taken.wait_sum.checked_div(taken.sent).unwrap_or(0);
         [
             taken.arrived,
             taken.full,
             taken.dropped,
             taken.marked,
-            taken.left,
-            taken.left_bytes,
+            taken.sent,
+            taken.sent_bytes,
             mean,
             taken.wait_max,
             taken.packets,
@@ -146,7 +146,8 @@ impl OfAqm {
 /// Sums over the flows of an agent.
 #[derive(Debug, Default)]
 pub(super) struct OfScheduler {
-    pub(super) flows: Vec<Sums>,
+    /// The sums of each priority; the index is the priority.
+    pub(super) priorities: Vec<Sums>,
 }
 
 /// Sums over the flows of one priority.
@@ -161,8 +162,8 @@ pub(super) struct Sums {
     /// Arrival of the packet at the head.
     pub(super) head: Option<Nanos>,
     /// Packets sent.
-    pub(super) left: u64,
-    pub(super) left_bytes: u64,
+    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
     pub(super) wait_sum: u64,
 }
 
@@ -171,14 +172,14 @@ impl OfScheduler {
     /// bytes in its queues, the age of the packet at the head in ns, the packets and bytes sent,
     /// and their mean sojourn time in ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
-        let one = |flow: &mut Sums| {
-            let age = flow.head.map_or(0, |head| now.since(head).0);
-            let mean = flow.wait_sum.checked_div(flow.left).unwrap_or(0);
+        let one = |sums: &mut Sums| {
+            let age = sums.head.map_or(0, |head| now.since(head).0);
+            let mean = sums.wait_sum.checked_div(sums.sent).unwrap_or(0);
             let all =
-                [flow.weight, flow.packets, flow.bytes, age, flow.left, flow.left_bytes, mean];
-            (flow.left, flow.left_bytes, flow.wait_sum) = (0, 0, 0);
+                [sums.weight, sums.packets, sums.bytes, age, sums.sent, sums.sent_bytes, mean];
+            (sums.sent, sums.sent_bytes, sums.wait_sum) = (0, 0, 0);
             all.map(|value| value as f64)
         };
-        self.flows.iter_mut().flat_map(one).collect()
+        self.priorities.iter_mut().flat_map(one).collect()
     }
 }
