@@ -69,7 +69,7 @@ impl Nri {
     pub const SOCKET: &'static str = "/var/run/nri/nri.sock";
 
     /// Follows the pods of the runtime that listens on this socket. The plugin's thread calls
-    /// `report`. If that takes longer than two seconds for a new pod, the runtime ends the
+    /// `report`. If a call for a new pod takes longer than two seconds, the runtime ends the
     /// connection.
     ///
     /// # Errors

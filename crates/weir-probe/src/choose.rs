@@ -6,8 +6,8 @@ use crate::source::{Opened, Plan, Source};
 use crate::transmission::WithTransmission;
 use weir_measure::watch::Method;
 
-/// The highest rate of the timer. At higher rates, waiting with the necessary precision takes a
-/// whole processor.
+/// The highest rate, in readings per second, for which the timer is chosen. At higher rates,
+/// waiting with the necessary precision takes a whole processor.
 const TIMER_RATE: u64 = 10_000;
 
 /// Opens the sources of a plan. If the plan names no method, the rate and the privileges decide,

@@ -22,7 +22,9 @@ pub(crate) struct Group {
     namespace: Namespace,
     netns: NetNs,
     targets: Vec<Target>,
+    /// Receives the kernel's notices of changed devices.
     news: Socket,
+    /// Lists the devices.
     links: Netlink,
     /// Names of the matching devices, by index.
     pub(crate) devices: BTreeMap<u32, String>,
@@ -73,6 +75,7 @@ impl Group {
         })
     }
 
+    /// Lists the matching devices again.
     fn list(&mut self) -> Result<(), ProbeError> {
         let links = self
             .links
@@ -86,6 +89,7 @@ impl Group {
         Ok(())
     }
 
+    /// Refuses a target that is the name of a device which does not exist.
     fn demand_named(&mut self) -> Result<(), ProbeError> {
         let missing = |target: &&Target| {
             target.is_name() && !self.devices.values().any(|name| *name == target.device)

@@ -15,8 +15,11 @@ const CATCH_UP: u64 = 8;
 /// The scheduled moments of the readings, and how punctual the readings were.
 #[derive(Debug)]
 pub(crate) struct Pacer {
+    /// The time between two readings in ns; 0 without a rate.
     interval: u64,
+    /// The next scheduled moment in ns; 0 before the first wait.
     next: u64,
+    /// The time of the last reading in ns; 0 before the first reading.
     last: u64,
     pace: Pace,
 }
@@ -59,8 +62,8 @@ impl Pacer {
     }
 
     /// Advances to the next scheduled moment. A reader that is less than [`CATCH_UP`] intervals
-    /// late makes up for its readings. A later reader skips the moments that have passed, which
-    /// count as missed.
+    /// late makes up for its readings. A reader that is late by more skips the moments that have
+    /// passed, which count as missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {

@@ -109,8 +109,8 @@ impl Target {
     }
 }
 
-/// Parses `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`. A namespace with a number as its name
-/// requires `--netns`.
+/// Parses `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`. A number after the `@` is always a process,
+/// so a namespace whose name is a number requires `--netns`.
 impl FromStr for Target {
     type Err = String;
 

@@ -50,6 +50,7 @@ pub(crate) struct TcSource {
     program: &'static str,
     pacer: Pacer,
     children: bool,
+    /// Whether bands were requested and no remark has yet said that `tc` does not show them.
     bands: bool,
     groups: Vec<Group>,
     numbers: Numbers,
@@ -131,6 +132,7 @@ impl TcSource {
         parse(&stdout).map_err(|error| refused(io::Error::other(error)))
     }
 
+    /// Reports the reading of group `at` to the sink.
     fn take(&mut self, at: usize, time: u64, shown: &[(u32, Shown)], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
         let seen = shown.iter().map(|(ifindex, shown)| Identity {

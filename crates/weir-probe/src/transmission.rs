@@ -27,10 +27,11 @@ const CLASS: &str = "/sys/class/net";
 pub(crate) struct WithTransmission {
     source: Box<dyn Source>,
     places: Vec<Place>,
+    /// The time of the next read, in ns.
     next: u64,
 }
 
-/// One namespace.
+/// The devices of one namespace, with their transmission queues.
 struct Place {
     group: Group,
     /// The directory of the namespace's devices, in a mount of sysfs that shows this namespace. The
@@ -79,6 +80,7 @@ impl WithTransmission {
         Ok(WithTransmission { source, places, next: 0 })
     }
 
+    /// Reads all limits and the bytes in all rings, and reports them to the sink.
     fn look(&mut self, time: u64, sink: &mut dyn Sink) {
         let mut seen = Vec::new();
         for place in &mut self.places {

@@ -35,7 +35,7 @@ pub(super) struct Message {
     pub(super) payload: Vec<u8>,
 }
 
-/// Why a connection cannot be used any more.
+/// Why the socket cannot be used any more.
 #[derive(Debug)]
 pub(super) enum Broken {
     Closed,
@@ -72,7 +72,7 @@ impl Trunk {
         Ok(Self { stream, frame: Vec::new(), messages: [const { Vec::new() }; 2] })
     }
 
-    /// The next message; `None` if there is none yet.
+    /// The next message; `None` if no whole message has arrived and no data arrives for `patience`.
     pub(super) fn next(&mut self) -> Result<Option<(Connection, Message)>, Broken> {
         loop {
             for connection in [Connection::ToPlugin, Connection::ToRuntime] {
@@ -135,6 +135,7 @@ impl Trunk {
 }
 
 impl Connection {
+    /// The index in [`Trunk::messages`]. The connection's number in frames is larger by 1.
     fn place(self) -> usize {
         match self {
             Connection::ToPlugin => 0,
@@ -210,7 +211,9 @@ mod tests {
     #[test]
     fn lengths_are_bounded() {
         for header in [
+            // A frame of 2^32 - 1 bytes.
             [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0],
+            // A frame whose message is one byte too long.
             [0, 0, 0, 1, 0, 0, 0, 10, 0, 0x40, 0, 1, 0, 0, 0, 0, 1, 0],
         ] {
             let (mut far, near) = UnixStream::pair().expect("a pair");

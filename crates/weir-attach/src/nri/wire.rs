@@ -76,7 +76,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A text of bounded length.
+/// The text that `bytes` hold. A text of more than [`LONGEST_TEXT`] bytes is malformed.
 pub(super) fn text(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
     if text.len() > LONGEST_TEXT { Err(Malformed) } else { Ok(text.to_owned()) }
@@ -177,6 +177,7 @@ mod tests {
         let mut message = Vec::new();
         put_number(&mut message, 1, u64::MAX);
         put_text(&mut message, 200, "text");
+        // Field 3, a number of four bytes.
         message.extend([0x1d, 1, 2, 3, 4]);
         let fields: Vec<_> = Fields::new(&message).collect();
         assert_eq!(
@@ -196,11 +197,15 @@ mod tests {
     #[test]
     fn malformed_messages_are_refused() {
         for bytes in [
+            // A number without an end, and a number that is too long.
             &[0x80][..],
             &[0xff; 11],
+            // Fields that are longer than the message.
             &[0x0a, 5, 1],
             &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            // An unknown type of value.
             &[0x0b],
+            // An incomplete number of eight bytes.
             &[0x09, 1],
         ] {
             let fields: Vec<_> = Fields::new(bytes).take(3).collect();

@@ -57,8 +57,8 @@ pub(super) struct IdleCheck {
     pub(super) number: u32,
     /// Distinguishes the link or flow from later ones with the same number.
     pub(super) serial: u64,
-    /// Packets that the flow had received when the check was scheduled. If the number has not
-    /// changed at the time of the check, the flow was idle.
+    /// For a flow: the packets that it had received when the check was scheduled. If the number has
+    /// not changed at the time of the check, the flow was idle.
     pub(super) seen: u64,
 }
 
@@ -121,8 +121,8 @@ impl Emulator {
         }
     }
 
-    /// Number of existing links: one for each pipe or scheduler in use, or for each value of its
-    /// mask.
+    /// Number of existing links: one for each pipe or scheduler in use, or one for each masked key
+    /// if the pipe or scheduler has a mask.
     pub fn instances(&self) -> usize {
         self.links.len()
     }

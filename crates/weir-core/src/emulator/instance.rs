@@ -235,7 +235,7 @@ impl Emulator {
         }
     }
 
-    /// Frees flows that a mask created and that received no packet between two checks.
+    /// Frees empty flows that a mask created and that received no packet between two checks.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_flows(&mut self, now: Nanos) {

@@ -27,7 +27,7 @@ pub struct SelfClocked<const BY_FINISH: bool> {
     virtual_time: u64,
     /// The latest finish of all served packets.
     latest: u64,
-    /// The number of times that all times have been reduced.
+    /// The number of set-backs of all times so far.
     era: u64,
     len: usize,
     backlog: u64,

@@ -1,7 +1,7 @@
 //! The labels of a container, or the annotations of a pod, as two links.
 //!
-//! Labels are hostile input, because every user who may start a container writes them. They name no
-//! files, and a message about them is one line of bounded length.
+//! Labels are hostile input, because every user who may start a container writes them. They cannot
+//! name files, and a message about them is one line of bounded length.
 
 use std::io;
 

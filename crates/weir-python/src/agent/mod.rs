@@ -44,6 +44,7 @@ pub(crate) struct Environment {
     state: Mutex<State>,
 }
 
+/// The current episode, if there is one.
 struct State {
     /// The simulated network; `None` outside an episode.
     world: Option<World>,

@@ -70,7 +70,9 @@ pub(super) const fn row<T>(traits: T) -> Row<T> {
 pub(super) struct OfControl {
     pub(super) acked: u64,
     pub(super) lost: u64,
+    /// The sum of the measured round-trip times in ns.
     pub(super) rtt_sum: u64,
+    /// The number of round-trip times in the sum.
     pub(super) rtts: u64,
     pub(super) min_rtt: u64,
     pub(super) in_flight: u64,
