@@ -83,6 +83,7 @@ pub(crate) fn inline(value: &Value) -> String {
     }
 }
 
+/// A key as TOML: bare if possible, otherwise quoted.
 fn bare(key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !key.is_empty() && key.chars().all(is_bare) { key.to_owned() } else { quoted(key) }

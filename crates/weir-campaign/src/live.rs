@@ -127,6 +127,7 @@ impl LiveRun<'_> {
 
 /// Waits for the end of the command. Returns `None` if the run was stopped.
 fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    // When the command was asked to end.
     let mut asked: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait()? {

@@ -421,8 +421,9 @@ fn set(edited: &mut Edited, key: &str, value: &str) -> Result<(), PlanError> {
     }
 }
 
-/// Removes the quotes of a text that is read as the same text without them. `"20Mbit/s"` and
-/// `20Mbit/s` then give the same run, also as a word in a link's specification.
+/// Removes the quotes from a TOML string if its text alone is not a TOML value. A key takes such a
+/// text as a string, so `"20Mbit/s"` and `20Mbit/s` give the same run, also as a word in a link's
+/// specification.
 fn unquoted(value: &str) -> Cow<'_, str> {
     let read = |text: &str| {
         let table: Result<toml::Table, _> = format!("value = {text}").parse();

@@ -94,7 +94,7 @@ impl Inlet {
     /// # Errors
     /// The kernel does not report times of arrival or ECN fields.
     pub fn on(socket: UdpSocket) -> Result<Self, TrafficError> {
-        // Without the privilege, the system's maximum limits the buffer. Packets for which the
+        // Without CAP_NET_ADMIN, the system's maximum limits the buffer. Packets for which the
         // buffer has no room count as drops.
         if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);

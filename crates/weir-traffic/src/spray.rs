@@ -43,7 +43,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
             .context("make a raw socket")?;
-    // Without the privilege, the buffer keeps its usual size.
+    // Without CAP_NET_ADMIN, the buffer keeps its usual size.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
         .context("list the interfaces")?

@@ -1,10 +1,11 @@
-//! Rows: active queue management. The AQMs and their settings are rows of the engine's table; the
-//! keywords here introduce an AQM.
+//! Rows of the table of keywords: active queue management. The keywords here introduce an AQM. The
+//! AQMs and their settings are rows of the engine's table.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};
 use super::value::Value;
 
+/// The base of the rows in this file.
 const AQMS: Keyword = Keyword {
     group: Group::Aqm,
     objects: &[Object::Link, Object::Queue],

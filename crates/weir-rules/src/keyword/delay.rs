@@ -1,4 +1,4 @@
-//! Rows: the delay of packets on the link.
+//! Rows of the table of keywords: the delay of packets on the link.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use crate::lex::Word;
 use crate::link::LinkSpec;
 use crate::quantity::{self, MAX_DELAY, write_probability, write_share, write_time};
 
+/// The base of the rows in this file.
 const LINK: Keyword =
     Keyword { group: Group::Delay, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
 

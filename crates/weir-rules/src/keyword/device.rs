@@ -1,5 +1,5 @@
-//! Rows: the device between the queue and the wire. Each of these keywords adds a device to the
-//! link, unless the link already has one.
+//! Rows of the table of keywords: the device between the queue and the wire. Each of these keywords
+//! adds a device to the link, unless the link already has one.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::diagnostic::Code;
 use crate::link::LinkSpec;
 use crate::quantity::{self, MAX_DELAY, QuantityError, write_size, write_time};
 
+/// The base of the rows in this file.
 const DEVICE: Keyword = Keyword {
     group: Group::Device,
     objects: &[Object::Link],

@@ -1,10 +1,12 @@
-//! Rows: properties of a scheduler's flow. A `queue N` and an inner scheduler have them.
+//! Rows of the table of keywords: properties of a scheduler's flow, which is a `queue N` or an
+//! inner scheduler.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};
 use super::value::{Place, Value, place};
 use crate::quantity::MAX_DELAY;
 
+/// The base of the rows in this file.
 const FLOW: Keyword = Keyword {
     group: Group::Flow,
     objects: &[Object::Queue, Object::InnerScheduler],

@@ -1,10 +1,11 @@
-//! Rows: loss, duplication and corruption.
+//! Rows of the table of keywords: loss, duplication and corruption.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};
 use super::value::{Place, Value, place};
 use crate::quantity;
 
+/// The base of the rows in this file.
 const LINK: Keyword = Keyword {
     group: Group::Impairment,
     objects: &[Object::Link],

@@ -1,4 +1,4 @@
-//! Rows: the rate at which a link transmits packets.
+//! Rows of the table of keywords: the rate at which a link transmits packets.
 
 use weir_core::config::Capacity;
 use weir_core::link::Overhead;
@@ -10,6 +10,7 @@ use super::value::{Place, Value, place};
 use crate::link::LinkSpec;
 use crate::quantity;
 
+/// The base of the rows in this file.
 const LINK: Keyword =
     Keyword { group: Group::Rate, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
 

@@ -35,7 +35,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) at: usize,
     /// The keyword as the user wrote it.
     pub(crate) keyword: &'a Word,
-    /// The words that are keywords here.
+    /// The words that are keywords of the object that is configured.
     pub(crate) keywords: &'a [&'static str],
     pub(crate) subject: Subject,
     /// The place of the first value; `None` before a value has been read.
@@ -165,7 +165,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Whether `word` is a keyword here.
+    /// Whether `word` is a keyword of the object that is configured.
     pub(crate) fn is_keyword(&self, word: &Word) -> bool {
         !word.quoted && self.keywords.contains(&word.text.as_str())
     }

@@ -68,6 +68,7 @@ impl Endpoint for Asking {
 /// The server's end of a flow of requests. It reports which request has arrived.
 #[derive(Debug)]
 pub(super) struct Answering {
+    /// The endpoint that gets the reports.
     pub(super) owner: EndpointId,
 }
 
@@ -91,11 +92,13 @@ pub(super) struct Link {
 struct Connection {
     link: Link,
     persistent: bool,
+    /// The open flow of responses, if there is one.
     flow: Option<FlowId>,
     /// Number of the last request; 0 before the first.
     request: u64,
     /// Whether a request was sent that has not arrived yet.
     is_pending: bool,
+    /// Bytes of the response.
     size: u64,
     /// Bytes of the response that have not arrived; 0 without a request.
     remaining: u64,

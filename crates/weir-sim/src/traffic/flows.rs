@@ -59,8 +59,8 @@ pub(super) struct Workload {
 }
 
 impl Flows {
-    /// `span` is the start and the end of the traffic. `draws` holds the random streams of times
-    /// and of sizes.
+    /// An endpoint that opens flows like `template`. `span` is the start and the end of the
+    /// traffic. `draws` holds the random streams of times and of sizes.
     pub(super) fn new(
         opener: Opener,
         template: FlowId,

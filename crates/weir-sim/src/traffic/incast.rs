@@ -19,14 +19,18 @@ use super::flows::complete;
 #[derive(Debug)]
 pub(super) struct Incast {
     connections: Connections,
+    /// The flow of requests to the first server, in the group of which queries are counted.
     control: FlowId,
     /// Bytes of a response.
     size: u64,
     interval: Nanos,
     /// Number of queries that may still start.
     remaining: u64,
+    /// No query starts at this time or later.
     until: Nanos,
+    /// The earliest start of the next query.
     next: Nanos,
+    /// Start of the current query.
     began: Nanos,
     /// Number of responses that have not arrived.
     missing: usize,

@@ -47,7 +47,7 @@ pub enum First {
     Zero,
     /// A random state, drawn with these weights.
     Drawn(Vec<f64>),
-    /// None: the source has started.
+    /// No state: the source has already started.
     Begun,
 }
 

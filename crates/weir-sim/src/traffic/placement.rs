@@ -8,11 +8,15 @@ use crate::network::FlowSpec;
 /// The settings that all kinds share, after the checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
+    /// The earliest start.
     pub(super) start: Nanos,
+    /// The traffic begins at a random time within this span after `start`.
     pub(super) jitter: Nanos,
+    /// When the traffic ends.
     pub(super) until: Nanos,
     pub(super) ecn: Ecn,
     pub(super) dscp: u8,
+    /// Label of the packets.
     pub(super) label: u64,
     /// The amount that each switch on the path adds to the label.
     pub(super) per_switch: u64,

@@ -17,9 +17,11 @@ use super::flows::{bytes, complete};
 #[derive(Debug)]
 pub(super) struct Users {
     connections: Connections,
+    /// The flow of requests of the first user, in the group of which requests are counted.
     control: FlowId,
     habits: Habits,
     from: Nanos,
+    /// No request starts at this time or later.
     until: Nanos,
     /// The random stream of the times.
     times: Draws,

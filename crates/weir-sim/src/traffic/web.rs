@@ -37,7 +37,8 @@ pub(super) struct Pages {
     pub(super) read: Variable,
 }
 
-/// The state of a user.
+/// What the user and the browser are doing: reading a page, waiting for a document, parsing it, or
+/// waiting for its objects.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     Reading,
@@ -50,13 +51,19 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Reader {
     connections: Connections,
+    /// The first flow of requests, in the group of which pages are counted.
     control: FlowId,
     pages: Pages,
+    /// No page starts at this time or later.
     until: Nanos,
+    /// The random stream of the times.
     times: Draws,
+    /// The random stream of the sizes and of the numbers of objects.
     draws: Draws,
     phase: Phase,
+    /// When the current phase ends, if it ends by time.
     next: Nanos,
+    /// When the current page was requested.
     began: Nanos,
     /// Number of objects that have not been requested.
     remaining: u32,
