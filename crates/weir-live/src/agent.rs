@@ -29,10 +29,10 @@ use crate::remote::{About, Reserved, Served};
 use crate::session::held::{HeldSite, HoldEnd};
 use crate::session::{LiveSession, Observation, SessionConfig, Tuning};
 
-/// The engines that an agent follows, and how its links run.
+/// The container engines that an agent follows, and how its links run.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// The engines, each with its socket if it does not use the usual socket.
+    /// The container engines, each with its socket if it does not use the usual socket.
     pub engines: Vec<(Engine, Option<PathBuf>)>,
     /// The socket of the Node Resource Interface; `None` if the agent does not use this interface.
     pub nri: Option<PathBuf>,
@@ -48,14 +48,14 @@ pub struct AgentConfig {
 /// An event for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEvent {
-    /// An engine or runtime answers, and the agent has looked at all its containers.
+    /// A container engine or runtime answers, and the agent has looked at all its containers.
     Answers {
         /// The engine, or `nri`.
         source: &'static str,
         /// Name and version, where they are known.
         version: String,
     },
-    /// An engine or runtime does not answer.
+    /// A container engine or runtime does not answer.
     Silent {
         /// The engine, or `nri`.
         source: &'static str,

@@ -78,7 +78,7 @@ pub struct QueueState {
 /// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The packet continues. At its arrival at a full queue, the caller drops it as
+    /// The packet continues. If it arrives at a full queue, the caller drops it as
     /// [`DropReason::QueueFull`].
     Pass,
     /// The packet continues and is marked. Only for packets that are ECN-capable.
@@ -105,8 +105,8 @@ pub trait Aqm {
     /// same time.
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// Internal state by name: a probability in parts of 2^32 (`probability`), a count, a time in
-    /// ns.
+    /// Internal state by name. Each value is a probability in parts of 2^32 (such as
+    /// `probability`), a count, or a time in ns.
     fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -11,7 +11,7 @@
 //! p_b = 1.5·max_p·((avg-min)/(max-min))²
 //! ```
 //! `avg` is the average length of the queue, between the thresholds `min` and `max`. The selection
-//! of packets by `p_b`, and the rest, is as in `red`.
+//! of packets by `p_b`, and everything else, is as in `red`.
 //!
 //! # Reference
 //! Zhou, Yeung and Li, "Nonlinear RED: a simple yet efficient active queue management scheme",

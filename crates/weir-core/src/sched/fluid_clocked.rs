@@ -1,13 +1,13 @@
 //! The common part of weighted fair queueing and WF2Q: every packet gets the times at which the
 //! fluid starts and finishes it.
 //!
-//! A packet starts at the fluid's time of its arrival or at the finish of the flow's previous
-//! packet, whichever is later. While the flow has packets, the finish of the previous packet is the
-//! later time, with one exception. Packets can be slightly late, so that the fluid may have
-//! finished a flow that still has packets in the scheduler. A packet that arrives at such a time
-//! has a start later than the finish of the previous packet. Such a *gap* is recorded until the
-//! packet reaches the head of its queue. All other starts follow from the start of the head packet,
-//! so only that start is stored.
+//! A packet starts at the time that the fluid has at the packet's arrival, or at the finish of the
+//! flow's previous packet, whichever is later. While the flow has packets, the finish of the
+//! previous packet is the later time, with one exception. Packets can be slightly late, so that the
+//! fluid may have finished a flow that still has packets in the scheduler. A packet that arrives at
+//! such a time has a start later than the finish of the previous packet. Such a *gap* is recorded
+//! until the packet reaches the head of its queue. All other starts follow from the start of the
+//! head packet, so only that start is stored.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;

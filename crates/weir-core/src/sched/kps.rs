@@ -123,6 +123,7 @@ struct Flow {
     list: PacketList,
     weight: NonZeroU32,
     max_packet: u32,
+    /// The next and the previous flow in the slot, or [`NONE`].
     next: u32,
     previous: u32,
     wheel: List,
