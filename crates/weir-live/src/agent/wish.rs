@@ -29,7 +29,7 @@ pub(super) fn is_ours(name: &str) -> bool {
 /// # Errors
 /// The first mistake, in one line.
 pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
-    let (mut up, mut down, mut link, mut known) = (None, None, None, None);
+    let (mut up, mut down, mut link, mut chosen) = (None, None, None, None);
     for (name, value) in labels.iter().filter(|(name, _)| is_ours(name)) {
         let about = |why: &str| one_line(&format!("{name}: {why}"));
         if value.len() > LONGEST_LABEL {
@@ -43,7 +43,7 @@ pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
             "up" => up = Some((name, value)),
             "down" => down = Some((name, value)),
             "link" => link = Some((name, value)),
-            "preset" => known = Some(preset(value).map_err(|why| about(&why.to_string()))?),
+            "preset" => chosen = Some(preset(value).map_err(|why| about(&why.to_string()))?),
             other => {
                 let meant = match closest(other, NAMES) {
                     Some(meant) => format!("; did you mean {}{meant}?", &name[.."weir.".len()]),
@@ -61,8 +61,8 @@ pub(super) fn read(labels: &Labels) -> Result<Wish, String> {
         None => parse(preset.unwrap_or("")).map_err(|diagnostics| why(&diagnostics)),
     };
     Ok(Wish {
-        up: spec(up, known.map(|preset| preset.up))?,
-        down: spec(down, known.map(|preset| preset.down))?,
+        up: spec(up, chosen.map(|preset| preset.up))?,
+        down: spec(down, chosen.map(|preset| preset.down))?,
     })
 }
 
