@@ -76,12 +76,12 @@ impl LiveRun<'_> {
         stop: &AtomicBool,
     ) -> Result<LiveFiles, LiveError> {
         let folder = Folder(store.scratch()?);
-        let place = |path: &Path| {
+        let io_error = |path: &Path| {
             let path = path.to_owned();
             move |source| LiveError::Store(StoreError::Io { path, source })
         };
         let scenario = folder.0.join(SCENARIO);
-        fs::write(&scenario, self.text).map_err(place(&scenario))?;
+        fs::write(&scenario, self.text).map_err(io_error(&scenario))?;
         for (name, key) in self.inputs {
             let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
             if !Path::new(name).components().all(is_normal) {
@@ -92,10 +92,10 @@ impl LiveRun<'_> {
             let written = fs::create_dir_all(parent)
                 .and_then(|()| store.input(*key))
                 .and_then(|content| fs::write(&path, content));
-            written.map_err(place(&path))?;
+            written.map_err(io_error(&path))?;
         }
         let (out, errors) = (folder.0.join("out"), folder.0.join("errors"));
-        let file = File::create(&errors).map_err(place(&errors))?;
+        let file = File::create(&errors).map_err(io_error(&errors))?;
         let mut command = Command::new(self.weir);
         command.arg("live").arg(&scenario).arg("--quiet").arg("--out").arg(&out);
         // The command has a process group of its own. ^C in a terminal then reaches only the
@@ -109,12 +109,12 @@ impl LiveRun<'_> {
             return Err(LiveError::Failed { words, refused: status.code() == Some(REFUSED) });
         }
         let links = out.join("links.parquet");
-        check(&Table::read(File::open(&links).map_err(place(&links))?)?)?;
+        check(&Table::read(File::open(&links).map_err(io_error(&links))?)?)?;
         let mut files = Vec::new();
-        for entry in fs::read_dir(&out).map_err(place(&out))? {
-            let path = entry.map_err(place(&out))?.path();
+        for entry in fs::read_dir(&out).map_err(io_error(&out))? {
+            let path = entry.map_err(io_error(&out))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            files.push((name, fs::read(&path).map_err(place(&path))?));
+            files.push((name, fs::read(&path).map_err(io_error(&path))?));
         }
         // The store gets the text from which the key is computed, not the command's copy of it.
         files.retain(|(name, _)| name != "scenario.toml");
@@ -142,7 +142,7 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> 
             Some(since) if since.elapsed() > GRACE => child.kill()?,
             _ => {}
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
 }
 
@@ -150,9 +150,9 @@ fn wait(child: &mut Child, stop: &AtomicBool) -> io::Result<Option<ExitStatus>> 
 fn said(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(MOST_WORDS))).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(MAX_ERROR_BYTES))).ok()?;
     let mut bytes = Vec::new();
-    file.take(MOST_WORDS).read_to_end(&mut bytes).ok()?;
+    file.take(MAX_ERROR_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.trim().trim_start_matches("weir: ").to_owned();
     (!text.is_empty()).then_some(text)
@@ -194,8 +194,8 @@ const SCENARIO: &str = "campaign.toml";
 /// The exit code of `weir` for a refused scenario.
 const REFUSED: i32 = 2;
 /// Maximum number of bytes that are kept of the command's standard error.
-const MOST_WORDS: u64 = 2000;
+const MAX_ERROR_BYTES: u64 = 2000;
 /// Time between two checks of the command and of the request to stop.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// The time that a stopped command is given to remove its hosts before it is killed.
 const GRACE: Duration = Duration::from_secs(10);

@@ -164,9 +164,9 @@ impl Plan {
         }
         let mut keys = axes.iter().chain(bases.iter().flat_map(|base| &base.axes));
         let mut keys_of_points = points.iter().flatten().map(|(key, _)| key);
-        let counted = |key: &str| ["seed", "runs"].contains(&key.trim());
-        let wrong = keys.find(|axis| counted(&axis.key)).map(|axis| &axis.key);
-        if let Some(key) = wrong.or_else(|| keys_of_points.find(|key| counted(key))) {
+        let is_reserved = |key: &str| ["seed", "runs"].contains(&key.trim());
+        let wrong = keys.find(|axis| is_reserved(&axis.key)).map(|axis| &axis.key);
+        if let Some(key) = wrong.or_else(|| keys_of_points.find(|key| is_reserved(key))) {
             return Err(PlanError::Seeds(key.clone()));
         }
         let plan = Self { bases, axes, points, seeds, inputs };

@@ -132,7 +132,7 @@ pub fn carry_out(
         scope.spawn(move || all(store, tasks, limits, stopping, &sender));
         let mut current: Option<(Arc<Progress>, Instant)> = None;
         loop {
-            match events.recv_timeout(LOOK) {
+            match events.recv_timeout(CHECK_INTERVAL) {
                 Ok(Event::Started(progress)) => current = Some((progress, Instant::now())),
                 Ok(Event::Ended(report)) => {
                     current = None;
@@ -237,7 +237,7 @@ impl Task {
         seed: u64,
         progress: &Progress,
     ) -> Result<(Files, u64), WorkError> {
-        self.once()?;
+        self.refuse_live()?;
         let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
         prepared.files(self, seed, progress)
     }
@@ -247,7 +247,7 @@ impl Task {
     /// # Errors
     /// The run is live, cannot be carried out, or was stopped.
     pub fn results(&self, store: &Store, seed: u64) -> Result<Results, WorkError> {
-        self.once()?;
+        self.refuse_live()?;
         let prepared = Prepared::new(store, self).map_err(WorkError::Scenario)?;
         let job = Job { scenario: &prepared.scenario, seed };
         let outcome = run(job, &Progress::default(), &|_| None)?.ok_or(WorkError::Stopped)?;
@@ -255,7 +255,7 @@ impl Task {
     }
 
     /// Refuses a live run, because a second execution gives other results.
-    fn once(&self) -> Result<(), WorkError> {
+    fn refuse_live(&self) -> Result<(), WorkError> {
         match self.by {
             Runner::Sim => Ok(()),
             Runner::Live => Err(WorkError::OnlyOnce),
@@ -429,4 +429,4 @@ const TABLES: [(&str, MakeTable); 4] = [
     ("delays", tables::delays),
 ];
 /// Time between two checks of limits and of the request to stop.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);

@@ -43,14 +43,14 @@ pub fn stamp(payload: &mut [u8], stamp: Stamp) {
     if head == LONG {
         payload[LEAST..LONG].copy_from_slice(&stamp.turned_ns.to_be_bytes());
     }
-    let check = CHECK ^ words(&payload[..head]);
+    let check = CHECK ^ xor_of_words(&payload[..head]);
     payload[..2].copy_from_slice(&check.to_be_bytes());
 }
 
 /// Reads the stamp of a payload that was sent within 39 hours of `near_ns`. Returns `None` if the
 /// payload is too short or its stamp is damaged.
 pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
-    let head = payload.get(..head(payload.len())).filter(|head| words(head) == CHECK)?;
+    let head = payload.get(..head(payload.len())).filter(|head| xor_of_words(head) == CHECK)?;
     let word = |from: usize| {
         head.get(from..from + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     };
@@ -70,12 +70,12 @@ pub fn bit_errors(payload: &[u8]) -> u32 {
         return 0;
     };
     let body = payload.iter().enumerate().skip(head).map(|(i, &b)| (b ^ pattern(i)).count_ones());
-    (words(stamp) ^ CHECK).count_ones() + body.sum::<u32>()
+    (xor_of_words(stamp) ^ CHECK).count_ones() + body.sum::<u32>()
 }
 
-/// Bytes of the stamp in a payload of `payload` bytes.
-fn head(payload: usize) -> usize {
-    if payload < LONG { LEAST } else { LONG }
+/// Bytes of the stamp in a payload of `payload_len` bytes.
+fn head(payload_len: usize) -> usize {
+    if payload_len < LONG { LEAST } else { LONG }
 }
 
 /// The byte of the pattern at offset `i`. Neighbouring bytes differ, so that a shifted payload is
@@ -85,7 +85,7 @@ fn pattern(i: usize) -> u8 {
 }
 
 /// Exclusive-or of the 16-bit words.
-fn words(bytes: &[u8]) -> u16 {
+fn xor_of_words(bytes: &[u8]) -> u16 {
     bytes.chunks_exact(2).fold(0, |x, w| x ^ u16::from_be_bytes([w[0], w[1]]))
 }
 

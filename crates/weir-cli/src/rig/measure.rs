@@ -53,7 +53,7 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
         if config.measures(Metric::Instr) {
             for (algorithm, row) in config.algorithms.iter().zip(&mut measured) {
                 bar.set_message(format!("{algorithm}, {set}: instructions"));
-                row.count(count_events(config, algorithm, &plan)?);
+                row.set_events(count_events(config, algorithm, &plan)?);
                 bar.inc(1);
             }
         }
@@ -105,7 +105,7 @@ impl Measured {
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
     }
 
-    fn count(&mut self, events: PerPair) {
+    fn set_events(&mut self, events: PerPair) {
         self.run.instructions_per_pair = Some(events.instructions);
         self.run.l2_misses_per_pair = Some(events.second_misses);
         self.events = Some(events);

@@ -86,7 +86,8 @@ impl Flows {
         }
     }
 
-    fn think(&mut self, now: Nanos) {
+    /// Draws the start of the next flow: `now` plus an interval or a think time.
+    fn schedule_next(&mut self, now: Nanos) {
         let (Arrivals::Open(span) | Arrivals::Closed(span, _)) = &self.arrivals;
         self.begins.push(Reverse(now.saturating_add(span.span(&mut self.times))));
     }
@@ -96,7 +97,7 @@ impl Endpoint for Flows {
     fn start(&mut self, _context: &mut Context<'_>) {
         let users = if let Arrivals::Closed(_, users) = self.arrivals { users } else { 1 };
         for _ in 0..users {
-            self.think(self.from);
+            self.schedule_next(self.from);
         }
     }
 
@@ -110,7 +111,7 @@ impl Endpoint for Flows {
         context.count(flow).opened += 1;
         self.open.insert(flow, context.now());
         if let Arrivals::Open(_) = self.arrivals {
-            self.think(context.now());
+            self.schedule_next(context.now());
         }
     }
 
@@ -129,7 +130,7 @@ impl Endpoint for Flows {
         complete(from, began, context);
         context.retire(from);
         if let Arrivals::Closed(..) = self.arrivals {
-            self.think(context.now());
+            self.schedule_next(context.now());
         }
     }
 }
