@@ -132,7 +132,7 @@ pub enum PlanError {
     )]
     Sampled(PathBuf),
     /// The campaign has no such point, or too many runs.
-    #[error("a campaign has up to 2⁶³ runs, and this point is none of its points")]
+    #[error("the campaign has no such point, or has 2⁶³ runs or more")]
     Range,
 }
 

@@ -97,7 +97,7 @@ pub enum WorkError {
     #[error("a live run needs the command `weir`, which this worker does not have")]
     NoCommand,
     /// A live run cannot be carried out again.
-    #[error("a live run has the results that the store has, and gives others each time")]
+    #[error("a live run cannot be carried out again: each execution gives other results")]
     OnlyOnce,
     /// The store has the run with other bytes.
     #[error("{0} is in the store with other bytes: `weir sweep verify` shows which are wrong")]

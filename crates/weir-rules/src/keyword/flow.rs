@@ -25,7 +25,7 @@ pub(crate) static RATE: Keyword = Keyword {
     note: "; `0` for none",
     default: "none",
     meaning: "Guaranteed rate of a flow, for schedulers with such a guarantee. Only for a `queue \
-              N`; a link's rate is `bw`.",
+              N` or an inner scheduler; a link's rate is `bw`.",
     example: "rate 2Mbit/s ceil 10Mbit/s",
     dummynet: "Does not exist.",
     ..FLOW

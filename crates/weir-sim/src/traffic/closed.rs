@@ -166,7 +166,7 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<TransportT
         return refuse("rate", Reason::Missing("one of `rate`, `load`, `per_second` and `users`"));
     }
     if spec.users.is_none() && spec.think.is_some() {
-        return refuse("think", Reason::Missing("`users` too: only they think"));
+        return refuse("think", Reason::Missing("`users` too: think times are those of users"));
     }
     let bps = match (spec.load, spec.of) {
         (Some(load), Some(of)) if load > 0.0 && load <= 100.0 => Some(load * of.bps() as f64),
@@ -197,7 +197,7 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<TransportT
         if !(per_second > 0.0 && per_second <= 1e8) {
             return refuse(
                 "per_second",
-                Reason::Range("flows arrive at most 100 million times a second, and not never"),
+                Reason::Range("the number of flows per second is above 0 and at most 100 million"),
             );
         }
         Arrivals::Open(Variable::Exponential { mean: 1e9 / per_second })

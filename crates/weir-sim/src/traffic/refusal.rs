@@ -43,7 +43,8 @@ pub enum Reason {
     },
     /// A Markov chain has a state from which no sending state can be reached.
     #[error(
-        "state {0} leads to no state that sends; give one of the states a `rate`, and a way there"
+        "state {0} leads to no state that sends; give one of the states a `rate`, and let state \
+         {0} lead to it"
     )]
     Silent(usize),
     /// A file cannot be read.

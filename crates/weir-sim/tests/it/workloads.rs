@@ -460,7 +460,7 @@ fn an_invalid_setting_is_refused_by_name() {
         ("kind = 'flows'\nsizes = '1KB'\nload = 0.5", "of", "part of"),
         ("kind = 'flows'\nsizes = '1KB'\nload = -1\nof = '1M'", "load", "above 0"),
         ("kind = 'flows'\nsizes = '1KB'\nrate = '1M'\nthink = '1s'", "think", "`users`"),
-        ("kind = 'flows'\nsizes = '1KB'\nper_second = 0", "per_second", "not never"),
+        ("kind = 'flows'\nsizes = '1KB'\nper_second = 0", "per_second", "above 0"),
         (
             "kind = 'flows'\nsizes = { kind = 'pareto', shape = 1, mean = '1KB' }\nrate = '1M'",
             "sizes",
