@@ -37,7 +37,7 @@ pub(crate) fn build(
     if let (true, Some(QueueLimit::Bytes(_)), Some(policy)) =
         (builder.draft.thresholds_in_queue_unit, queue.limit, &mut queue.aqm)
     {
-        policy.set("unit", "bytes").expect("lengths are in packets or bytes");
+        policy.set("unit", "bytes").expect("`bytes` is an allowed unit");
     }
     spec
 }
@@ -179,8 +179,8 @@ impl Builder<'_> {
         let Some(table) = self.accept(trace::parse_csv(content, name, repeats)) else {
             return false;
         };
-        if let Some(outage) = table.outage {
-            self.about_file(*outage);
+        if let Some(note) = table.outage {
+            self.about_file(*note);
         }
         let steps = table.schedule.steps();
         let has_rate = steps.iter().any(|(_, step)| step.capacity.is_some());
