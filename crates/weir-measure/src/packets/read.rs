@@ -119,7 +119,7 @@ impl Decoder {
         let (third, fourth, last) = (short(bytes, 16), short(bytes, 20), short(bytes, 28));
         let [kind, tos, bits, unused] = [bytes[KIND], bytes[25], bytes[26], bytes[27]];
         if time > MAX_TIME {
-            return Err("its time is more than a year after the beginning");
+            return Err("its time is more than 366 days after the beginning");
         }
         if time < self.last {
             return Err("its time is before that of the previous entry");
@@ -259,7 +259,7 @@ mod tests {
         };
         assert!(one(|p| p.bytes = 0).contains("1 to 1048576"));
         assert!(one(|p| p.bytes = MAX_BYTES + 1).contains("1 to 1048576"));
-        assert!(one(|p| p.time = MAX_TIME + 1).contains("more than a year"));
+        assert!(one(|p| p.time = MAX_TIME + 1).contains("more than 366 days"));
         assert!(one(|p| p.wait = Some(MAX_TIME + 1)).contains("does not fit its kind"));
         assert!(one(|p| p.wait = None).contains("does not fit its kind"));
         assert!(one(|p| p.fate = Fate::Unknown).contains("does not fit its kind"));

@@ -162,7 +162,7 @@ impl Collector<'_> {
             Err(QuantityError::OutOfRange) => (
                 Code::OutOfRange,
                 format!("{what} of `{text}` is too long"),
-                "at most a year".to_owned(),
+                "at most 366 days".to_owned(),
             ),
             Err(QuantityError::Unit | QuantityError::Bare) => (
                 Code::BadUnit,
