@@ -20,7 +20,7 @@ class Case:
     dequeue: list  # groups of requests
     flows: list = field(default_factory=list)  # tables [[flow]]
     classes: list = field(default_factory=list)  # tables [[class]]
-    minor: dict = field(default_factory=dict)  # the kernel's class of each flow
+    minor: dict = field(default_factory=dict)  # the kernel's class of each flow, as the minor number of its classid
     runs: int = 1  # how often the kernel plays the case
     seeds: int = 0  # the number of seeds that Weir plays; 0 for a case without random draws
     probe: str = ""  # the kernel function that has just run at time 0; "" for none
@@ -29,14 +29,14 @@ class Case:
     by_flow: bool = False  # whether to compare the counters of each flow, too
     series: dict = field(
         default_factory=dict
-    )  # Weir's settings for a series that differs from 6.12
+    )  # words added to Weir's scheduler, by kernel series; only series that differ from 6.12
 
     @property
     def discipline(self):
         return self.name.split("-")[0]
 
     def on(self, series):
-        """The case with Weir's settings for a series."""
+        """The case with the settings that Weir's scheduler needs for a series."""
         if series not in self.series or "scheduler" not in self.queue:
             return self
         return replace(

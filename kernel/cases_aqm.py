@@ -6,7 +6,7 @@ from case import Case
 from loads import MS, S, US, burst, drain, poisson, steady, uneven
 
 MIXED = (64, 576, 1500)
-# A random case is played with so many seeds by Weir, and so many times by the kernel.
+# Weir plays a random case with this many seeds, and the kernel plays it RUNS times.
 SEEDS = 40
 RUNS = 20
 
@@ -130,9 +130,9 @@ def red():
                arrive=[steady(1400, 800 * US, ecn="ect0")], dequeue=drain(1200, 1 * MS))
     yield case("mixed", "RED with packets of 64, 576 and 1500 bytes", ours="max_p=0.1",
                arrive=poisson(32, [(1100 * MS, 480 * US)], sizes=MIXED), dequeue=drain(1200, 1 * MS))
-    # The tc of iproute2 6.1 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts
-    # the timer only for a bit of the old field: the flag is shown, but the probability never
-    # changes.
+    # The tc of iproute2 6.1 sends `adaptive` only as a bit of TCA_RED_FLAGS, but the kernel starts
+    # the timer only for the bit in the older field `tc_red_qopt.flags`. So tc shows the flag, but
+    # the probability never changes.
     yield case("adaptive", "RED with `adaptive`, for which tc 6.1 starts no timer", "adaptive", "max_p=0.1",
                arrive=[steady(6000, 850 * US)], dequeue=drain(5500, 1 * MS))
 

@@ -8,12 +8,12 @@ from loads import MS, US, burst, drain, poisson, steady, times, uneven
 NO_ACKS = "Weir's cake has no ACK filter: the engine does not pass TCP headers to schedulers"
 
 MIXED = (64, 576, 1500)
-# A random case is played with so many seeds by Weir, and so many times by the kernel.
+# Weir plays a random case with this many seeds, and the kernel plays it RUNS times.
 SEEDS = 40
 RUNS = 20
-# CAKE rounds quanta at random. The order changes if a deficit ends within the bytes that rounding has
-# removed. With packets of 1500 bytes and a quantum of 1514, such a change is hardly possible in the
-# first 200 quanta of a flow, and likely after 300.
+# CAKE rounds quanta at random. The order changes if a deficit ends within the bytes that rounding has removed. With
+# packets of 1500 bytes and a quantum of 1514, such a change is hardly possible in the first 200 quanta of a flow, and
+# likely after 300. A case that such a change would affect is therefore a random case.
 DITHERED = dict(runs=RUNS, seeds=SEEDS, by_flow=True)
 
 
@@ -36,7 +36,8 @@ def backlogged(count, packets, sizes=(1500,), flows=None):
 
 def cake():
     def case(name, about, tc="", ours="", traffic=None, missing=None, isolation="flows", **more):
-        # The quantum of a device without a link header.
+        # Weir counts lengths without a link header, and so does the device wk0, which has none. The
+        # kernel's quantum is therefore also Weir's.
         queue = dict(scheduler=f"cake {ours} isolation={isolation} quantum=1514")
         queue = dict(missing=missing) if missing else queue
         return Case(f"cake-{name}", about, f"tc qdisc add root cake {tc}", queue, series={"6.1": "variant=linux-6.1"},
@@ -91,7 +92,9 @@ def sfq():
 
 
 def classful(kind, name, about, classes, ours, flows, root="", **traffic):
-    """A case with flows in classes 1:1, 1:2 …, and the tc words and Weir's settings of each."""
+    """A case whose flow 0 is in class 1:1, flow 1 in class 1:2, and so on. `classes` are the tc words of
+    each class, and `flows` are Weir's settings of each flow.
+    """
     commands = [f"tc qdisc add root handle 1: {kind} {root}".strip()]
     commands += [f"tc class add parent 1: classid 1:{n:x} {kind} {words}" for n, words in enumerate(classes, 1)]
     return Case(f"{kind}-{name}", about, "\n".join(commands), dict(scheduler=ours),

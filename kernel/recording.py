@@ -14,7 +14,7 @@ class Run:
     taken: list = field(default_factory=list)  # for each request: a packet or None
     drops: list = field(default_factory=list)  # pairs of time and packet
     marks: list = field(default_factory=list)  # pairs of time and packet
-    changed: list = field(default_factory=list)  # pairs of time and packet
+    changed: list = field(default_factory=list)  # packets with changed contents: pairs as above
     waits: dict = field(default_factory=dict)  # sojourn time of each packet that left
     probes: list = field(default_factory=list)  # times at which the probed function ran
     faults: list = field(default_factory=list)

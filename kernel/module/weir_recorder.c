@@ -9,14 +9,15 @@
  * and is set to the time of each event. Every tick in between is forced by a high-resolution timer, so that the
  * kernel's timers run at their times. Packets go straight to the enqueue and dequeue functions of the root discipline.
  *
- * A script is written to /proc/weir_recorder, in one open file. Times are in ns from the start of the script and never
- * decrease:
+ * A script is written to /proc/weir_recorder and is played when the file is closed. Times are in ns from the start of
+ * the script and never decrease:
  *
  *   probe NAME                      before all other lines: time 0 is when the kernel function NAME has just run
  *   again 0|1                       whether one more packet is requested when the last has left, as by
  *                                   a device with room; default 1
  *   + T LEN FLOW PRIORITY TOS KIND SOURCE   a packet arrives; LEN includes the IP header; KIND is u (UDP) or a number,
- *                                   for a TCP segment without data that acknowledges so many bytes
+ *                                   for a TCP segment without data that acknowledges so many bytes; FLOW is added
+ *                                   to source port 1000, SOURCE to source address 10.0.0.1
  *   - T                             a packet is requested
  *   . T                             the clock advances
  *
@@ -51,7 +52,10 @@
 #define BUFFER_BYTES (32UL << 20)	/* of a script and of a record */
 #define MAX_PACKETS (1U << 20)
 #define LINE_BYTES 96
-/* A multiple of the tick, and of the time units of CoDel (1024 ns), PIE (64 ns) and CAKE (1 ns). */
+/*
+ * Without a probe, time 0 of a script is a multiple of this: of the tick, and of the time units of CoDel (1024 ns),
+ * PIE (64 ns) and CAKE (1 ns).
+ */
 #define ALIGN_NS 16000000ULL
 /* The number of halts after which a tick counts as lost. */
 #define TICK_HALTS 100000
