@@ -1,5 +1,5 @@
-//! Links with schedules, traces and profiles in the engine: an accepted link takes arrivals at any
-//! times with finite work, and accounts for every packet.
+//! Links with schedules, traces and profiles in the engine: an accepted link handles arrivals at
+//! any time with finite work, and accounts for every packet.
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -80,4 +80,5 @@ const PIPE: u16 = 1;
 const LIMITS: Limits = Limits { packets: 10_000, instances: 1000, idle: Nanos::from_secs(60) };
 /// Bounds the time that an input takes.
 const MOST_OPERATIONS: usize = 2000;
+/// The longest step of time to the engine's next event.
 const LONGEST_STEP: Nanos = Nanos::from_secs(10);
