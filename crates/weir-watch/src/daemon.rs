@@ -23,6 +23,7 @@ pub(crate) struct DaemonQueues {
     /// Time of the last reading, in ns; 0 before the first.
     last: u64,
     pace: Pace,
+    /// The objects in the last reading, each with its number in this source.
     queues: BTreeMap<(Kind, u16), QueueId>,
     /// The number that the next new queue gets.
     next_id: QueueId,

@@ -208,8 +208,9 @@ impl Trail {
         if let Some(before) = self.queued.insert(event.packet, train)
             && before.end == before.next + 1
         {
-            // The kernel uses the number again, so the outcome of this single packet was lost. A
-            // train may have been cut instead.
+            // The kernel uses the number again, so the outcome of this single packet was lost. This
+            // does not follow for a train, because the kernel frees the number of a train that is
+            // cut.
             self.give_up(before);
         }
     }

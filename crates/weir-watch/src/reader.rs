@@ -68,8 +68,9 @@ pub(crate) struct Reader {
 type Ready = Result<(), ProbeError>;
 
 impl Reader {
-    /// Starts a thread, opens the source there and reads once. The source must stay on this thread,
-    /// because it may change the thread's namespace.
+    /// Starts a thread, opens source `number` there and reads once. The source must stay on this
+    /// thread, because it may change the thread's namespace. When reading ends, the thread stops
+    /// `over`.
     ///
     /// # Errors
     /// The source cannot be opened or read.
