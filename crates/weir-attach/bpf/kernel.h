@@ -138,7 +138,7 @@ enum {
 	SELECTIVE = SELECT_ADDRESS | SELECT_PORT | SELECT_CGROUP | SELECT_USER | LOOPBACK,
 };
 
-/* The first byte of Weir's marks. The other bits are the interface index of the target's TAP. */
+/* The highest byte of Weir's marks. The other bits are the interface index of the target's TAP. */
 #define MARK_FAMILY 0x57000000
 #define MARK_FAMILY_MASK 0xff000000
 

@@ -15,8 +15,8 @@ pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container
     let api = Api::of(engine)?;
     let listed: Vec<Listed> = api.get(LIST)?;
     let mut containers = Vec::new();
-    // The engine answers no request about a container that is starting. In the list, such a
-    // container does not run yet.
+    // The engine answers no request about a container that is starting. The list does not show such
+    // a container as running, so it is left out.
     let runs = |item: &&Listed| item.fits(pattern) && !NOT_RUNNING.contains(&&*item.state);
     for item in listed.iter().filter(runs) {
         if containers.len() >= MOST_CONTAINERS {

@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(started(next(&seen)), ("aa".into(), 11));
         world.set(&mut events, "aa", 0);
         assert_eq!(next(&seen), Seen::Ended("aa".into()));
-        // While the engine is away, one container ends and another one goes on.
+        // While the engine is away, one container starts and another one goes on.
         world.containers.lock().expect("no holder panics").push(("dd".into(), 12, OURS.into()));
         events.shutdown(std::net::Shutdown::Both).expect("it is open");
         assert!(matches!(next(&seen), Seen::Silent(_)));

@@ -166,6 +166,7 @@ fn malformed_requests_are_refused_and_long_annotations_are_cut() {
     configure(&mut trunk);
     let mut wrong = described("a", &[("weir/up", "1M")]);
     wrong.extend([0x0a, 0xff]);
+    // A field with an incomplete length, bytes that are no field, and a text that is not UTF-8.
     for body in [&wrong, &vec![0xff; 64], &vec![0x0a, 2, 0xff, 0xfe]] {
         let request = with_pods(1, std::slice::from_ref(body));
         assert!(call(&mut trunk, "RunPodSandbox", &request).is_err());
