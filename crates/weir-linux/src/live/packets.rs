@@ -241,7 +241,7 @@ impl Packets {
         self.unsent(item, reason, at);
     }
 
-    /// Bytes of buffers in use.
+    /// Number of bytes of the memory budget that the stored frames take.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.arena.held()

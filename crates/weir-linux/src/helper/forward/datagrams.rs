@@ -188,6 +188,6 @@ const LARGEST: usize = 65_535;
 const BATCH: usize = 64;
 /// The interval between two searches for silent clients.
 const SWEEP: Duration = Duration::from_secs(5);
-/// How long a client may be silent. Address translation forgets unanswered datagrams earlier, after
-/// half a minute.
+/// How long a client may be silent: longer than the half minute after which the kernel's address
+/// translation forgets a client that gets no answer.
 const SILENT: Duration = Duration::from_secs(60);
