@@ -47,15 +47,15 @@ pub struct Verified {
     pub runs: u64,
     /// Number of runs that were carried out again.
     pub again: u64,
-    /// Number of selected runs that were not carried out again, because another version of Weir or
-    /// `weir live` made them.
+    /// Number of selected runs that were not carried out again, because `weir live` or another
+    /// version of Weir made them.
     pub others: u64,
     /// The damaged runs, by key.
     pub damaged: Vec<(Key, Damage)>,
 }
 
-/// Compares all files of a store with their hashes. Then carries out again `sample` runs, which a
-/// hash of their keys and `seed` selects.
+/// Compares all files of a store with their hashes. Then carries out up to `sample` runs again. A
+/// hash of each run's key and of `seed` decides which.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -122,8 +122,8 @@ pub fn files(store: &Store, key: Key) -> Result<Meta, Damage> {
     Err(Damage::Key)
 }
 
-/// Carries out a run again and compares its bytes. Returns false without carrying it out if another
-/// version of Weir or `weir live` made the run.
+/// Carries out a run again and compares its bytes. Returns false without carrying it out if
+/// `weir live` or another version of Weir made the run.
 ///
 /// # Errors
 /// The first damage.
@@ -134,6 +134,7 @@ pub fn again(store: &Store, key: Key) -> Result<bool, Damage> {
     }
     let path = store.path(key).join(SCENARIO);
     let text = fs::read_to_string(path).map_err(|_| Damage::Missing(SCENARIO.to_owned()))?;
+    // The first line is the seed, which `simulate` puts in front of the body again.
     let body = text.split_once('\n').map_or("", |(_, body)| body).to_owned();
     let (inputs, seeds) = (inputs(store, &meta)?, vec![meta.seed]);
     let task = Task { point: 0, body, inputs, seeds, by: Runner::Sim };

@@ -59,8 +59,8 @@ pub fn table<W: Write + Send>(
         let path = path_of(key);
         File::open(&path).map_err(|source| ExportError::Store(StoreError::Io { path, source }))
     };
-    // The first pass collects the columns, the second writes the rows.
     let axes = axes(plan)?;
+    // A first pass over the runs collects their columns. A second pass writes the rows.
     let mut columns: Vec<(String, Column)> = Vec::new();
     each_stored(plan, store, |_, key| {
         let empty = Table::<String>::read_columns(open(key)?)?;
@@ -127,8 +127,11 @@ fn each_stored(
 /// The type of the column of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    /// All values are whole numbers from 0.
     Int,
+    /// All values are numbers.
     Float,
+    /// Some value is not a number, so all values are stored as text.
     Name,
 }
 

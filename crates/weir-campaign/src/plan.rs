@@ -55,7 +55,9 @@ pub struct Source {
 #[derive(Debug)]
 pub struct Plan {
     bases: Vec<Base>,
+    /// The axes of the campaign, which all scenarios share.
     axes: Vec<Axis>,
+    /// The listed points. Each is combined with every combination of the axes' values.
     points: Vec<Settings>,
     seeds: Seeds,
     inputs: Inputs,
@@ -137,7 +139,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Makes a campaign. Checks each value of each axis, and the first points of the list.
+    /// Makes a campaign. Checks each value of each axis, and the first of the listed `points`.
     ///
     /// # Errors
     /// A scenario or a value is refused.
@@ -290,7 +292,7 @@ impl Plan {
         Ok(Point { settings, task })
     }
 
-    /// Checks each value of each axis, and the first points of the list.
+    /// Checks each value of each axis, and the first [`CHECKED`] of the listed points.
     fn check(&self) -> Result<(), PlanError> {
         for base in &self.bases {
             let first = self.keys(base, base.first);
@@ -448,5 +450,5 @@ fn words(keys: &[(String, String)]) -> String {
     if words.is_empty() { "the campaign".to_owned() } else { words.join(", ") }
 }
 
-/// Maximum number of points of a list that are checked before the first run.
+/// Maximum number of listed points that are checked before the first run.
 const CHECKED: usize = 1000;

@@ -42,7 +42,8 @@ pub struct Options {
     pub jobs: usize,
     /// Limits of each run.
     pub limits: Limits,
-    /// How often a failed run is repeated if another attempt may succeed.
+    /// Maximum number of repetitions of a failed run. It is repeated only if another attempt may
+    /// succeed.
     pub retries: u32,
 }
 
@@ -57,6 +58,7 @@ pub fn run(
     stop: &AtomicBool,
     progress: &(dyn Fn(&Tally) + Sync),
 ) -> Result<Finished, PlanOrStore> {
+    // Set when an error ends the campaign early.
     let ended = AtomicBool::new(false);
     let state = Mutex::new(State::default());
     lock(&state).finished.tally.runs = plan.runs();
@@ -108,6 +110,7 @@ struct State {
     queue: Vec<Task>,
     /// How often each run has failed, by its point and seed.
     attempts: BTreeMap<(u64, u64), u32>,
+    /// The first error in looking up a point. It ends the campaign.
     error: Option<PlanOrStore>,
 }
 

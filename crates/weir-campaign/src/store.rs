@@ -129,7 +129,7 @@ impl Store {
         if !marker.exists() {
             fs::create_dir_all(root).map_err(StoreError::io(root))?;
             let mut entries = fs::read_dir(root).map_err(StoreError::io(root))?;
-            // Another process may be making the same store.
+            // These entries are allowed, because another process may be making the same store.
             let ours =
                 |name: &std::ffi::OsStr| [RUNS, INPUTS, TMP, MARKER].iter().any(|n| name == *n);
             if entries.any(|entry| entry.is_ok_and(|entry| !ours(&entry.file_name()))) {

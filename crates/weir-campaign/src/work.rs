@@ -316,7 +316,7 @@ impl<'a> Work<'a> {
         let facts = Facts { engine: engine(), source, name: &name, seed, events, inputs };
         match draft.commit(&facts)? {
             Committed::New | Committed::Same => Ok(()),
-            // Another worker has carried out the same live run: its result is kept.
+            // Another worker has already stored the same live run, and the store keeps that result.
             Committed::Differs if task.by == Runner::Live => Ok(()),
             Committed::Differs => Err(WorkError::Differs(key)),
         }

@@ -74,7 +74,7 @@ fn axis(key: &str, values: &[&str]) -> Axis {
     Axis { key: key.to_owned(), values: values.iter().map(|&value| value.to_owned()).collect() }
 }
 
-/// Two rates, two queues, three seeds: twelve runs.
+/// Two rates, two queue limits, three seeds: twelve runs.
 fn plan() -> Plan {
     let axes = vec![
         axis("link.l.spec.bw", &["\"1Mbit/s\"", "\"2Mbit/s\""]),
@@ -117,6 +117,7 @@ fn any_number_of_threads_writes_the_same_bytes() {
     assert_eq!(run(&plan, &one, 1).tally.made, 12);
     assert_eq!(run(&plan, &four, 4).tally.made, 12);
     let files = content(one.root());
+    // Each run has its scenario, four tables and `meta.json`. The store has a file with its format.
     assert_eq!(files.len(), 12 * 6 + 1, "{:?}", files.keys());
     assert_eq!(files, content(four.root()));
     assert!(fs::read_dir(one.root().join("tmp")).unwrap().next().is_none());
