@@ -59,6 +59,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
     };
     let sender = socket.try_clone().context("share the socket")?;
     let copy = *plan;
+    // Finds the payload in a received packet; `None` if the packet is no answer.
     let content: fn(&[u8]) -> Option<&[u8]> =
         if plan.icmp { icmp::answer } else { |packet| Some(packet) };
     let end = now() + u64::from(plan.count) * plan.interval_ns + plan.timeout_ns;

@@ -77,6 +77,7 @@ pub fn collect(inlet: &Inlet, listen: &Listen) -> Result<(Vec<Arrival>, u64), Tr
 #[derive(Debug)]
 pub struct Inlet {
     socket: UdpSocket,
+    /// Bytes of the IP and UDP headers of a packet.
     headers: u8,
 }
 

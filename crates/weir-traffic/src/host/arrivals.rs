@@ -1,4 +1,4 @@
-//! Counts the arrivals of a flow at its receiving end.
+//! Counts the packets of a flow that arrive at one of its ends.
 
 use weir_sim::measure::Tally;
 

@@ -41,6 +41,7 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
     let Start { at_ns } = read(input)?;
     let Order { duration_ns: duration, warmup_ns: warmup, interval_ns: interval, .. } = order;
     let span = Span { start: at_ns, warmup, duration, interval };
+    // The reports, by the number of the flow and whether the report is of the sending end.
     let mut ends: BTreeMap<(u32, bool), EndReport> = BTreeMap::new();
     let mut notes = Vec::new();
     thread::scope(|scope| {

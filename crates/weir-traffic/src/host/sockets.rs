@@ -131,7 +131,7 @@ impl Inlets {
         Self { inlets, expected }
     }
 
-    /// Receives until the end of the drain.
+    /// Receives until [`Span::drained`], some time after the end of the run.
     ///
     /// # Errors
     /// A socket fails.

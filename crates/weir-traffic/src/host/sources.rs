@@ -79,12 +79,14 @@ impl Schedule for Sources {
 /// packets arrive at the moment at which they are sent.
 #[derive(Debug)]
 struct Recorder {
+    /// The index of each flow's outlet.
     places: BTreeMap<u32, usize>,
     made: Arc<Mutex<VecDeque<Burst>>>,
 }
 
 impl Observer for Recorder {
     fn arrived(&mut self, now: Nanos, packet: &Packet) {
+        // This host does not send the packets that go back to the source.
         if packet.flags.has(Flags::BACK) {
             return;
         }
