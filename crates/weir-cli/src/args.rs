@@ -532,7 +532,7 @@ pub(crate) enum BackendArg {
     Auto,
     /// TAP devices, if /dev/net/tun can be opened; each frame is copied once less.
     Tap,
-    /// veth pairs and packet sockets.
+    /// veth pairs and packet sockets, which `auto` also uses.
     Packet,
 }
 

@@ -170,6 +170,7 @@ mod tests {
     fn a_session_has_the_name_of_the_file_or_of_its_directory() {
         assert_eq!(name_of(&["/jobs/shop.yml".into()]).as_str(), "shop");
         assert_eq!(name_of(&["/jobs/my shop/compose.yml".into()]).as_str(), "my-shop");
+        // The directory of this file is the root, which has no name.
         assert_eq!(name_of(&["/docker-compose.yaml".into()]).as_str(), "link");
     }
 }

@@ -36,7 +36,8 @@ impl Page {
     }
 
     /// Binds the address of a daemon. The tokens are in the daemon's state directory, so an open
-    /// page continues after a restart. With `confined`, studies have only the rights of the daemon.
+    /// page continues after a restart. With `confined`, studies have only the rights that the
+    /// daemon keeps.
     pub(crate) fn of_daemon(
         args: &WebArgs,
         state: &Path,

@@ -58,7 +58,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    // The command line determines the number of live runs.
+    // `--runs` determines the number of live runs, and the scenario's own number does not apply.
     scenario.runs = 1;
     Ok(Source { scenario, text: edited.text, file })
 }

@@ -27,6 +27,7 @@ pub(super) enum How {
 
 /// The options of an experiment.
 pub(super) struct Settings {
+    /// Whether to use fewer packets and seeds.
     pub(super) quick: bool,
     /// Whether each method of `queue-sampler` reads for as long as in the publication.
     pub(super) full: bool,

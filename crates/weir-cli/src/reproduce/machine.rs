@@ -96,8 +96,8 @@ fn cost(settings: &Settings) -> Result<Outcome, Failure> {
     Ok(finding.into())
 }
 
-/// Passes packets while another program counts instructions. `words` are a case and a number of
-/// packets, as in `pipes:10,1000`.
+/// Passes packets through the classifier and engine of a case, while another program counts
+/// instructions. `words` are the case and a number of packets, as in `pipes:10,1000`.
 pub(super) fn drive(words: &str) -> Result<(), Failure> {
     let (case, packets) = words
         .split_once(',')

@@ -123,8 +123,8 @@ fn objective(aim: Aim) -> Objective {
     }
 }
 
-/// Runs one search and shows its progress. The search ends after --seconds and can be resumed from
-/// its file.
+/// Runs one search and shows its progress. The search ends after --seconds. It leaves its state
+/// in the file `state`, from which a later command resumes it.
 fn hunted(
     hunt: &Hunt,
     algorithm: &Algorithm,
@@ -144,6 +144,7 @@ fn hunted(
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let found = search(hunt, Some(state), |progress| {
         bar.set_position(progress.evaluations);
+        // The score is in millionths.
         bar.set_message(format!("{algorithm}: {:.2}", progress.score as f64 / 1e6));
         if end.is_some_and(|end| Instant::now() >= end) {
             ControlFlow::Break(())

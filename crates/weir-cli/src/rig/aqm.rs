@@ -24,7 +24,9 @@ use crate::table::Table;
 
 /// The validated options of the measurement.
 struct Config {
+    /// The algorithms: AQMs, schedulers with an AQM inside, and `none`.
     managers: Vec<Manager>,
+    /// A plan for each flow set.
     plans: Vec<AqmPlan>,
     /// The order of arrivals, as given.
     order: String,
@@ -39,7 +41,9 @@ struct Config {
     time: bool,
     /// Whether instructions are counted.
     instructions: bool,
+    /// Number of runs in which processor time is measured.
     runs: u32,
+    /// The simulated second-level cache.
     cache: Cache,
 }
 
@@ -331,4 +335,5 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
 
 /// Minimum rate of the link in bit/s. At a lower rate, a run would exceed the range of the clock.
 const MIN_RATE: u64 = 1_000_000;
+/// Maximum of --pairs.
 const MAX_PAIRS: u64 = 10_000_000_000;

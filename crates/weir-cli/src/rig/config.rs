@@ -27,7 +27,9 @@ pub(crate) struct Config {
     pub(crate) metrics: Vec<Metric>,
     /// Pairs of an enqueue and a dequeue in one run.
     pub(crate) pairs: u64,
+    /// Number of runs in which processor time is measured.
     pub(crate) runs: u32,
+    /// The simulated second-level cache.
     pub(crate) cache: Cache,
     pub(crate) load: Load,
     /// The value of --pairs if given. Service is then measured over this number of packets.

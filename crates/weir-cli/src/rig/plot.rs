@@ -90,6 +90,7 @@ fn curves(
     let mut curves = Vec::new();
     for (place, algorithm) in config.algorithms.iter().enumerate() {
         for (nth, name) in kinds.iter().enumerate() {
+            // `measured` has the results set by set, each set with all algorithms in order.
             let own = measured
                 .iter()
                 .skip(place)

@@ -101,6 +101,7 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
             for (name, colour, times, place) in
                 [("drops", 1, &seen.drops, 1.13), ("marks", 3, &marks, 1.04)]
             {
+                // The ticks are above the curves: at `place` times the longest delay `most`.
                 if !times.is_empty() {
                     curves.push(Curve::new(
                         name,
@@ -128,7 +129,8 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
     }
 }
 
-/// The mean delay of each time span that has departures.
+/// The mean delay of the packets that `which` selects, for each time span in which any of them
+/// departed.
 fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     let mut points: Vec<[f64; 2]> = Vec::new();
     for span in seen.sent.chunk_by(|one, other| one.at / SPAN == other.at / SPAN) {
@@ -142,7 +144,8 @@ fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     points
 }
 
-/// A tick for each time span that has an event; adjacent spans are merged.
+/// A tick, from `low` to `high`, for each time span that has one of `times`; adjacent spans are
+/// merged.
 fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     let mut bars: Vec<(u64, u64)> = Vec::new();
     for span in times.iter().map(|time| time / TICK) {

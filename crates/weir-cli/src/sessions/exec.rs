@@ -59,7 +59,8 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
     let found = sockets();
     let (first, second) = (words.first(), words.get(1));
     let named = found.iter().find(|found| first.is_some_and(|word| word == found.name.as_str()));
-    // The client is dropped here: only a process with one thread can enter a user namespace.
+    // The client is dropped here, with any thread of its connection: only a process with one thread
+    // can enter a user namespace.
     let view = |found| ask(found).map(|Asked { view, .. }| view);
     if let Some(named) = named {
         let view = view(named)?;

@@ -89,7 +89,7 @@ pub(super) fn ask(found: &Found) -> Result<Asked, Failure> {
     try_ask(found).map_err(|error| failure(found.name.as_str(), &error))
 }
 
-/// The states of those sessions that answer.
+/// The states of the sessions in `found` that answer.
 pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
     ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
 }

@@ -219,7 +219,8 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Updates the progress bar until the runs are over.
+/// Updates the progress bar until the runs are over. `whole` is the simulated time of all runs
+/// together, ns.
 fn watch(
     bar: &ProgressBar,
     progress: &Progress,

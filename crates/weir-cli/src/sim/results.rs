@@ -130,7 +130,7 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// The temporary path.
     building: PathBuf,
-    /// The names of the subdirectories of a sweep's points.
+    /// The names of the subdirectories of a sweep's points; empty without a sweep.
     points: Vec<String>,
     /// The first error of a trace.
     failed: Arc<Mutex<Option<String>>>,

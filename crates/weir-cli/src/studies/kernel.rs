@@ -61,8 +61,8 @@ pub(super) fn watch(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
     }
 }
 
-/// Opens a source by the best method that the rights permit. Returns it with its readings per
-/// second.
+/// Opens a source of readings by the best method that the rights permit. Returns the source and the
+/// number of readings per second.
 fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     let plan = |method, rate| Plan {
         targets: vec![target.clone()],
@@ -76,7 +76,8 @@ fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
     if best.source.method() != Method::Netlink {
         return Ok((best, RATE));
     }
-    // With netlink, each reading is a query to the kernel, so the rate is lower.
+    // With netlink, each reading is a query to the kernel, so the rate is lower. Only the remarks
+    // of the first attempt say why no better method is available.
     let slow = weir_probe::open(&plan(Some(Method::Netlink), SLOW_RATE))?;
     Ok((Opened { source: slow.source, remarks: best.remarks }, SLOW_RATE))
 }
@@ -101,6 +102,7 @@ struct Queues {
 #[derive(Debug)]
 struct Entry {
     label: String,
+    /// Whether the device hands its packets to this queue's discipline.
     root: bool,
     sums: Sums,
     /// The newest counters.

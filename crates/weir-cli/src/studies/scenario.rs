@@ -36,7 +36,8 @@ pub(super) struct StudyProgress {
     pub(super) finished: u64,
     /// Number of all runs.
     pub(super) runs: u64,
-    /// Whether there is only one point, so that the study can be compared.
+    /// Whether the scenario is no sweep, so that its results can be compared with those of another
+    /// study.
     pub(super) comparable: bool,
 }
 

@@ -19,7 +19,9 @@ pub(super) struct Watches(Arc<Mutex<BTreeMap<String, Watched>>>);
 /// A device that is watched.
 #[derive(Debug)]
 struct Watched {
+    /// How the reader reads the queues; empty until the reader's first message.
     begun: Begun,
+    /// The last intervals, oldest first.
     points: VecDeque<KernelPoint>,
     /// The number of the newest point.
     count: u64,
@@ -148,6 +150,7 @@ impl Watched {
         }
         self.count += 1;
         let number = self.count;
+        // The page's server sets `t_ms`.
         self.points.push_back(KernelPoint { number, at_ns, t_ms: 0.0, span_ms, queues });
         if self.points.len() > MOST_POINTS {
             self.points.pop_front();
