@@ -191,7 +191,7 @@ static __always_inline bool add_record(struct writer *w)
 	return w->region && __sync_fetch_and_add(&w->region->head, 1) != ~0ULL;
 }
 
-/* Writes the record of an event on this processor. Returns false if it is lost. */
+/* Writes the record of a discipline's event on this processor. Returns false if it is lost. */
 static __always_inline bool write_record(struct recorder *c, struct processors *p, struct writer *w,
 					 u64 address, u64 packet, u8 kind, int packets)
 {
@@ -252,7 +252,7 @@ static __always_inline bool write_packet(struct recorder *c, struct writer *w, u
 	r->segment = 0;
 	r->packets = whole > d->mtu ? segments_of(packet) : 1;
 	if (r->packets > 1) {
-		/* To `pkt_len`, the device has added the headers of the further packets. */
+		/* `pkt_len` also counts the headers that the further packets of the train will have. */
 		u64 cb = packet + bpf_core_field_offset(struct sk_buff, cb);
 		u64 shared = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->end;
 

@@ -60,9 +60,9 @@ struct packet_record {
 };
 
 /*
- * The position in a region of the records. The program moves the head, and the reader moves the
- * tail. Each processor has two regions. The second one is for interrupts that arrive while a
- * program writes to the first one.
+ * The positions of both sides in a region of the records: the program writes a record at the head,
+ * and the reader reads one at the tail. Each processor has two regions. The second one is for
+ * interrupts that arrive while a program writes to the first one.
  */
 struct region {
 	u64 head;
@@ -79,7 +79,7 @@ struct recorder {
 	u64 ops;  /* input of `name_kind`: address of the operations */
 	u64 near; /* number of slots to search for a device, starting with its first slot */
 	/* Written by the program. */
-	u8 kind[16];
+	u8 kind[16]; /* output of `name_kind`: the name of the kind */
 	u64 elsewhere; /* events on processors without a region */
 	/* Written by the reader. */
 	u64 with_packets; /* whether to record the packets of each dequeue */

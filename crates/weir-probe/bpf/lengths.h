@@ -111,7 +111,10 @@ static __always_inline u32 ring_length(u64 ring)
 	return size - consumer + producer;
 }
 
-/* The length that `tc` shows: from the discipline's counter, or from its per-CPU counters. */
+/*
+ * The length that `tc` shows: from the discipline's counter, or from its per-CPU counters. For a
+ * band, of which `tc` shows nothing, the packets in its ring. `lengths` is the address to read.
+ */
 static __always_inline struct length length_of(struct processors *p, u64 address, u64 lengths, u32 flags)
 {
 	struct length l = {};

@@ -4,9 +4,9 @@
  * stopping anything.
  *
  * `sample` finds the disciplines of the requested devices, then reads them repeatedly for a slice
- * of a millisecond. Consecutive equal readings become one run (first, last, count), so the output
- * of the kernel is small and complete. All maps are arrays that the reader has mapped into its
- * memory, so the reader needs no system call to read them between two slices.
+ * of time, `control.slice`. Consecutive equal readings become one run (first, last, count), so the
+ * output of the kernel is small and complete. All maps are arrays that the reader has mapped into
+ * its memory, so the reader needs no system call to read them between two slices.
  */
 #include "lengths.h"
 #include "watch.h"

@@ -9,7 +9,7 @@
 #define MAX_DEVICES 64
 #define MAX_QUEUES 4096
 #define MAX_RUNS 65536
-#define GAPS 8192 /* bins of 1 ns, of 2^10 ns, and of 2^20 ns */
+#define GAPS 8192 /* number of bins of each width: 1 ns, 2^10 ns, 2^20 ns */
 
 enum {
 	CUT_NOTHING = 0,
@@ -61,9 +61,9 @@ struct control {
 	u32 bands;    /* 0: a pfifo_fast is read only as a whole */
 	u32 counters; /* 0: the counters are not read */
 	/* Written by the program. */
-	u32 queues;
-	u32 runs;
-	u32 cut;
+	u32 queues; /* slots in use */
+	u32 runs;   /* written runs of the last call */
+	u32 cut;    /* CUT_* */
 	u32 netns;
 	u64 readings; /* in all calls */
 	u64 missed;   /* scheduled moments without a reading, in all calls */
@@ -71,7 +71,7 @@ struct control {
 	u64 next;     /* next scheduled moment */
 	u64 longest;  /* the longest gap, ns */
 	u64 scratch;
-	int ifindex[MAX_DEVICES];
+	int ifindex[MAX_DEVICES]; /* written by the reader: the devices to read */
 	u32 found[MAX_DEVICES]; /* number of disciplines of the device, 0: no such device */
 };
 

@@ -44,7 +44,7 @@ pub enum ProbeError {
     /// This build or this machine does not have the method.
     #[error("{0}")]
     Unavailable(String),
-    /// A rate or number is out of bounds.
+    /// The plan is invalid: for example, its rate is out of bounds, or it names no device.
     #[error("{0}")]
     Plan(String),
     /// The system refused another operation.

@@ -74,7 +74,8 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     );
     let (enqueued, dequeued) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
     let missing = unexplained(&log.events).values().sum::<i64>();
-    // The queue is empty at both ends, but the last dequeues may not have been reported.
+    // The queue is empty when the recording begins and when it ends, but the last dequeues may not
+    // have been reported.
     let last = log.events.last().map_or(0, |event| event.qlen);
     assert_eq!(enqueued.cast_signed() - dequeued.cast_signed() + missing, i64::from(last));
     assert!(log.empty_at.is_some(), "the last scan finds the queue empty");
