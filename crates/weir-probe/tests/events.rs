@@ -236,7 +236,7 @@ fn a_lock_free_discipline_is_recorded_on_all_processors() {
     if gaps == 0 {
         assert!(
             enqueued.abs_diff(dequeued) <= 16,
-            "the queue is empty at both ends: {enqueued} in, {dequeued} out"
+            "the queue is empty at the start and at the end: {enqueued} in, {dequeued} out"
         );
     }
 }
