@@ -222,7 +222,7 @@ mod tests {
         }
         let restricted = confinement.apply(CapabilitySet::NET_RAW).unwrap();
         let kept = rustix::thread::capabilities(None).unwrap().permitted;
-        assert_eq!(kept.contains(CapabilitySet::NET_RAW), is_root, "it survives the new user");
+        assert_eq!(kept.contains(CapabilitySet::NET_RAW), is_root, "kept for the new user");
         assert!((kept - CapabilitySet::NET_RAW).is_empty(), "{kept:?}");
         give_up(CapabilitySet::NET_RAW).unwrap();
         let own = scratch.join("file");
@@ -230,7 +230,7 @@ mod tests {
         std::fs::rename(&own, scratch.join("other")).unwrap();
         if restricted {
             let denied = std::fs::read("/etc/passwd").map_err(|error| error.kind());
-            assert_eq!(denied, Err(io::ErrorKind::PermissionDenied), "any user may open the file");
+            assert_eq!(denied, Err(io::ErrorKind::PermissionDenied), "no other file can be read");
             assert!(std::net::TcpListener::bind("127.0.0.1:0").is_err());
         }
         std::fs::remove_file(scratch.join("other")).unwrap();
