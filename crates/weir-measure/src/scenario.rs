@@ -110,7 +110,7 @@ pub struct Outcome {
     pub flows: Vec<FlowOutcome>,
     /// Each port.
     pub links: Vec<LinkOutcome>,
-    /// Jain's index over goodput, for each kind of traffic with several flows.
+    /// Jain's index over goodput, for each kind of traffic with several groups of flows.
     pub fairness: BTreeMap<String, f64>,
     /// Quantities over time.
     pub series: RunSeries,
@@ -284,7 +284,7 @@ impl LinkOutcome {
     }
 }
 
-/// Jain's index over goodput, of each kind with several flows.
+/// Jain's index over goodput, for each kind of traffic with several groups of flows.
 pub fn fairness_by_kind(flows: &[FlowOutcome]) -> BTreeMap<String, f64> {
     let mut goodput: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for flow in flows {

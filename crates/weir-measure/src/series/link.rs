@@ -18,7 +18,8 @@ pub struct LinkPeriod {
     pub packets_out: u64,
     /// Network-layer bytes of the packets that left.
     pub bytes_out: u64,
-    /// Bytes that left in the busiest base period among those merged into this period.
+    /// Bytes that left in the busiest base period (see [`LinkSeries::base_ns`]) among the base
+    /// periods merged into this period.
     pub bytes_out_peak: u64,
     /// Packets that waited in the queues.
     pub queue_packets: Envelope,

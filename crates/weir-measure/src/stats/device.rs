@@ -1,8 +1,9 @@
 //! The counters of a device.
 //!
 //! # Identity
-//! `carried + entered = started + Σ drops + packets`, in packets. When a pipe is deleted, the
-//! packets in its device are only removed from `packets` and `bytes`; the link counts their drops.
+//! `carried + entered = started + Σ drops + packets`, in packets. The identity no longer holds
+//! after a pipe with packets in its device was deleted: these packets are removed from `packets`
+//! and `bytes`, but the link counts their drops, not the device.
 
 use alloc::vec::Vec;
 

@@ -67,7 +67,8 @@ pub struct Queue {
     pub parent: Handle,
     /// The band of a `pfifo_fast`; band 0 is served first.
     pub band: Option<u8>,
-    /// Whether the device hands its packets to this discipline.
+    /// Whether this is the device's root discipline. The device hands its packets to the root, or,
+    /// if the root is an `mq`, to the root's children.
     pub root: bool,
 }
 

@@ -120,7 +120,7 @@ impl Measured {
         if self.is_exact() { &self.held[0] } else { &self.read[0] }
     }
 
-    /// The queue's length in bytes, with the same weights.
+    /// The queue's length in bytes, weighted like [`Self::packets`].
     #[must_use]
     pub fn bytes(&self) -> &Exact {
         if self.is_exact() { &self.held[1] } else { &self.read[1] }

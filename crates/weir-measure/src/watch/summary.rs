@@ -109,7 +109,7 @@ pub struct QueueSummary {
     pub parent: Handle,
     /// The band of a `pfifo_fast`.
     pub band: Option<u8>,
-    /// Whether the device hands its packets to this queue.
+    /// Whether this queue is the device's root discipline.
     pub root: bool,
     /// Time at which the queue appeared, s since the start of the watch.
     pub since_s: f64,
@@ -129,7 +129,7 @@ pub struct QueueSummary {
     pub drops: Option<u64>,
     /// Drops per second of the queue's lifetime.
     pub drops_per_s: Option<f64>,
-    /// Increase of the other counters during the watch.
+    /// Increase of all counters during the watch.
     pub counted: Option<Counters>,
     /// Enqueues and dequeues, if they were recorded.
     pub events: Option<EventCounts>,
@@ -329,7 +329,7 @@ impl QueueSummary {
 }
 
 impl TransmissionSummary {
-    /// The summary of the readings of one transmit queue.
+    /// The summary of the readings of one transmission queue.
     fn of(ring: &Ring) -> TransmissionSummary {
         let (limit_bytes, inflight_bytes) = (Spread::of(&ring.limit), Spread::of(&ring.inflight));
         TransmissionSummary {

@@ -105,6 +105,7 @@ impl Check<'_> {
         }
         for (key, value) in object {
             let at = format!("{at}.{key}");
+            // The schema's only pattern is `^\d+$`, for maps with numbers as keys.
             let numbered = key.bytes().all(|byte| byte.is_ascii_digit());
             let named = words.get("properties").and_then(|all| all.get(key));
             let pattern = words.get("patternProperties").and_then(Value::as_object);
