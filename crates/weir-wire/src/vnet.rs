@@ -77,9 +77,9 @@ impl VnetHeader {
     /// The kind of train.
     #[inline]
     pub fn gso(&self) -> Result<Gso, VnetError> {
+        // The ECN bit is meaningful only for TCP. Linux ignores it for other types, and this code
+        // does the same.
         match self.gso_type & !Self::GSO_ECN {
-            // The ECN bit is meaningful only for TCP. Linux ignores it for other types, and this
-            // code does the same.
             GSO_NONE => Ok(Gso::None),
             GSO_TCPV4 => Ok(Gso::TcpV4),
             GSO_UDP => Ok(Gso::UdpFragments),

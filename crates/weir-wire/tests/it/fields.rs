@@ -245,8 +245,8 @@ proptest! {
 
     #[test]
     fn truncated_fields_are_not_read(packet in any_packet(), cut in 1usize..60) {
-        // The length field ends the packet early, so the bytes after it are padding. A length of 0
-        // would include all bytes.
+        // A smaller length field ends the packet early, so the bytes after the packet's new end are
+        // padding. A length of 0 would include all bytes.
         let mut frame = packet.frame();
         let whole = parse(&frame).unwrap();
         let len = (whole.network_len as usize).saturating_sub(cut);
