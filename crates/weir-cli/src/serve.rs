@@ -140,6 +140,7 @@ fn watch_interfaces(
             };
             let events = first.into_iter().chain(events.try_iter());
             let mut news: Vec<String> = events.filter_map(|event| plane.note(&event)).collect();
+            // Interfaces that have reappeared are opened.
             news.extend(plane.attach());
             if looked.elapsed() >= LOOK_AT_STATES {
                 looked = Instant::now();

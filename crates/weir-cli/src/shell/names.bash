@@ -9,6 +9,8 @@ _weir_names() {
         *) _weir "$@"; return ;;
     esac
     (( COMP_CWORD > 1 )) || { _weir "$@"; return; }
+    # The words between the command and the current word, without options. Their number decides
+    # which names can follow.
     for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
         [[ $word == -* ]] || before+=("$word")
     done

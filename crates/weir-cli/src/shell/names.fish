@@ -2,6 +2,8 @@
 # Names of sessions that run, and of their links.
 function __fish_weir_names
     set -l words (commandline -opc)
+    # The words between the command and the current word, without options. Their number decides
+    # which names can follow.
     set -l before (string match -v -- '-*' $words[3..-1])
     switch "$words[2]:"(count $before)
         case '*:0'

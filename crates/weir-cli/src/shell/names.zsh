@@ -1,4 +1,5 @@
-# Names of sessions that run, and of their links.
+# Names of sessions that run, and of their links. The number of words between the command and the
+# current word, without options, decides which names can follow.
 _weir() {
     local -a before names
     if (( CURRENT < 3 )) || [[ ! $words[2] == (change|stats|stop|top) || $words[CURRENT] == -* ]]; then
