@@ -40,7 +40,7 @@ pub(crate) fn with_seed(body: &str, seed: u64) -> String {
     format!("seed = {seed}\n{body}")
 }
 
-/// The name of a scenario in canonical form.
+/// The name in the canonical text `body`; empty if there is none.
 pub(crate) fn name(body: &str) -> String {
     let table: Option<Table> = body.parse().ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
