@@ -94,7 +94,9 @@ pub struct Who {
 /// Shapes containers and pods that carry labels. Once the agent is dropped, all packets pass
 /// unshaped.
 pub struct Agent {
+    /// Receives the reports of other threads.
     inbox: Receiver<Message>,
+    /// The sending end of `inbox`, of which each keeper gets a clone.
     outbox: SyncSender<Message>,
     _watches: Vec<Watch>,
     _nri: Option<Nri>,

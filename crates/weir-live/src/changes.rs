@@ -1,4 +1,5 @@
-//! Changes of a running session in words, from its control socket or a timed plan.
+//! Changes of a running session, from its control socket, its web page or a timed plan. A change is
+//! the words of a specification or, with rules, commands in their language.
 //!
 //! Changes are made one after another, so two clients that change different words of a link at the
 //! same time both succeed. Every change is noted, because results are misleading without the
@@ -28,9 +29,9 @@ struct Inner {
     rules: Option<Arc<Ruleset>>,
     /// The links in force. This copy can be read without waiting for the thread that moves packets.
     current: Mutex<Vec<Link>>,
-    /// The start of the times in notes and plans.
+    /// The moment from which the times in notes and plans count.
     began: Mutex<Instant>,
-    /// Locked during a change, so that changes do not undo one another.
+    /// Locked during a change, so that simultaneous changes do not overwrite one another.
     noted: Mutex<Noted>,
 }
 
@@ -134,8 +135,8 @@ impl Changes {
         self.current().clone()
     }
 
-    /// Sets the start of all times to `at`, which may be in the future. Without a call, times start
-    /// at [`Self::new`].
+    /// Lets all times count from `at`, which may be in the future. Without a call, they count from
+    /// [`Self::new`].
     pub fn begin(&self, at: Instant) {
         *self.0.began.lock().unwrap_or_else(PoisonError::into_inner) = at;
     }

@@ -24,8 +24,8 @@ pub struct Project {
 }
 
 impl Project {
-    /// Checks these files with the installed Compose. The name of the project contains the first
-    /// characters of `like`, and no other project has this name.
+    /// The project of these files, which the installed Compose checks. The name of the project
+    /// contains the first characters of `like`, and no other project has this name.
     ///
     /// # Errors
     /// See [`ComposeError`]. After an error, nothing has been started.

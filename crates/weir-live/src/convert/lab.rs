@@ -20,6 +20,7 @@ pub struct Lab {
     pub notes: Vec<String>,
     /// The names of nodes in the scenario, by their names in the description.
     pub(super) names: BTreeMap<String, String>,
+    /// The names in the scenario that nodes have already, and those that links have.
     pub(super) node_names: Names,
     pub(super) link_names: Names,
 }

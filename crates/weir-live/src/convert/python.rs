@@ -20,6 +20,7 @@ pub(super) enum Kind {
     /// A string with an unknown value: a formatted string, a string of bytes, a string with an
     /// escape that is not read here, or a short string that does not end in its line.
     Computed,
+    /// One character that belongs to no other kind, such as a bracket.
     Sign(char),
     /// The end of a line outside brackets.
     End,

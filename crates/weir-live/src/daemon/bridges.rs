@@ -62,7 +62,9 @@ pub enum BridgesError {
 pub struct Bridges {
     names: Vec<String>,
     pub(super) netns: Option<String>,
+    /// The thread that opens interfaces, in their namespace.
     resident: Resident,
+    /// Number of workers.
     workers: usize,
     /// The workers' requests to keep processors awake. They are opened at the start, while this
     /// process may open them.

@@ -158,6 +158,7 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
                 received: flow.totals.packets,
                 received_bytes: flow.totals.bytes,
                 sent,
+                // The engine does not count the bytes that depart from a queue.
                 sent_bytes: 0,
                 drops,
             });

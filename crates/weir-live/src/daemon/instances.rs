@@ -39,7 +39,7 @@ pub(super) fn page(
     Ok(InstancePage { total, instances: page.items, next: page.next })
 }
 
-/// The first instances of a pipe, queue or scheduler, and their total number.
+/// The first `most` instances of a pipe, queue or scheduler, and the number of all its instances.
 pub(super) fn flows(
     handle: &LiveHandle,
     kind: ObjectKind,
@@ -65,8 +65,8 @@ pub(super) fn flows(
     Ok((page.items, total))
 }
 
-/// The keys, hashes and counters of the first instances of a pipe, queue or scheduler. AQMs are
-/// left out, so that thousands of instances can be read each second.
+/// The keys, hashes and counters of the first `most` instances of a pipe, queue or scheduler. The
+/// statistics of AQMs are left out, so that thousands of instances can be read each second.
 pub(crate) fn totals(
     handle: &LiveHandle,
     kind: ObjectKind,

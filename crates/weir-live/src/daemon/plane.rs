@@ -158,7 +158,7 @@ impl LivePlane {
         let names = self.bridges.names();
         let mut news = Vec::new();
         let Some(control) = self.control() else { return news };
-        // The lock is not held while the loop is asked.
+        // The lock on the interfaces is not held while the loop is asked.
         let missing = self.interfaces().missing();
         for index in missing {
             // An interface that is only half configured cannot be opened yet; the next call tries

@@ -1,7 +1,7 @@
-//! Finds workers that hang. A worker counts its turns, so the count of a worker that hangs stays
-//! the same.
+//! Finds workers that hang. A worker counts the turns of its loop, so the count of a worker that
+//! hangs stays the same.
 
-/// The number of turns of each worker at the last check.
+/// Compares the workers' counts at each check with those of the check before.
 #[derive(Clone, Debug, Default)]
 pub struct Watchdog {
     workers: Vec<Worker>,
@@ -9,6 +9,7 @@ pub struct Watchdog {
 
 #[derive(Clone, Debug, Default)]
 struct Worker {
+    /// Number of turns at the last check.
     turns: u64,
     /// Number of consecutive checks that found the same number of turns.
     same: u32,

@@ -103,7 +103,7 @@ fn of_engine(
     // The times of a link without rules come from its lane.
     let with_times = depth == Depth::Full && shape != Shape::Links;
     // The recording of the series restarts the peak of a link without rules every few milliseconds,
-    // so this reading does not.
+    // so this reading does not restart it.
     let restarts_peak = shape != Shape::Links;
     for portion in wanted.chunks(if with_times { WITH_TIMES } else { WITHOUT_TIMES }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();

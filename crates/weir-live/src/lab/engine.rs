@@ -141,7 +141,7 @@ pub(super) fn reason(text: &str) -> String {
 /// The containers of a lab. Dropping this removes them.
 #[derive(Debug)]
 pub(crate) struct Containers {
-    /// The first part of all names.
+    /// The name of the lab, with which the names of all its containers begin.
     lab: String,
     /// The label of the lab's containers and images.
     label: String,
@@ -151,7 +151,8 @@ pub(crate) struct Containers {
     hosts: BTreeMap<usize, Container>,
     /// Removes the containers.
     guard: Option<Guard>,
-    /// Whether all commands of the engine will have ended when this is dropped.
+    /// Whether the engine creates no more containers when this is dropped. Otherwise the guard
+    /// repeats the removal.
     is_settled: bool,
 }
 
@@ -237,7 +238,7 @@ impl Containers {
         }
         let pause = pause().ok_or(EngineError::Processor)?;
         let start = |source| EngineError::Start { what: "a guard", source };
-        // The guard is ready before the first change of the engine.
+        // The guard is ready before the engine gets the first image.
         let guard = match &self.guard {
             Some(guard) => guard,
             None => self.guard.insert(Guard::start(false).map_err(start)?),

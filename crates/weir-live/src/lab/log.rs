@@ -32,6 +32,7 @@ struct Kept {
     part: usize,
     /// The number of bytes that were printed.
     bytes: u64,
+    /// Whether all writers have closed the pipe.
     has_ended: bool,
 }
 

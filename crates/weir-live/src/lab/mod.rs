@@ -6,6 +6,9 @@
 //! a command. Everything that a lab starts is a command of the session's [`Network`]. The command
 //! runs in the namespaces of its host; for a container, it is a command of the engine and runs on
 //! the machine.
+//!
+//! A program has a defined end if its node has the key `ends`. The run is over when all such
+//! programs have ended.
 
 mod board;
 mod engine;
@@ -41,7 +44,8 @@ pub(crate) struct Lab {
     directory: PathBuf,
     /// The start of the first program.
     began: Option<Instant>,
-    /// Whether programs with a defined end, and programs that wait for such an end, may start.
+    /// Whether programs with a defined end, and programs that wait for the end of a program, may
+    /// start.
     clock_runs: bool,
     notes: Vec<String>,
 }
@@ -208,8 +212,8 @@ impl Lab {
         volumes.map(|volume| absolute(self.directory.join(&volume.host))).collect()
     }
 
-    /// Starts all programs that have no defined end and do not wait for such an end, and waits
-    /// until they are up. Returns the reason why the wait ended early, if it did.
+    /// Starts all programs that have no defined end and do not wait for the end of a program, and
+    /// waits until they are up. Returns the reason why the wait ended early, if it did.
     pub(crate) fn bring_up(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -231,13 +235,14 @@ impl Lab {
         }
     }
 
-    /// Permits the start of programs with a defined end and of programs that wait for such an end.
+    /// Permits the start of programs with a defined end and of programs that wait for the end of a
+    /// program.
     pub(crate) fn start_clock(&mut self) {
         self.clock_runs = true;
     }
 
-    /// Starts every program and check that is due. Returns the time of the next call, unless a
-    /// command ends before.
+    /// Starts every program and check that is due. Returns the time by which this must be called
+    /// again. If a command ends before that time, this must be called then.
     pub(crate) fn advance(
         &mut self,
         session: &mut LiveSession<Network>,

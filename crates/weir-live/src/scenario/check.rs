@@ -194,6 +194,7 @@ fn may_use_containers() -> bool {
 
 /// Finds the places of a scenario's keys in its text.
 struct Places<'a> {
+    /// The parsed text; `None` if it is not valid TOML.
     root: Option<Spanned<DeTable<'a>>>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Flow {
     pub(super) from: usize,
     /// The node at which the flow ends.
     pub(super) to: usize,
-    /// The ports on the flow's path.
+    /// The ports on the flow's path. A port is one direction of a link.
     pub(super) forward: Vec<usize>,
     /// The ports on the path back.
     pub(super) back: Vec<usize>,

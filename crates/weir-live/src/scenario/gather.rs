@@ -23,7 +23,7 @@ pub(super) struct Seen {
     pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
     /// The counters and samples of each watched flow, by its number.
     pub(super) watched: BTreeMap<u32, (Count, Vec<FlowPeriod>)>,
-    /// The counters of each port.
+    /// The counters of each port, which is one direction of a link.
     pub(super) ports: Vec<LinkStats>,
     /// The samples of each port, one for each interval.
     pub(super) samples: Vec<Vec<LinkPeriod>>,
@@ -179,7 +179,7 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     }
 }
 
-/// Mean difference between the delays of successive packets.
+/// Mean absolute difference between the delays of successive packets, in ns.
 fn jitter(variation_ns: u64, packets: u64) -> f64 {
     if packets < 2 { 0.0 } else { variation_ns as f64 / (packets - 1) as f64 }
 }

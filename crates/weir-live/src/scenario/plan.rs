@@ -1,5 +1,8 @@
 //! The plan of a live run: hosts, lanes between them, rules that lead each packet over the links of
 //! its path, and the tasks at both ends of each flow.
+//!
+//! The port of a node is that of its host in the session. The ports of a path and of the engine are
+//! directions of links, as in the simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -62,6 +62,7 @@ pub struct LiveScenario {
     /// The programs on the hosts; `None` if only traffic uses them.
     lab: Option<Lab>,
     plan: Plan,
+    /// The names of the scenario, of its flows and of its links in results.
     names: Names,
     prepared: Prepared<Network>,
     counts: Counts,
@@ -93,7 +94,7 @@ pub struct ScenarioResults {
     pub logs: Vec<(String, Vec<u8>)>,
     /// The signal that ended the run of a lab early.
     pub signal: Option<i32>,
-    /// The first exit code other than 0 of a program with a defined end.
+    /// The first exit code other than 0 of a program with a defined end (the key `ends`).
     pub failed: Option<u8>,
 }
 

@@ -1,4 +1,5 @@
-//! Samples ports and watched flows over time, in the form of the simulator's results.
+//! Samples ports and watched flows over time, in the form of the simulator's results. A port is one
+//! direction of a link.
 
 use weir_core::stats::LinkStats;
 use weir_linux::live::{LiveHandle, NoAnswer};

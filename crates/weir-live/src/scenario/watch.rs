@@ -27,7 +27,7 @@ pub(super) struct Count {
     /// Drops before the last call of [`Self::zero`].
     pub(super) early_drops: u64,
     pub(super) delay_ns: Tally,
-    /// Sum of the delay differences between successive packets, in ns.
+    /// Sum of the absolute delay differences between successive packets, in ns.
     pub(super) variation_ns: u64,
     /// The last delay, in ns.
     pub(super) last_ns: Option<u64>,

@@ -486,8 +486,8 @@ impl private::Sealed for Attached {}
 /// Maximum number of interfaces of one session. Each interface needs two links of the engine, and
 /// some descriptors.
 const MAX_INTERFACES: usize = 1000;
-/// The open files to permit for each attached interface: one more than the six programs, two TAP
-/// devices with three files each, the namespace with a directory, and two netlink sockets need.
+/// The open files to permit for each attached interface: one more than the six BPF programs, two
+/// TAP devices with three files each, the namespace with a directory, and two netlink sockets need.
 const FILES_EACH: u64 = 17;
 /// The open files for the rest of the process.
 const FILES: u64 = 128;

@@ -196,7 +196,8 @@ pub struct Tuning {
     pub spin: Spin,
     /// Whether the workers ask for real-time priority.
     pub realtime: Realtime,
-    /// Processor of the first worker. The other workers use the processors after it.
+    /// Processor of the first worker. The other workers use the processors after it. `None` for any
+    /// processors.
     pub cpu: Option<usize>,
 }
 

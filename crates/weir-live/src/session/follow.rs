@@ -22,7 +22,7 @@ pub enum FollowEnd {
     Signal(i32),
     /// The session was stopped, or its loop failed.
     Stopped,
-    /// The time has passed.
+    /// The time limit is reached.
     Time,
     /// No target exists any more, and none of them can return.
     Gone,
@@ -30,7 +30,7 @@ pub enum FollowEnd {
     Job {
         /// The job's exit code.
         code: u8,
-        /// Whether it was asked to end because the time had passed.
+        /// Whether it was asked to end because the time limit was reached.
         timed_out: bool,
     },
 }
@@ -92,7 +92,7 @@ impl LiveSession<Attached> {
     }
 }
 
-/// Waits for the end of [`LiveSession::follow`], and checks the targets meanwhile.
+/// Waits for an event that ends [`LiveSession::follow`], and checks the targets meanwhile.
 fn wait(
     place: &mut Attached,
     control: &Control,
@@ -122,7 +122,7 @@ fn wait(
     }
 }
 
-/// Waits for the end of [`LiveSession::follow_job`], and checks the targets meanwhile.
+/// Waits for an event that ends [`LiveSession::follow_job`], and checks the targets meanwhile.
 fn wait_for_job(
     place: &mut Attached,
     control: &Control,

@@ -25,6 +25,7 @@ pub(super) struct Running {
     ended: Arc<AtomicBool>,
     /// Receives the report of the loop when it ends.
     report: Receiver<Result<LiveReport, LiveError>>,
+    /// The thread; `None` once it is left behind or joined.
     thread: Option<JoinHandle<()>>,
 }
 

@@ -13,6 +13,7 @@ pub(super) struct State {
     pub(super) directions: Vec<Direction>,
     /// The links that can be changed by name.
     pub(super) links: Vec<NamedLink>,
+    /// The rules; `None` in a session without rules.
     pub(super) rules: Option<ActiveRules>,
 }
 

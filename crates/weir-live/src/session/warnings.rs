@@ -38,7 +38,7 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// An interface with the target to which it belongs, if the target has another name.
+/// An interface in words, with its target if the target's name differs from the interface's.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
     // Both ports of an attachment have the target's interface. Only one of them has the target's
     // name.
