@@ -144,6 +144,7 @@ impl Modules {
 /// Reads the tokens of a file.
 struct Reader {
     tokens: Vec<String>,
+    /// The index of the next token.
     at: usize,
     file: String,
     /// The modules that the file declares and that have their own files.

@@ -308,6 +308,7 @@ impl Drop for Pod {
 
 /// A runtime that has accepted the plugin.
 struct Runtime {
+    /// The connection to the plugin.
     stream: UnixStream,
     /// The ttrpc stream of the last call.
     stream_number: u32,
@@ -370,7 +371,8 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2][..], &length, bytes].concat()
 }
 
-/// A pod in the namespace `wp` with an annotation.
+/// A pod in the namespace `wp` with an annotation. Its fields are the identifier, the name, the
+/// Kubernetes namespace, the annotation, and the network namespace.
 fn pod(id: &str, key: &str, value: &str) -> Vec<u8> {
     let entry = [field(1, key.as_bytes()), field(2, value.as_bytes())].concat();
     let network = [field(1, b"network"), field(2, b"/run/netns/wp")].concat();

@@ -326,6 +326,7 @@ impl Drop for Lab {
 
 /// A stream of numbered packets.
 pub(crate) struct Stream {
+    /// Number of packets.
     pub(crate) count: u64,
     /// Packets per second; 0 sends them all at once.
     pub(crate) pps: u64,
@@ -351,10 +352,12 @@ impl Default for Stream {
 /// A started command; it is killed with its process group when dropped.
 pub(crate) struct Running {
     child: Child,
+    /// The files that receive its output.
     out: PathBuf,
     err: PathBuf,
     /// The command, for messages.
     shown: String,
+    /// Whether its end has been waited for.
     ended: bool,
 }
 

@@ -170,7 +170,7 @@ impl Systemd {
         Err(format!("systemd does not boot in systemd-nspawn here (process {init}): {last}"))
     }
 
-    /// A prefix for commands on the machine.
+    /// A prefix that runs a command inside the systemd machine.
     fn inside(&self) -> String {
         format!("nsenter -t {} -a", self.init)
     }
@@ -181,7 +181,7 @@ impl Drop for Systemd {
         let name = self.group.path().file_name().expect("it has a name").display();
         self.nspawn.signal_group(Signal::SIGKILL);
         output_of(&format!("echo 1 > {}/cgroup.kill", self.group.path().display()));
-        // On a machine with groups of version 1, the systemd machine has a group there, too.
+        // Where control groups of version 1 exist, the systemd machine has a group among them, too.
         let left = format!("/sys/fs/cgroup/systemd/{name}");
         output_of(&format!("sleep 0.3; find {left} -depth -type d -exec rmdir {{}} +"));
     }

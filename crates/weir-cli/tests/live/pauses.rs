@@ -32,6 +32,7 @@ impl std::fmt::Display for Pauses {
 pub(crate) struct PauseWatch {
     over: Arc<AtomicBool>,
     sleeper: JoinHandle<Duration>,
+    /// The clock ticks at the start; `None` if they could not be read.
     began: Option<Ticks>,
 }
 
@@ -88,7 +89,7 @@ impl Ticks {
     }
 }
 
-/// The length of one sleep: short, because a pause that ends before the sleep is not noticed.
+/// The length of one sleep: short, because a pause that lies within a sleep is not noticed.
 const STEP: Duration = Duration::from_millis(2);
 /// The longest pause at which measurements still count. A queue of 100 packets at 20 Mbit/s lasts
 /// 60 ms, so a longer pause changes rates and losses.

@@ -31,6 +31,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 #[derive(Clone, Copy)]
 struct Offer {
     bits_per_second: u32,
+    /// Bytes of a packet.
     size: u32,
 }
 

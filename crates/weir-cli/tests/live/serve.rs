@@ -595,6 +595,7 @@ fn stuck(lab: &Lab) {
 const WATCHDOG: Duration = Duration::from_secs(2);
 /// How often the daemon is killed.
 const KILLS: u64 = 50;
+/// Bits of the capabilities in `/proc/PID/status`.
 const CAP_NET_ADMIN: u64 = 1 << 12;
 const CAP_NET_RAW: u64 = 1 << 13;
 const CAP_SYS_NICE: u64 = 1 << 23;

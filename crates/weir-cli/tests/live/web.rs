@@ -239,8 +239,8 @@ fn tabs(lab: &Lab) {
     }
     let refused = more[0].until(|message| message["type"] == "refused");
     assert!(refused["message"].as_str().unwrap().contains("at most 16"), "{refused}");
-    // A tab that sleeps for a while gets the points of that time in few messages. Its buffers hold
-    // a part of the points, and other tabs are not disturbed.
+    // A tab that reads nothing for a while gets the points of that time in few messages. The
+    // buffers of its connection hold some of them, and other tabs are not disturbed.
     let mut slow = streams.pop().expect("a stream");
     std::thread::sleep(Duration::from_secs(2));
     let newest = |message: &Value| message["now_ms"].as_i64().unwrap_or(0);
@@ -289,7 +289,7 @@ fn daemon(lab: &Lab) {
         top["rows"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
     assert!(keys.contains(&"10.77.0.1 → *") && keys.contains(&"10.77.0.2 → *"), "{keys:?}");
     let rules = part(&mut stream, 2, &|part| part["rows"][0][1] == 100);
-    // A request and its answer. A packet that leaves a pipe passes no further rule.
+    // The rule counts a request and its answer. A packet that leaves a pipe passes no further rule.
     assert!(rules["rows"][0][2].as_u64() >= Some(2), "{rules}");
     part(&mut stream, 3, &|part| !part["points"].as_array().unwrap().is_empty());
 
