@@ -33,7 +33,7 @@ def reward(env: gymnasium.Env, gain: float, offset: float, seed: int) -> float:
 
 
 def main() -> None:
-    assert weirlab.gym
+    assert weirlab.gym  # its import registers the environment
     env = gymnasium.make("weirlab/Aqm-v0", set={"duration": "7s"})
     source = np.random.default_rng(1)
     tried = []
