@@ -85,15 +85,17 @@ class Scheduler:
         """
 
     def remove_flow(self, flow: int) -> None:
-        """Called when a flow is removed. Its packets have left already: if :meth:`dequeue` returns
-        one of them, the packet is ignored, and :meth:`dequeue` is called again.
+        """Called when a flow is removed. Weir has already taken out its packets: if
+        :meth:`dequeue` returns one of them, the packet is ignored, and :meth:`dequeue` is called
+        again.
 
         >>> import weirlab as wl
         >>> wl.Scheduler().remove_flow(0)
         """
 
     def enqueue(self, packet: Packet, now_ns: int) -> None:
-        """Takes a packet, or drops it or other packets inside by :meth:`Packet.drop`.
+        """Takes a packet. It may drop this packet, or packets that the scheduler holds, by
+        :meth:`Packet.drop`.
 
         >>> import weirlab as wl
         >>> class Bounded(wl.Scheduler):
@@ -300,6 +302,7 @@ Algorithm: TypeAlias = (
 """An algorithm in Python: a class, or a function without arguments that makes an instance."""
 
 _BASES: tuple[type[Any], ...] = (Scheduler, Aqm, CongestionControl)
+# The class attributes of each kind that its entry in the table of algorithms needs.
 _FLAGS = {
     "Scheduler": ("work_conserving", "classifies"),
     "Aqm": ("marks", "classifies"),
@@ -367,7 +370,7 @@ def names_in(scenario: str) -> list[str]:
 
 
 def _describe(algorithm: Any) -> tuple[str, tuple[bool, bool], str]:
-    """The table of an algorithm, its properties there, and its name."""
+    """The kind of an algorithm (the name of its base class), its two flags, and its name."""
     kind, made = _kind(algorithm)
     first, second = (bool(getattr(made, flag)) for flag in _FLAGS[kind])
     plain = getattr(algorithm, "__name__", type(made).__name__)
@@ -376,7 +379,7 @@ def _describe(algorithm: Any) -> tuple[str, tuple[bool, bool], str]:
 
 
 def _kind(algorithm: Any) -> tuple[str, Any]:
-    """The table of an algorithm, and its class or an instance."""
+    """The kind of an algorithm (the name of its base class), and its class or an instance."""
     expected = "expected a subclass of Scheduler, Aqm or CongestionControl"
     if isinstance(algorithm, type):
         made: Any = algorithm

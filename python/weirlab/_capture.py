@@ -71,7 +71,7 @@ class Capture:
             self._wait_for_start()
 
     def stop(self) -> None:
-        """Ends the recording, after the packets that have arrived.
+        """Ends the recording, once the packets that have already arrived are recorded.
 
         Raises:
             CommandError: The recording failed.
@@ -131,7 +131,7 @@ class Capture:
         return f"<weirlab.Capture {self.path}>"
 
     def _wait_for_start(self) -> None:
-        """Waits until packets are recorded."""
+        """Waits until the recording has begun."""
         if self._started:
             return
         self._started = True

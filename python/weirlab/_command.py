@@ -94,8 +94,8 @@ def rig(
         batch: Number of packets that are enqueued at once, and dequeued at once.
         seed: Seed of all random draws.
         runs: Number of runs for times; the result is their median.
-        pairs: Packets per run.
-        quick: Whether to make fewer packets and runs.
+        pairs: Packets per run; a pair is one enqueue and one dequeue.
+        quick: Whether to use fewer packets and runs.
 
     Raises:
         ValueError: An argument is refused; the message says what is allowed.
@@ -134,7 +134,7 @@ def rig(
     if not here:
         return Rig(tuple(found))
     if len({str(row["alg"]) for row in found}) != len(named):
-        raise ValueError("algorithms: beside one in Python, name each other one once")
+        raise ValueError("algorithms: with a scheduler in Python, each name may occur only once")
     for at, number in enumerate(number for number in range(len(every)) if number not in here):
         here[number] = found[at :: len(named)]
     return Rig(tuple(_by_set([here[number] for number in range(len(every))])))

@@ -45,7 +45,8 @@ def main(words: list[str]) -> int:
         while os.read(0, 4096):
             pass
         child.terminate()
-        # The main thread waits, too, so this thread only sleeps; the guard ends with the command.
+        # The main thread waits for the command and then ends the guard, so this thread only has to
+        # sleep.
         time.sleep(_END_S)
         child.kill()
 

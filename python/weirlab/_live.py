@@ -24,7 +24,7 @@ from ._lab import Lab, Pair
 from ._scenario import Scenario, ScenarioLike, Value, source, whole
 from ._session import Session
 
-# The hosts stay up until the context ends.
+# The duration of a pair's scenario: long enough that its hosts stay up until the context ends.
 _DAY = "86400s"
 
 
@@ -230,7 +230,7 @@ def _file(
 
 
 def _numbered_hosts(scenario: ScenarioLike, lab: Session) -> Iterator[tuple[int, str]]:
-    """The hosts of a lab that runs, with the numbers of their nodes."""
+    """The hosts of a scenario, each with the number of its node, from which its address follows."""
     nodes: list[dict[str, Any]] = tomllib.loads(source(scenario, None)["text"]).get("node", [])
     for number, node in enumerate(nodes, 1):
         if node.get("kind", "host") == "host":

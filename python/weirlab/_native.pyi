@@ -211,8 +211,9 @@ class Queue:
 class Ack:
     """An acknowledgement, as a congestion control in Python sees it.
 
-    In `on_loss`, `on_rto` and `on_undo`, only the state of the connection is set. Amounts are
-    payload bytes.
+    In `on_loss`, `on_rto` and `on_undo`, only the state of the connection is set: `now_ns`, `mss`,
+    `srtt_ns`, `min_rtt_ns`, `in_flight` and `delivered`. In an `on_loss` for marks, `marked` is one
+    segment too. Amounts are payload bytes.
     """
 
     @property

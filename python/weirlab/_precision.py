@@ -67,7 +67,8 @@ class Compared:
     """The true difference is at most this far from `difference`, with 95 % confidence, although the
     number of pairs depends on the results."""
     verdict: str
-    """``"less"``, ``"more"``, ``"equal"`` (within the tolerance) or ``"open"``."""
+    """What the second point is beside the first: ``"less"``, ``"more"`` or ``"equal"`` (within the
+    tolerance); ``"open"`` while this is not clear."""
 
 
 def estimate(point: int, values: Sequence[float | None]) -> Estimated:

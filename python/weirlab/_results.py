@@ -370,7 +370,8 @@ class Table:
     ``duckdb.sql("select * from t")``. Without such a library, a column is a list: ``t["name"]``.
 
     Times and sums of bytes are ``int64``. Statistics, which a row may lack, are ``float64``; so are
-    the counts of packets of ``flows`` and ``links``. Names are dictionaries (categories).
+    the counts of packets of ``flows`` and ``links``. Columns of names are dictionary-encoded
+    (categorical).
 
     >>> import weirlab as wl
     >>> t = wl.simulate("two-hosts.toml", set={"duration": "3s"}).flows
@@ -411,8 +412,8 @@ class Table:
     def select(self, *columns: str) -> Table:
         """The table with only these columns, in this order. It shares their memory.
 
-        polars encodes columns of names again, about 4 ns a row each. Without such columns, polars
-        reads a trace of any length without a copy.
+        polars encodes columns of names again, which takes about 4 ns for each row and column.
+        Without such columns, polars reads a trace of any length without a copy.
 
         Raises:
             KeyError: There is no such column.

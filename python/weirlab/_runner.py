@@ -26,7 +26,8 @@ from ._stores import Store
 
 # How often a run may be lost with its worker before the run counts as the cause.
 _MOST_LOST = 10
-# A batch that takes this many times as long as expected is also given to another worker.
+# A batch that takes this many times as long as expected is also given to another worker, but not
+# before this many seconds.
 _STRAGGLER = 4.0
 _LEAST_STRAGGLER_S = 2.0
 # The most runs of a batch.
@@ -86,9 +87,12 @@ class _Run:
 
     point: int
     body: str
+    """The text of the scenario."""
     inputs: list[tuple[str, str]]
+    """The names and the hashes of its input files."""
     seed: int
     by: str
+    """What carries it out: ``sim`` or ``live``."""
     attempts: int = 0
     """How often the run failed."""
     lost: int = 0

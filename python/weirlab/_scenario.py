@@ -412,7 +412,8 @@ def source(
 
 
 def settings_of(changes: Mapping[str, Value] | None) -> list[tuple[str, str, str]]:
-    """Changed keys, each with its value as TOML."""
+    """Changed keys, each with its value as TOML and as the caller wrote it, for messages. A text is
+    not quoted, as it may be a word of the language of links."""
     if changes is None:
         return []
     if not isinstance(changes, Mapping):
@@ -421,7 +422,6 @@ def settings_of(changes: Mapping[str, Value] | None) -> list[tuple[str, str, str
     for key, content in changes.items():
         if not isinstance(key, str):
             raise TypeError(f"set: a key is a text, not {type(key).__name__}")
-        # A text may be a word of the language of links, so it is not quoted here.
         words = content if isinstance(content, str) else _toml.value(content, f"set[{key!r}]")
         if is_algorithm(content):
             words = name_of(cast(Algorithm, content))
@@ -432,7 +432,8 @@ def settings_of(changes: Mapping[str, Value] | None) -> list[tuple[str, str, str
 
 
 def warn(found: Sequence[Mapping[str, Any]], depth: int) -> None:
-    """Shows the warnings of the checker as Python warnings."""
+    """Shows the warnings of the checker as Python warnings, at the line that called the function
+    `depth` calls up: with 1, the caller of this function."""
     for diagnostic in map(to_diagnostic, found):
         if diagnostic.severity == "warning":
             warnings.warn(str(diagnostic), ScenarioWarning, stacklevel=depth + 1)

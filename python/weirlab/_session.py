@@ -35,7 +35,7 @@ _LONGEST_POLL_S = 0.2
 
 
 class Session:
-    """Live links that run. It is a context manager, and ends them.
+    """Live links that run: a context manager, at whose end the links end.
 
     Nothing is left behind, even if this process is killed. ``weir ps``, ``weir stats`` and
     ``weir change`` in a terminal see the session under its :attr:`name`.
@@ -85,7 +85,8 @@ class Session:
                 a Python identifier: ``set(**{"line.back": "loss 2%"})``.
 
         Raises:
-            ValueError: The words are refused; nothing has changed.
+            ValueError: Words are refused, and change nothing. Those before them in this call have
+                taken effect.
 
         >>> import weirlab as wl
         >>> with wl.pair("10M/5ms") as link:

@@ -194,7 +194,7 @@ impl Campaign {
         })
     }
 
-    /// Number of runs that a store has.
+    /// Number of runs of the campaign that a store has.
     fn done(&self, py: Python<'_>, store: &str) -> PyResult<u64> {
         let store = Store::open(Path::new(store)).map_err(|error| os_error(&error))?;
         let count = py.detach(|| {

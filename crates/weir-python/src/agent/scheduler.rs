@@ -1,6 +1,6 @@
-//! The agent as a scheduler: the action is the priority that is served first. While it has no
-//! packets, the lowest number among the priorities with packets is served. Flows of one priority
-//! share a FIFO.
+//! The agent as a scheduler: the action is the priority that is served first. While this
+//! priority has no packets, the lowest-numbered priority with packets is served. Flows of one
+//! priority share a FIFO.
 
 use std::collections::VecDeque;
 

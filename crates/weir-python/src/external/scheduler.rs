@@ -370,7 +370,8 @@ impl External for PythonScheduler {
             if found.is_some() || self.held.count == 0 {
                 return found;
             }
-            // The object has dropped packets, and may serve another one.
+            // If the object has dropped packets meanwhile, it is asked again: it may serve another
+            // one.
             if self.held.count == before || self.object().is_none() {
                 break;
             }
@@ -378,7 +379,8 @@ impl External for PythonScheduler {
         if now != Nanos::MAX && self.object().is_some() {
             return None;
         }
-        // At the largest time, and after a failure, every packet leaves.
+        // Every packet leaves at `Nanos::MAX`, at which the engine empties a scheduler, and after
+        // a failure.
         self.held.leave_oldest()
     }
 
