@@ -61,6 +61,7 @@ export interface Diagnostic {
   message: string;
   line: number;
   text: string;
+  /** The marked part of `text`, in bytes of UTF-8. */
   start: number;
   end: number;
   label: string;

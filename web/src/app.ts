@@ -36,6 +36,7 @@ export class App {
   rules: Rule[] = [];
   changes: Change[] = [];
   health: Health | undefined;
+  /** The state of the connection to the server. */
   link: Link = { state: "connecting" };
   /** The text that distinguishes each instance seen so far, by the instance's object. */
   readonly keys = new Map<string, string>();

@@ -17,8 +17,10 @@ export interface Sheet {
   curves: Curve[];
   canvas: () => HTMLCanvasElement | undefined;
   range: [number, number];
+  /** The upper end of the y axis. */
   top: number;
   markers: Marker[];
+  /** The configured value that is drawn as a level. */
   level: number | undefined;
 }
 
@@ -130,7 +132,7 @@ async function png(sheet: Sheet): Promise<Blob | null> {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-/** The plot as a picture of lines and areas, in the present colours. */
+/** The plot as a picture of lines and areas, in the colours of the current theme. */
 export function svg(sheet: Sheet): string {
   const [width, height] = [840, 360];
   const [left, top, right, bottom] = [64, 64, width - 16, height - 34];

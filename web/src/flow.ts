@@ -21,6 +21,7 @@ interface Placed {
   x1: number;
   y1: number;
   length: number;
+  /** The position of the first dot on the curve, px. */
   phase: number;
   /** The rate as a share of the largest rate, and whether packets are dropped at the end. */
   part: number;

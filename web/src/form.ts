@@ -11,7 +11,7 @@ interface Field {
   keyword: string;
   label: string;
   hint: string;
-  /** The word that removes the setting from a running link. */
+  /** The value that an empty field stands for: it removes the setting, or restores the default. */
   neutral: string;
   input: HTMLInputElement;
 }

@@ -267,10 +267,11 @@ function parts(hex: string): number[] {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-/** Maximum number of columns, and the least and the greatest width of a column in px. */
+/** Maximum number of columns. */
 const KEEP = 600;
-/** Every so many columns, the table gets the newest one. */
+/** The table gets the newest column once in this number of columns. */
 const TOLD_EVERY = 5;
+/** The least and the greatest width of a column, px. */
 const LEAST_CELL = 6;
 const MOST_CELL = 24;
 /** The margins of the map, px. */

@@ -4,7 +4,7 @@
 export interface Slice {
   /** Times in s, ascending. */
   t: Float64Array;
-  /** For each channel its means, and for buckets also least and most. */
+  /** For each channel its means, and its least and greatest values. */
   mean: Float64Array[];
   low: Float64Array[];
   high: Float64Array[];

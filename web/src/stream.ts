@@ -35,6 +35,7 @@ interface Subscription {
   fields: string[];
 }
 
+/** The state of the connection to the server. */
 export type Link =
   { state: "connecting" } | { state: "open" } | { state: "away"; since: number; reason: string };
 
@@ -47,6 +48,7 @@ export interface Listeners {
 }
 
 export class Stream {
+  /** The state of the connection to the server. */
   link: Link = { state: "connecting" };
   /** Characters received; tests use it to measure what watching costs. */
   received = 0;
@@ -55,7 +57,9 @@ export class Stream {
   private readonly subscriptions = new Map<number, Subscription>();
   private wait = FIRST_WAIT;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  /** When the last message came, or else when connecting began; ms of `performance.now()`. */
   private heard = 0;
+  /** The server's clock less `performance.now()`, ms; NaN before the first message. */
   private offset = NaN;
   private sendQueue: string[] = [];
   private draining = false;

@@ -223,7 +223,7 @@ export const tests = {
           const address = await daemon.address();
           const page = await open(browser);
           await see(page, address);
-          // A record holds the points of ten seconds. The file grows by each whole record.
+          // A record holds the points of ten seconds. The file grows by whole records.
           const length = () => (existsSync(history) ? statSync(history).size : 0);
           for (let records = 0, last = 0; records < 2;) {
             await page.waitForTimeout(200);

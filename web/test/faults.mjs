@@ -66,7 +66,7 @@ export const tests = {
         for (let i = 0; i < 30 && !(await page.locator(".pill.good").count()); i++)
           await page.clock.runFor(1000);
         await connected(page);
-        // The page shows the last minutes.
+        // The last three minutes include the one without a network.
         await page.click(".toolbar >> text=3 min");
         await page.clock.runFor(2000);
         const all = await rows(page);
@@ -88,7 +88,7 @@ export const tests = {
           await enter(page, address, ...OBJECT);
           await connected(page);
           let all = await rows(page);
-          // The past comes in the first message, which may follow later.
+          // The past comes with the first message, which may arrive after the connection is made.
           for (let i = 0; i < 100 && all.length <= 100; i++) all = await rows(page);
           assert.ok(all.length > 100, `${all.length} rows`);
           const late = stand.now() / 1000 - all.at(-1).time_s;

@@ -19,7 +19,7 @@ import { VIEWS as STUDY_VIEWS } from "./studies.mjs";
 
 const VIEWS = { ...LIVE_VIEWS, ...STUDY_VIEWS };
 const ACCEPTED = join(dirname(fileURLToPath(import.meta.url)), "accepted");
-/** The major version of the Chromium that made the pictures. */
+/** The file with the major version of the Chromium that made the pictures. */
 const MAKER = join(ACCEPTED, "chromium");
 /** Pictures that differ are kept here, beside the installed packages, for inspection. */
 const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_modules/.different");
@@ -187,7 +187,7 @@ async function compare(tool, shot, accepted) {
       const webp = half.toDataURL("image/webp", 0.85).split(",")[1];
       if (!before) return { webp };
       const old = await load("webp", before);
-      // Both with the losses of the format, which colour thin lines differently.
+      // Both pictures have the losses of the format, which changes the colours of thin lines.
       const lossy = await load("webp", webp);
       const size = `${half.width}x${half.height}`;
       if (`${old.width}x${old.height}` !== size)

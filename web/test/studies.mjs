@@ -60,7 +60,7 @@ export function idlePair(weir) {
   ]);
 }
 
-/** A daemon without frames, confined as by default. */
+/** A daemon that carries no traffic, confined as by default. */
 export function idleDaemon(weir, folder, more = []) {
   return new Command(weir, [
     "serve",

@@ -170,7 +170,7 @@ export function kernelView(app: App, given: string): View {
       told = lines;
       put(remarks, ...answer.remarks.map((line) => h("p", { class: "remark" }, line)));
     }
-    // The server has started to count again.
+    // A smaller number than before means that the server has begun its numbering anew.
     const last = answer.points[answer.points.length - 1];
     if (last && last.number < known.after) known.after = 0;
     for (const point of answer.points) {
