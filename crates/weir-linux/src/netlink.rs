@@ -209,7 +209,9 @@ impl Netlink {
 
     /// Creates a veth pair: `near` in this namespace with the interface index `index`, and `far` in
     /// the namespace of the descriptor, with the Ethernet address `mac`. The two ends are ready at
-    /// once if their indexes differ, and otherwise after up to a second.
+    /// once if their indexes differ, and otherwise after up to a second: an interface with its
+    /// peer's index looks to the kernel like one without a peer, whose change of carrier it may
+    /// handle a second later.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both

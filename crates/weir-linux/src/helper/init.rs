@@ -42,6 +42,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 
 /// The state of the init process.
 struct Init {
+    /// The socket to the main process.
     socket: UnixStream,
     /// Becomes readable when a child process has ended.
     children: OwnedFd,

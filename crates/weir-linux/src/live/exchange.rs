@@ -22,6 +22,7 @@ use crate::arena::{Buffer, BufferPool, Frame};
 /// One worker's ends of all rings.
 #[derive(Debug)]
 pub(super) struct Exchange {
+    /// This worker's number.
     me: usize,
     /// The rings to and from each worker, by its number; `None` at this worker's own number.
     peers: Vec<Option<Peer>>,

@@ -29,6 +29,7 @@ pub(super) struct Item {
     pub(super) mark: Option<MarkReason>,
     /// The position of the inverted bit, if the packet is corrupted.
     pub(super) corrupted: Option<u32>,
+    /// Whether the packet is an additional copy that the link made.
     pub(super) duplicate: bool,
 }
 

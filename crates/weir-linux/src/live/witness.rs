@@ -26,6 +26,7 @@ pub(super) struct Witness {
     limits_realtime: bool,
     /// The last two readings at which every worker had made progress, the older first.
     readings: Option<[Reading; 2]>,
+    /// When the next reading is due.
     next: Nanos,
     causes: LateCauses,
 }

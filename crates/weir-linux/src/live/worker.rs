@@ -52,6 +52,7 @@ pub(super) struct Worker {
     /// Time between two rounds of housekeeping.
     period: Nanos,
     next_housekeeping: Nanos,
+    /// When the ports read the changeable properties of their interfaces again.
     next_refresh: Nanos,
     started: Nanos,
     /// The frames of one batch. Empty between two batches; a field only to reuse the memory.

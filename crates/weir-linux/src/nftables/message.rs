@@ -81,6 +81,7 @@ pub(super) struct Head {
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) family: u8,
+    /// The subsystem in a message that begins or ends a batch; 0 in other messages.
     pub(super) resource: u16,
 }
 

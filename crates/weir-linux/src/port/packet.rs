@@ -25,6 +25,7 @@ pub struct PacketPort {
     name: String,
     interface: u32,
     slots: Slots,
+    /// The reports of a receive call. A field only to reuse the memory.
     received: Box<[Received; BATCH]>,
     /// The number of frames to request in the next receive call. It adapts to the number of frames
     /// that the last call received, so that a call on an idle interface does not prepare 64

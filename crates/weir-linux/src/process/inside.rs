@@ -28,6 +28,7 @@ pub(crate) struct TaskSpec {
     /// Whether the command uses this process's standard streams and receives the terminal's
     /// signals.
     pub(crate) in_foreground: bool,
+    /// The command's standard output and standard error; this process's own if `None`.
     pub(crate) output: Option<OwnedFd>,
     pub(crate) errors: Option<OwnedFd>,
 }

@@ -235,7 +235,9 @@ fn serve(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream)>> {
 
 /// A process of a spawner.
 struct Running {
+    /// The process's descriptor, which is readable when the process has ended.
     process: OwnedFd,
+    /// The socket for the report of the end.
     status: UnixStream,
 }
 

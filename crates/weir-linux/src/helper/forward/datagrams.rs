@@ -19,6 +19,7 @@ pub(super) struct Datagrams {
     /// The number of each client, by its entrance and address.
     numbers: HashMap<(usize, SocketAddr), u64>,
     buffer: Vec<u8>,
+    /// Maximum number of clients.
     limit: usize,
     /// The time of the last search for silent clients.
     swept: Option<Instant>,
