@@ -13,7 +13,9 @@ pub(crate) struct Identity {
     pub(crate) handle: u32,
     pub(crate) parent: u32,
     pub(crate) kind: String,
+    /// The number of a band of a `pfifo_fast`; `None` for a discipline.
     pub(crate) band: Option<u8>,
+    /// Whether the queue is the root of its device.
     pub(crate) root: bool,
     /// The queue's address in kernel memory; 0 if the method of reading does not know it.
     pub(crate) address: u64,
@@ -27,6 +29,7 @@ pub(crate) struct Numbers(QueueId);
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     seen: Vec<Identity>,
+    /// The number of each queue in `seen`.
     ids: Vec<QueueId>,
 }
 

@@ -56,6 +56,7 @@ pub(crate) struct TcSource {
     numbers: Numbers,
     /// Whether this thread has entered the namespace of a group.
     entered: bool,
+    /// The runs being delivered. A field only to reuse the memory.
     runs: Vec<Run>,
 }
 

@@ -28,6 +28,7 @@ pub(super) struct Chain {
     /// For a lock-free discipline, the sum of the steps. For any other discipline, the length as it
     /// was read.
     qlen: i64,
+    /// The discipline's counters of drops and of requeues.
     drops: u32,
     requeues: u32,
     /// The largest number of packets in one event so far.

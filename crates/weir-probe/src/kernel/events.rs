@@ -70,6 +70,7 @@ struct Tracked {
 /// The numbers of recorded and of missing events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
+    /// Recorded events.
     events: u64,
     /// Events that followed a gap in the record of their queue.
     after_gap: u64,
@@ -83,6 +84,7 @@ struct Sums {
 pub(crate) struct Recording {
     sampling: Sampling,
     programs: Programs,
+    /// The attached programs; empty before the first turn and after the end.
     links: Vec<Link>,
     recorder: SharedWords,
     records: Records,
@@ -99,9 +101,12 @@ pub(crate) struct Recording {
     waiting: u64,
     sums: Sums,
     gaps: Gaps,
+    /// The records being delivered. A field only to reuse the memory.
     ready: Vec<Record>,
+    /// The events of disciplines that the next flush delivers.
     batch: Vec<Event>,
     with_packets: bool,
+    /// The events of packets that the next flush delivers.
     packets: Vec<PacketEvent>,
 }
 
@@ -382,9 +387,9 @@ impl Recording {
         self.sums.lost = lost;
     }
 
-    /// Number of events that a program could not write, and the same with the calls that the kernel
-    /// skipped. A skipped call may have been for a packet of a device that is not watched, so the
-    /// second number is an upper bound.
+    /// Number of events that a program could not write, and the sum of this number and of the calls
+    /// that the kernel skipped. A skipped call may have been for a packet of a device that is not
+    /// watched, so the second number is an upper bound.
     fn lost(&self) -> (u64, u64) {
         let unwritten = self.records.lost() + self.recorder[records::ELSEWHERE].load(Relaxed);
         (unwritten, unwritten + self.programs.skipped_calls())

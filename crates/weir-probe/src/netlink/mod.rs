@@ -47,6 +47,7 @@ struct Place {
 pub(crate) struct NetlinkSource {
     pacer: Pacer,
     children: bool,
+    /// Whether bands were requested and no remark has yet said that netlink does not show them.
     bands: bool,
     places: Vec<Place>,
     numbers: Numbers,

@@ -8,7 +8,7 @@ use weir_probe::{Handle, Method, Namespace, Target};
 
 use super::{Log, Place, run, turn_until, watch};
 
-/// The methods that follow such changes.
+/// The methods that these tests run.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink];
 /// Capacity of the disciplines in these tests: 100 packets of 142 bytes.
 const LIMIT: u32 = 14_200;
