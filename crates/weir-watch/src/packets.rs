@@ -14,6 +14,7 @@ use weir_report::watch::{PacketFile, RecordError};
 
 /// Combines the events of packets, and writes the entries to a file.
 pub(crate) struct PacketRecord {
+    /// The file; `None` after an error.
     file: Option<PacketFile>,
     trail: Trail,
     /// The entries that are complete and not written yet.
@@ -22,6 +23,7 @@ pub(crate) struct PacketRecord {
     roots: HashMap<QueueId, Option<(u64, u64)>>,
     /// The last time at which the queues were read and no packet was found.
     empty_at: Option<u64>,
+    /// The error that ended the recording, until it is taken.
     error: Option<RecordError>,
 }
 
