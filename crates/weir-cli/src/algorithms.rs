@@ -223,11 +223,11 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
         let found = |&n| dcf::saturation(discipline, n, dcf::PACKET, dcf::PACKETS);
         dcf::STATIONS.iter().map(found).collect()
     };
-    let (found, announced) = (saturated(&basic), saturated(&rts));
+    let (found, with_rts) = (saturated(&basic), saturated(&rts));
     let anomalies: Vec<_> = [2, 3, 5, 10].map(|n| dcf::anomaly(&basic, n, dcf::PACKETS)).into();
     let shares = [1, 4].map(|n| dcf::shares(&edca, n, 4 * dcf::PACKETS)).concat();
     if json {
-        let all = json!({ "dcf": found, "rts": announced, "anomaly": anomalies, "edca": shares });
+        let all = json!({ "dcf": found, "rts": with_rts, "anomaly": anomalies, "edca": shares });
         return print(&format!("{all:#}\n"));
     }
     let mut text = format!(
@@ -235,7 +235,7 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
          always have packets\n",
         dcf::PACKET
     );
-    for (title, found) in [("without RTS", found), ("with RTS", announced)] {
+    for (title, found) in [("without RTS", found), ("with RTS", with_rts)] {
         let _ = writeln!(text, "\n{title}\n{SATURATION}");
         saturation_rows(&mut text, &found);
     }

@@ -55,8 +55,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let start = Start::new(args)?;
-    let (vanished, events) = channel();
-    let plane = Arc::new(LivePlane::new(start.bridges, vanished));
+    let (sender, events) = channel();
+    let plane = Arc::new(LivePlane::new(start.bridges, sender));
     // A thread inherits the capabilities of the thread that starts it. The loop's thread may take
     // real-time priority; the other threads get no capability.
     let starter = Resident::start(None)

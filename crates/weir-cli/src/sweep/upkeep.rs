@@ -85,7 +85,10 @@ pub(super) fn verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     );
     if found.others > 0 && found.again < args.sample {
         let others = count(found.others);
-        let _ = writeln!(text, "{others} runs of other versions or live links: files only");
+        let _ = writeln!(
+            text,
+            "of {others} runs only the files were checked: weir live or another version made them"
+        );
     }
     for (key, damage) in &found.damaged {
         let _ = writeln!(text, "{key}: {damage}");
