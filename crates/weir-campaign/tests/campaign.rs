@@ -190,7 +190,7 @@ fn several_writers_of_a_run_leave_one_whole_run() {
 }
 
 #[test]
-fn a_key_follows_the_scenario_the_seed_and_the_files() {
+fn a_key_depends_on_the_scenario_the_seed_and_the_files() {
     let scratch = Scratch::new("keys");
     let file = scratch.0.join("rates.csv");
     let text = TEXT.replace("bw 2Mbit/s delay 5ms loss 1%", "trace rates.csv delay 5ms");

@@ -183,7 +183,7 @@ fn a_run_that_takes_too_long_is_ended() {
 }
 
 #[test]
-fn the_files_of_a_scenario_are_beside_it() {
+fn the_files_of_a_live_scenario_are_below_its_directory() {
     let place = Place::new("files");
     fs::create_dir_all(place.0.join("below")).unwrap();
     for name in ["below/x.csv", "beside.csv"] {
