@@ -209,9 +209,12 @@ const FORMULA: Provenance = Provenance::Inferred {
 const STATIONS: [u32; 6] = [2, 3, 4, 5, 7, 10];
 /// Number of stations in the runs with different rates of the slow station.
 const FEW: u32 = 5;
+/// The data rate of the other stations, bit/s.
 const FAST: u64 = 11_000_000;
+/// The lowest data rate of the slow station, bit/s.
 const SLOW: u64 = 1_000_000;
-/// Data rates of the slow station, the lowest first.
+/// Data rates of the slow station in bit/s, the lowest first. With the last one it is no slower
+/// than the other stations.
 const RATES: [u64; 4] = [SLOW, 2_000_000, 5_500_000, FAST];
 
 #[cfg(test)]

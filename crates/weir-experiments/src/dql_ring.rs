@@ -158,7 +158,8 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// Adds the claims about ns-3, and those about the six effects, some of them one for each queue.
+/// Adds the claims about ns-3 and the claims about the six effects. Some effects have a claim for
+/// each queue.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut add = |claim: Claim| finding.claims.push(claim);
     let probe = |queue, ring, dql, driver| find(queue, ring, dql, driver).probe[0];

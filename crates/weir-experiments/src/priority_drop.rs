@@ -37,7 +37,8 @@ const SYSTEMS: [(&str, u32, bool); 4] = [
     ("drops, 20 packets", 20, false),
 ];
 
-/// For each flow, the share of its packets that arrived, counted once the queues have filled up.
+/// For each flow, the share of its packets that arrived. Counting begins when the queues have
+/// filled up.
 fn shares(interface: u32, blocks: bool, seconds: u64, seed: u64) -> Vec<f64> {
     let mut network = Network::new(seed);
     let config = SwitchConfig {

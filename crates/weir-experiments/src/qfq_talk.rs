@@ -98,7 +98,8 @@ fn finding(rows: &[Row]) -> Finding {
         let worst = FAIRNESS.map(|set| cell(worst(rows, name, set), 2));
         fairness.row([name.into(), stated].into_iter().chain(worst).collect());
     }
-    // A listener asked for the average deviation; the talk gave no values.
+    // This table has no reference: a listener of the talk asked for the mean deviation, and the
+    // talk gave no values.
     let mut mean = Table::new(
         "mean deviation from the ideal fluid in largest packets, worst class, every flow always \
          with packets",

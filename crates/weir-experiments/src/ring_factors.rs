@@ -238,6 +238,7 @@ fn size_claims(sizes: &[Measured]) -> [Claim; 3] {
 }
 
 fn load_claims(loads: &[Measured], late: &[Measured]) -> [Claim; 4] {
+    // The beds with 10 us and with 14 us per packet, both without dynamic queue limits.
     let [slower, slowest] = [3, 1].map(|back| &loads[loads.len() - 2 * back]);
     let on = Quantity::exact(spread(late, true));
     [

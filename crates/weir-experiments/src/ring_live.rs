@@ -302,7 +302,7 @@ const BULK: u64 = 24_000_000;
 /// Network-layer bytes of a probe, and probes per second.
 const PROBE: u32 = 100;
 const PROBES: u64 = 97;
-/// Time before the measured part, in which the ring fills, and the measured part, ns.
+/// The time before the measurement, in which the ring fills, and the time of the measurement, ns.
 const WARM_UP: u64 = SECOND / 2;
 const SPAN: u64 = SECOND;
 

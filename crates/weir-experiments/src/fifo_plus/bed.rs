@@ -15,7 +15,7 @@ pub(crate) type Statistics = [(f64, f64); 4];
 /// The waits of one group of packets in one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
-    /// Mean and percentiles of the wait on the whole path, ms.
+    /// The mean, the 99th and 99.9th percentiles and the maximum of the wait on the whole path, ms.
     pub(crate) mean: f64,
     pub(crate) p99: f64,
     pub(crate) p999: f64,

@@ -461,6 +461,7 @@ const SAMPLE: Nanos = Nanos::from_millis(200);
 const SHOWN: u64 = 50;
 /// Time between two points of a queue's depth in a plot.
 const EACH_QUEUE: Nanos = Nanos::from_millis(400);
+/// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 /// Packets in a full strict queue.
 const PLACES: u64 = 64;
