@@ -272,11 +272,17 @@ pub const STREAM: (u64, u64) = (4_000_000_000, 8_000_000_000);
 /// The limit of the queue in packets, which take 240 ms on the link. A scheduler has its own limits
 /// instead.
 pub const LIMIT: u32 = 200;
+/// The rate of the link in bit/s.
 const RATE: u64 = 10_000_000;
+/// The length of every packet in bytes.
 const LEN: u32 = 1500;
+/// The transmission time of a packet, ns.
 const PACKET_TIME: u64 = LEN as u64 * 8_000_000_000 / RATE;
+/// The time between two packets of the stream, ns; it sends at half of the link's rate.
 const STREAM_GAP: u64 = 2 * PACKET_TIME;
+/// The time until the feedback on a packet arrives, ns.
 const ROUND_TRIP: u64 = 40_000_000;
+/// The number of senders, which is also the number of the stream as a sender.
 const SENDERS: u32 = 8;
 
 #[cfg(test)]

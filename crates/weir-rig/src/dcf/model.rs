@@ -201,11 +201,12 @@ fn periods(classes: &[Class], sends: &[f64], gap: f64, slot_us: f64) -> Computed
 /// The throughput of each station in bit/s by Heusse's formula. Of `stations` stations, one has the
 /// rate `slow`, and the others have the rate of the medium. All packets have `len` bytes.
 ///
-/// The frames of all stations take `(N − 1) T_f + T_s` in a round, collisions `P_c N t_jam`. A
-/// frame takes `T = t_frame + DIFS + t_cont` with `t_cont = slot (1 + P_c) / 2N · CWmin / 2` and
-/// `P_c = 1 − (1 − 1/CWmin)^(N − 1)`, where `CWmin` is the number of slots in the first window. A
-/// collision takes as long as a slow frame if the slow station takes part, which it does in `2/N`
-/// of all collisions.
+/// The frames of all `N` stations take `(N − 1) T_f + T_s` in a round, where `T_f` is the time of
+/// a fast station's frame and `T_s` that of the slow station's. Collisions take `P_c N t_jam`,
+/// where `t_jam` is the time of one collision. A frame takes `T = t_frame + DIFS + t_cont` with
+/// `t_cont = slot (1 + P_c) / 2N · CWmin / 2` and `P_c = 1 − (1 − 1/CWmin)^(N − 1)`, where
+/// `CWmin` is the number of slots in the first window. A collision takes as long as a slow frame if
+/// the slow station takes part, which it does in `2/N` of all collisions.
 pub fn heusse(settings: &DcfSettings, stations: u32, slow: u64, len: u32) -> f64 {
     let (air, n) = (settings.air(), f64::from(stations));
     let access = settings.access(Category::BestEffort);

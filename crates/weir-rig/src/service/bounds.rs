@@ -9,7 +9,7 @@
 //! φ   w / (sum of the weights of all flows)             L_k, ℓ_k   the flow's largest and shortest packet
 //! Q   L · w / (least weight)                            L, L_j     the largest packet of all, of another flow
 //! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
-//! n   the number of flows in the aggregate of QFQ+      B          the largest n L of all aggregates
+//! n   the number of flows in the aggregate of QFQ+      B          the largest n L_k of all aggregates
 //! ```
 //! Packets are at most `lmax` long. A bound holds for a fixed flow set: flows and weights do not
 //! change.

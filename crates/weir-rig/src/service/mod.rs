@@ -10,8 +10,8 @@
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the limit of this
 //!   delay that follows from the bound and the largest backlog of a flow.
-//! - **lag**, **lead** and **lateness** against the *fluid*, which serves the same arrivals all at
-//!   once, by weight.
+//! - **lag**, **lead** and **lateness** against the *fluid*, which gets the same arrivals and
+//!   serves all backlogged flows at once, by weight.
 //! - **mean deviation**: the mean distance between a flow's service and its service in the fluid,
 //!   over the ends of the packets of a group. The other quantities are extremes.
 //! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
