@@ -1,7 +1,7 @@
 //! Writes a report of invented but plausible data, for viewing the page and for trying out changes.
 //!
-//! `cargo run -p weir-report --example demo_report OUT.html` also prints the summary and writes
-//! `OUT.json`.
+//! `cargo run -p weir-report --example demo_report OUT.html [SECONDS]` also prints the summary and
+//! writes `OUT.json`.
 
 mod data;
 

@@ -262,7 +262,7 @@ const OF_LINKS: [Shown; 5] = [
     ("drop_share", "dropped %", 0.01, 2),
 ];
 /// The units of values in a scenario: the text, the size in base units, and the unit of the axis. A
-/// prefix alone is that of a rate.
+/// prefix alone, such as `k`, is that of a rate.
 const UNITS: [(&str, f64, Unit); 17] = [
     ("", 1.0, Unit::Count),
     ("bit/s", 1.0, Unit::BitsPerSecond),

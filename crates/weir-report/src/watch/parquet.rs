@@ -34,6 +34,8 @@ pub(super) struct ParquetRecord {
 struct Row {
     /// The kind of row: 0 for readings, 1 for an enqueue, 2 for a dequeue.
     what: u32,
+    /// The readings; for an enqueue or dequeue, its time and the state of the queue after it, as a
+    /// single reading.
     readings: Readings,
     change: Option<Change>,
 }
