@@ -29,6 +29,7 @@ pub struct Packet {
     pub stamp: Nanos,
     /// Receive window in bytes.
     pub window: u32,
+    /// Number of the packet's [`Extra`]; [`NONE`] for a packet without one.
     pub(crate) extra: u32,
     /// Index in the table of paths: the next hop of the packet.
     pub(crate) next_hop: u32,

@@ -115,7 +115,7 @@ impl World {
     }
 
     /// Ends the time series and returns them, with the peak backlog of each port since counters
-    /// were set to zero. Empty if no time series were recorded.
+    /// were set to zero. Returns `None` if no time series were recorded.
     pub(crate) fn take_series(&mut self) -> Option<(RunSeries, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();

@@ -443,8 +443,9 @@ impl Network {
         });
     }
 
-    /// Notifies the source of a forward packet if the packet has left the first port of its path.
-    /// `ports` is the number of ports that it has passed.
+    /// Notifies the source of a forward packet if the packet has left the first port of its path or
+    /// was lost in it. `next_hop` is the index of the hop after the port that the packet left
+    /// (`ports` is 1), or of the port that lost it (`ports` is 0).
     #[cold]
     fn tell_host(&mut self, packet: &Packet, next_hop: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];

@@ -13,6 +13,7 @@ use super::{MAX_DURATION, raw};
 pub(super) struct Collector<'a> {
     /// The text.
     pub(super) text: &'a str,
+    /// The name of the file, for diagnostics.
     name: &'a str,
     diagnostics: Diagnostics,
 }

@@ -84,7 +84,7 @@ pub(super) fn document<'a>(collector: &mut Collector<'a>) -> Option<Document<'a>
     Some(Document { head: head?, nodes, links, routes, traffic, measure, sweep })
 }
 
-/// Parses a table into the type with its keys.
+/// Parses a table into a `T`, which has a field for each key of the table.
 pub(super) fn item<T: DeserializeOwned>(
     collector: &mut Collector<'_>,
     value: Spanned<DeValue<'_>>,
@@ -128,7 +128,7 @@ fn one_table<T: DeserializeOwned>(
     None
 }
 
-/// Parses tables, each into the type with its keys. Tables with errors are left out.
+/// Parses tables, each into a `T`. Tables with errors are left out.
 fn items<T: DeserializeOwned>(
     collector: &mut Collector<'_>,
     values: Vec<Spanned<DeValue<'_>>>,

@@ -163,7 +163,7 @@ fn hosts(
     hosts
 }
 
-/// Reports traffic between hosts that lack a path in either direction.
+/// Reports traffic between two hosts if one of the two directions has no path.
 fn reachable(
     traffic: &Traffic,
     to: &Spanned<raw::OneOrMore>,

@@ -38,9 +38,9 @@ pub struct Config {
     /// Segments that the sender gives to the device as one packet.
     pub train: u8,
     /// The largest number of bytes in the queue and device of the sending host, which is the first
-    /// port of the flow's path (TCP small queues); `None` for no limit. If the rate sends fewer
-    /// bytes in a millisecond, the limit is the bytes of one millisecond, but at least two packets.
-    /// One packet is always allowed.
+    /// port of the flow's path (TCP small queues); `None` for no limit. If the sender sends fewer
+    /// bytes than this in a millisecond at its pacing rate, the limit is the bytes of one
+    /// millisecond, but at least two packets. One packet is always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it.
     pub receive_buffer: u32,

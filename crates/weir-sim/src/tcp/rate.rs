@@ -1,8 +1,9 @@
 //! Samples of the delivery rate: the rate at which data arrives at the receiver.
 //!
 //! # Equations
-//! Each transmission records a snapshot `P`: how much had been delivered, at what time, and when
-//! the first segment of its flight was sent. When the segment is reported as arrived:
+//! Each transmission records a snapshot `P`: how much had been delivered, when the last of it was
+//! delivered, and when the first segment of its flight was sent. When the segment, which was sent
+//! at the time `sent`, is reported as arrived and `delivered` bytes have been delivered in total:
 //!
 //! ```text
 //! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)

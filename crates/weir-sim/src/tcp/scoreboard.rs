@@ -341,7 +341,7 @@ impl Scoreboard {
                 .ring
                 .get_mut(position)
                 .filter(|segment| segment.order == order && !segment.sacked);
-            // Otherwise the segment has arrived or was sent once more.
+            // `None`: the segment has arrived or was sent once more.
             if let Some(segment) = segment {
                 if order > newest {
                     break;

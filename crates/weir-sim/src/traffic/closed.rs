@@ -225,6 +225,7 @@ pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<TransportTraff
     };
     let (objects, fewer) = match spec.objects {
         Some(objects) => {
+            // `number` refuses 0, but a page may have no objects.
             (Variable::Fixed(number("objects", u64::from(objects) + 1, 100_000)? as f64 - 1.0), 0.0)
         }
         None => {

@@ -1,5 +1,6 @@
-//! The window that several congestion controls share. Below the threshold it is in slow start.
-//! Above the threshold it grows by a segment, or by a part of a segment, per round trip.
+//! The arithmetic of a window, which several congestion controls use. Below the threshold the
+//! window is in slow start. Above the threshold it grows by a segment, or by a part of a segment,
+//! per round trip.
 
 use super::{Path, Setup};
 
