@@ -437,7 +437,7 @@ rate = "5Mbit/s""#;
     }
 
     #[test]
-    fn values_are_replaced_and_keep_their_type_of_text() {
+    fn a_replaced_value_keeps_its_type() {
         assert_eq!(changed(&[("duration", "60s")]), ["duration = \"60s\" # long"]);
         assert_eq!(changed(&[("traffic.f1.rate", "1000")]), ["rate = \"1000\""]);
         assert_eq!(changed(&[("traffic.f1.class", "3")]), ["class = 3"]);
