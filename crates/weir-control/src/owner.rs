@@ -1,9 +1,10 @@
 //! The thread that owns the configuration.
 //!
-//! Commands from all clients are handled one after another: executed on a copy → saved → applied →
-//! acknowledged. So an acknowledged change is on disk, and everything on disk was accepted. A
-//! daemon that is killed between two of these steps starts again with the last acknowledged
-//! configuration, or with one that was about to be acknowledged.
+//! Commands from all clients are handled one after another: executed on a copy, saved, applied, and
+//! acknowledged. So an acknowledged change is on disk (or its reply says that the disk did not
+//! confirm this), and everything on disk was accepted. A daemon that is killed between two of these
+//! steps starts again with the last acknowledged configuration, or with one that was about to be
+//! acknowledged.
 //!
 //! **Group commit.** Syncing a disk takes milliseconds. Commands that wait during one save are
 //! executed together and share the next save; each gets its own answer.

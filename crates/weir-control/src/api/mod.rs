@@ -58,7 +58,8 @@ pub struct CommandRequest {
 /// The result of a request's commands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CommandReply {
-    /// Whether the commands were executed. An applied change is on disk.
+    /// Whether the commands were executed. An applied change is on disk, unless one of the
+    /// `notices` says that the disk did not confirm this.
     pub applied: bool,
     /// The revision of the configuration. It grows by at least one with every applied change.
     pub revision: u64,

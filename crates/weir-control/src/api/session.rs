@@ -30,8 +30,8 @@ pub struct SessionView {
     pub rules: bool,
     /// The links.
     pub links: Vec<SessionLink>,
-    /// Containers without the links that they should have, and engines that do not answer: one line
-    /// each, with the reason. Only an agent has any.
+    /// Containers without the links that they should have, and container engines that do not
+    /// answer: one line each, with the reason. Only an agent has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// The hosts of a lab; empty for other sessions.

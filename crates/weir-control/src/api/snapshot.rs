@@ -1,4 +1,4 @@
-//! Readings of the whole plane at one moment, from which the replies of the API are made.
+//! Readings of all counters or lengths at one moment, from which the replies of the API are made.
 
 use std::collections::BTreeMap;
 

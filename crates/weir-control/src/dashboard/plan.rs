@@ -1,6 +1,6 @@
 //! Timed plans of the page: steps over time, carried out by the server, one plan at a time.
 //!
-//! A plan continues while no tab is open, and ends when the command that serves the page ends. A
+//! A plan continues even if no tab is open, and ends when the command that serves the page ends. A
 //! step that fails ends the plan.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

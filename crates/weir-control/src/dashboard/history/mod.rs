@@ -34,7 +34,8 @@ use segment::{Content, MOST_RECORD, Segments};
 pub struct History {
     directory: PathBuf,
     disk: Arc<dyn Disk>,
-    /// The files of each level.
+    /// The files of each level: those with points of ten seconds, and those with points of a
+    /// minute.
     levels: [Segments; LEVELS],
     /// When the newest point of each object on disk ends, in ns of the page's clock.
     written: BTreeMap<Object, [u64; LEVELS]>,

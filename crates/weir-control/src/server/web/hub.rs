@@ -1,9 +1,9 @@
 //! Reads the counters that clients watch, once for all of them.
 //!
-//! Every watched object is read in full at the shortest period that a client asks for, and in short
-//! more often. The readings of all objects that are due at one time are taken together. Of the
-//! objects that no client watches, only the first [`BASE`] are read, once a second, so that graphs
-//! do not start empty.
+//! Every watched object is read in full at the shortest period that a client asks for. Short
+//! readings, of its counters and lengths only, are more frequent. The readings of all objects that
+//! are due at one time are taken together. Of the objects that no client watches, only the first
+//! [`BASE`] are read, once a second, so that graphs do not start empty.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ struct Watched {
     kept: Kept,
     /// When the object was last read in full.
     taken: Option<Instant>,
-    /// When the object was last read, in full or in short.
+    /// When the object was last read; short readings count too.
     glanced: Option<Instant>,
     /// The moment since which no client has watched the object.
     idle: Option<Instant>,
