@@ -156,7 +156,7 @@ fn tables<'a>(
                 &span,
                 format!("`{name}` is a list of tables"),
                 label,
-                "each has its own, with two brackets on each side",
+                "write each one as a table, with two brackets on each side",
             );
             Vec::new()
         }

@@ -56,7 +56,7 @@ settings! {
 
 pub(super) const FIFO_PLUS: Row = Row {
     name: "fifo+",
-    summary: "who has waited more at switches before goes first",
+    summary: "the packet that waited longest at earlier switches goes first",
     source: "Clark, Shenker and Zhang 1992",
     aliases: &[],
     parameters: FifoPlus::PARAMETERS,
