@@ -2,9 +2,9 @@
 //! values stay.
 //!
 //! The parser starts from the link in force, so each keyword replaces its own value. Some keywords
-//! share a value, and the last one wins. `bw`, `trace` and a table with rates all set the rate. A
-//! trace that is a table and `schedule` both set the link's only table. A scheduler, an AQM and
-//! `droptail` all set the management of the queue.
+//! share a value, and a change that names one of them replaces what another had set. `bw`, `trace`
+//! and a table with rates all set the rate. A trace that is a table and `schedule` both set the
+//! link's only table. A scheduler, an AQM and `droptail` all set the management of the queue.
 
 use weir_core::config::Capacity;
 

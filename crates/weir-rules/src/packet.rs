@@ -53,7 +53,7 @@ pub struct PacketSpec {
 pub struct PacketError {
     /// The error, what is allowed, and what to do.
     pub message: String,
-    /// The first byte of the wrong word, and the byte after it.
+    /// The offsets of the wrong word's first byte and of the byte after its last one.
     pub place: (usize, usize),
 }
 

@@ -89,7 +89,7 @@ struct Parser<'a> {
     keywords: Vec<&'static str>,
     at: usize,
     seen: Seen,
-    /// The place of the AQM, if it is given.
+    /// The place of the keyword that sets the queue's AQM or, as `droptail` does, removes it.
     aqm: Option<Span>,
     draft: Draft,
     diagnostics: &'a mut Diagnostics,

@@ -12,7 +12,7 @@ use crate::parse;
 pub struct Checked {
     /// The link; `None` if there are errors.
     pub spec: Option<LinkSpec>,
-    /// Errors, warnings and notes, in the order of the text.
+    /// Errors, warnings and notes, in the order in which they were found.
     pub diagnostics: Diagnostics,
 }
 

@@ -19,7 +19,7 @@ use crate::quantity::{
 /// of its own. A value is printed if it differs from the default link's value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// A rate up to the engine's maximum; 0 means unlimited.
+    /// A rate up to the engine's maximum; 0 is stored as `None`.
     Rate(Place<Option<Rate>>),
     /// A time up to a maximum.
     Time(Nanos, Place<Nanos>),

@@ -148,6 +148,7 @@ impl Ruleset {
         Outcome::changed(true)
     }
 
+    /// The rules that `netconfig` did not create.
     fn users_rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().map(|entry| &*entry.rule).filter(|rule| !is_netconfig_rule(rule))
     }

@@ -157,7 +157,7 @@ fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
         .filter(|w| !["{", "(", "not"].contains(w));
     let Some(first) = ahead.next() else { return Ok(()) };
     let is_option = OPTIONS.iter().any(|row| row.is(first));
-    // `ip4` and `ip6` are also options; they are protocols only before `from`.
+    // `ip4` and `ip6` are also options; they are protocols only before `from` or `or`.
     let followed = ahead.next().is_some_and(|w| ["from", "or"].contains(&w));
     if protocol(first).is_none() || is_option && !followed {
         return unknown_protocol(cursor, first);
