@@ -232,7 +232,7 @@ fn restarted_engine(lab: &Lab, docker: &mut Engine<'_>) {
     run(docker, "late", &["--label weir.up='delay 30ms'"]);
     until("late is shaped", || spec(lab, "late.up").is_some());
     docker.stop();
-    until("the engine is missed", || problem(lab, "docker: ").is_some());
+    until("the engine does not answer", || problem(lab, "docker: ").is_some());
     docker.start().expect("it has started before");
     docker.must("docker start late");
     let late = address(docker, "late");
@@ -404,7 +404,7 @@ fn annotated_pods(lab: &Lab) {
     assert!(rtt("10.92.0.1").expect("an answer") >= 80.0);
     // While the runtime is away, the pod stays shaped.
     drop(runtime);
-    until("the runtime is missed", || problem(lab, "nri: ").is_some());
+    until("the runtime does not answer", || problem(lab, "nri: ").is_some());
     assert!(rtt("10.92.0.1").expect("an answer") >= 80.0);
     // The runtime returns without the pod.
     let _runtime = Runtime::accept(&listener);

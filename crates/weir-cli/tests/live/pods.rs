@@ -156,10 +156,10 @@ fn pods_of_containerd(lab: &Lab) {
 
     // Pods stay shaped while the runtime restarts. A pod that ends releases its links.
     containerd.stop();
-    until("the runtime is missed", || problem(lab, "nri: ").is_some());
+    until("the runtime does not answer", || problem(lab, "nri: ").is_some());
     assert!(rtt(&at_web).is_some_and(|ms| ms >= 80.0));
     containerd.restart();
-    until("the runtime is found", || problem(lab, "nri: ").is_none());
+    until("the runtime answers again", || problem(lab, "nri: ").is_none());
     assert!(rtt(&at_early).is_some_and(|ms| ms >= 60.0));
     containerd.remove(&web);
     until("the links of the pod are gone", || spec(lab, "shop/web.up").is_none());
