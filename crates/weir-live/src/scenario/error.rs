@@ -82,7 +82,7 @@ pub enum ScenarioError {
     #[error(transparent)]
     Program(SpawnError),
     /// The links or a generator ended before the end of the run.
-    #[error("{0} before the run")]
+    #[error("{0} before the end of the run")]
     Early(#[from] Gone),
     /// The live loop did not answer.
     #[error("{0}; the run was given up")]
