@@ -61,8 +61,8 @@ pub(super) fn traced(control: &Control, question: &TraceQuestion) -> Result<Trac
         let missing = enters.iter().any(|object| object.spec.is_empty());
         entered.extend(enters.first().map(|object| object.name.clone()));
         let visits = leg.visits.iter().map(|visit| traced_rule(&rules, leg, visit)).collect();
-        let legs_before = entered.len() - usize::from(!enters.is_empty());
-        let after = entered[..legs_before].last().filter(|_| leg.resumed);
+        let entered_before = entered.len() - usize::from(!enters.is_empty());
+        let after = entered[..entered_before].last().filter(|_| leg.resumed);
         legs.push(TracedLeg { place: where_at(&place, leg, after), rules: visits, enters });
         if missing {
             // The engine drops a packet for a pipe that does not exist.
