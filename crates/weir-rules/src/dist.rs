@@ -22,7 +22,7 @@ pub fn parse(text: &str, name: &str) -> Result<Distribution, Box<Diagnostic>> {
             let message = format!("`{word}` is no entry of a distribution table");
             error(word, message)
                 .label("expected a whole number")
-                .help("an entry is 8192 times the deviation, such as -8192")
+                .help("an entry is a deviation in units of 1/8192 of the jitter, such as -8192")
         })?;
         table.push(value);
     }

@@ -28,8 +28,8 @@ pub(crate) static RED: Keyword = Keyword {
               thresholds, and the probability at the upper one. The same as `aqm red` with these \
               settings.",
     example: "bw 10Mbit/s queue 100 red 0.002/30/80/0.1 ecn",
-    dummynet: "With `ecn`, every packet above MIN_TH is marked, or dropped if it cannot be \
-               marked; here only with the probability that follows from MAX_P.",
+    dummynet: "With `ecn`, every packet is marked while the average is above MIN_TH, or dropped \
+               if it cannot be marked; here only with the probability that follows from MAX_P.",
     ..AQMS
 };
 
@@ -52,7 +52,7 @@ pub(crate) static CODEL: Keyword = Keyword {
     meaning: "CoDel: drops according to the sojourn time of packets. The same as `aqm codel`; its \
               other settings may follow.",
     example: "bw 10Mbit/s codel target 5ms interval 100ms ecn",
-    dummynet: "At most 5 s; must be the last word.",
+    dummynet: "Times of at most 5 s; the word and its settings must come last.",
     ..AQMS
 };
 

@@ -73,7 +73,7 @@ pub(crate) static REORDER: Keyword = Keyword {
     choices: &[
         choice(
             "gap",
-            "N − 1 packets after each reordered packet, and at the start, are no candidates",
+            "N − 1 packets at the start, and after each reordered packet, are not reordered",
         ),
         choice("correlation", "correlation of consecutive draws"),
     ],
@@ -185,5 +185,5 @@ fn print_correlation(p: Probability) -> String {
     if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
 }
 
-/// The allowed numbers of packets from one candidate for reordering to the next.
+/// The allowed values of `gap`: the least number of packets from one reordered packet to the next.
 const GAP: RangeInclusive<u32> = 1..=1_000_000;

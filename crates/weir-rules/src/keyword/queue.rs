@@ -168,7 +168,7 @@ pub(crate) static LMAX: Keyword = Keyword {
     default: "1500",
     meaning: "Largest packet of a flow, for schedulers that work with timestamps.",
     example: "lmax 1500",
-    dummynet: "At most 2000 or 2048.",
+    dummynet: "At most 2000 with QFQ, 2048 with round robin.",
     ..ALL_OBJECTS
 };
 

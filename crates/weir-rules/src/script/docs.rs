@@ -78,8 +78,8 @@ add pipe 1 ip from any to any out
 add pipe 2 ip from any to any in
 ```
 
-`weir check FILE` reads a script, reports its errors and prints it in canonical form. For a slip in
-the last line it says:
+`weir check FILE` reads a script, reports its errors and prints it in canonical form. If the third
+line of a script has a wrong option, it says:
 
 ```text
 error[unknown-keyword]: `dst-prot` is no option

@@ -549,7 +549,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         &[],
         "FIELD… N|tablearg [:NAME]",
         "As `keep-state`, for up to N flows that share the given fields: `src-addr`, `src-port`, \
-         `dst-addr`, `dst-port`.",
+         `dst-addr`, `dst-port`. Packets of further flows are dropped.",
         "add allow tcp from any to me 80 limit src-addr 4",
         limit,
     ),
