@@ -188,7 +188,7 @@ class Runner:
             self._drop_disconnected(pool)
             if broken:
                 pool.renew()
-            if pool.has_several_workers:
+            if pool.copies_stragglers:
                 self._copy_stragglers(pool, width)
             self._show()
 
@@ -357,7 +357,7 @@ class _Pool:
         self._width = 0
         self._asked = 0.0
         self._is_ours = not isinstance(given, Executor)
-        self.has_several_workers = given not in (None, "threads")
+        self.copies_stragglers = given not in (None, "threads")
         self.executor = given if isinstance(given, Executor) else self._make()
 
     def _make(self) -> Executor:
