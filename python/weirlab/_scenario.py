@@ -432,8 +432,8 @@ def settings_of(changes: Mapping[str, Value] | None) -> list[tuple[str, str, str
 
 
 def warn(found: Sequence[Mapping[str, Any]], depth: int) -> None:
-    """Shows the warnings of the checker as Python warnings, at the line that called the function
-    `depth` calls up: with 1, the caller of this function."""
+    """Shows the warnings of the checker as Python warnings. With `depth` 1, a warning names the
+    line that calls this function; with 2, the line that calls the caller, and so on."""
     for diagnostic in map(to_diagnostic, found):
         if diagnostic.severity == "warning":
             warnings.warn(str(diagnostic), ScenarioWarning, stacklevel=depth + 1)
