@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_settings_and_values_are_refused() {
+    fn unknown_settings_are_refused() {
         let mut discipline = Discipline::new(Kind::Fifo);
         assert_eq!(discipline.set("depth", "1"), Err(SettingError::Unknown));
         assert_eq!(discipline.changed().count(), 0);

@@ -95,14 +95,14 @@ struct Stratum {
 }
 
 impl Stratum {
-    fn ring(&mut self, list: List) -> &mut Ring {
-        if list == List::Eligible { &mut self.eligible } else { &mut self.waiting }
+    fn ring(&mut self, wheel: Wheel) -> &mut Ring {
+        if wheel == Wheel::Eligible { &mut self.eligible } else { &mut self.waiting }
     }
 }
 
 /// The wheel that a flow is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
+enum Wheel {
     /// The flow is in no wheel, because it is not active.
     None,
     /// The flow waits for its start or, without packets, until it is no longer active.
@@ -126,7 +126,7 @@ struct Flow {
     /// The next and the previous flow in the slot, or [`NONE`].
     next: u32,
     previous: u32,
-    wheel: List,
+    wheel: Wheel,
     stratum: u8,
     /// The index of the flow's slot in the wheel.
     place: u8,
@@ -188,7 +188,7 @@ impl Kps {
             let weight = u64::from(flow.weight.get());
             return self.set_weight_sum(self.weight_sum - weight);
         }
-        flow.wheel = if has_started { List::Eligible } else { List::Waiting };
+        flow.wheel = if has_started { Wheel::Eligible } else { Wheel::Waiting };
         let bits = if has_started { &mut self.eligible } else { &mut self.waiting };
         *bits |= 1 << stratum;
         let rings = self.strata[stratum].get_or_insert_with(|| {
@@ -210,13 +210,13 @@ impl Kps {
     #[inline]
     fn displace(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
-        let (next, previous, place, list) = (flow.next, flow.previous, flow.place, flow.wheel);
+        let (next, previous, place, wheel) = (flow.next, flow.previous, flow.place, flow.wheel);
         let stratum = usize::from(flow.stratum);
-        flow.wheel = List::None;
-        let Some(rings) = self.strata[stratum].as_mut().filter(|_| list != List::None) else {
+        flow.wheel = Wheel::None;
+        let Some(rings) = self.strata[stratum].as_mut().filter(|_| wheel != Wheel::None) else {
             return;
         };
-        let ring = rings.ring(list);
+        let ring = rings.ring(wheel);
         let Ends { first, last } = &mut ring.ends[usize::from(place)];
         match self.flows.get_mut(previous) {
             Some(previous) => previous.next = next,
@@ -230,23 +230,22 @@ impl Kps {
             ring.empty(place);
             if ring.front().is_none() {
                 let bits =
-                    if list == List::Eligible { &mut self.eligible } else { &mut self.waiting };
+                    if wheel == Wheel::Eligible { &mut self.eligible } else { &mut self.waiting };
                 *bits &= !(1 << stratum);
             }
         }
     }
 
     /// Of each stratum in `bits`, takes the time that is `later` slots after the first used slot of
-    /// the wheel `list`. Returns the distance from `V` to the earliest of these times, and its
-    /// stratum.
+    /// its `wheel`. Returns the distance from `V` to the earliest of these times, and its stratum.
     #[inline]
-    fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
+    fn earliest(&self, wheel: Wheel, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;
         while bits != 0 {
             let stratum = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             let Some(rings) = &self.strata[stratum] else { continue };
-            let ring = if list == List::Eligible { &rings.eligible } else { &rings.waiting };
+            let ring = if wheel == Wheel::Eligible { &rings.eligible } else { &rings.waiting };
             let Some(front) = ring.front() else { continue };
             let time = front.wrapping_add(later << (stratum as u32 + NARROWEST));
             let away = time.wrapping_sub(self.virtual_time) as i64;
@@ -261,7 +260,7 @@ impl Kps {
     /// flows without packets are no longer active.
     #[inline]
     fn admit(&mut self) {
-        while let Some((away, stratum)) = self.earliest(List::Waiting, self.waiting, 0)
+        while let Some((away, stratum)) = self.earliest(Wheel::Waiting, self.waiting, 0)
             && away <= 0
         {
             self.admit_slot(stratum);
@@ -285,7 +284,7 @@ impl Kps {
     #[cold]
     fn jump(&mut self) {
         while self.eligible == 0
-            && let Some((away, _)) = self.earliest(List::Waiting, self.waiting, 0)
+            && let Some((away, _)) = self.earliest(Wheel::Waiting, self.waiting, 0)
         {
             self.virtual_time = self.virtual_time.wrapping_add(away.max(0) as u64);
             self.admit();
@@ -294,7 +293,7 @@ impl Kps {
 
     /// Ends a busy period: no flow is active any more.
     fn rest(&mut self) {
-        while let Some((_, stratum)) = self.earliest(List::Waiting, self.waiting, 0) {
+        while let Some((_, stratum)) = self.earliest(Wheel::Waiting, self.waiting, 0) {
             let Some(rings) = &self.strata[stratum] else { break };
             let slot = rings.waiting.ends[usize::from(rings.waiting.front_index())].first;
             self.displace(slot);
@@ -315,7 +314,7 @@ impl Scheduler for Kps {
             max_packet,
             next: NONE,
             previous: NONE,
-            wheel: List::None,
+            wheel: Wheel::None,
             stratum: 0,
             place: 0,
         }))
@@ -330,7 +329,7 @@ impl Scheduler for Kps {
     ) {
         let (weight, max_packet) = limits(spec);
         let flow = self.flows.at(slot.0);
-        let (old, active) = (flow.weight, flow.wheel != List::None);
+        let (old, active) = (flow.weight, flow.wheel != Wheel::None);
         if (old, flow.max_packet) == (weight, max_packet) {
             return;
         }
@@ -363,7 +362,7 @@ impl Scheduler for Kps {
         _flow: u32,
     ) -> PacketList {
         let Some(flow) = self.flows.get(slot.0) else { return PacketList::default() };
-        if flow.wheel != List::None {
+        if flow.wheel != Wheel::None {
             let weight = u64::from(flow.weight.get());
             self.set_weight_sum(self.weight_sum - weight);
         }
@@ -395,7 +394,7 @@ impl Scheduler for Kps {
         if !was_empty {
             return None;
         }
-        if flow.wheel == List::None {
+        if flow.wheel == Wheel::None {
             flow.start = self.virtual_time;
             let weight = u64::from(flow.weight.get());
             self.set_weight_sum(self.weight_sum + weight);
@@ -414,7 +413,7 @@ impl Scheduler for Kps {
         if self.eligible == 0 {
             self.jump();
         }
-        let (_, stratum) = self.earliest(List::Eligible, self.eligible, 2)?;
+        let (_, stratum) = self.earliest(Wheel::Eligible, self.eligible, 2)?;
         let ring = &self.strata[stratum].as_ref()?.eligible;
         let slot = ring.ends[usize::from(ring.front_index())].first;
         self.displace(slot);

@@ -104,14 +104,14 @@ struct Place {
     /// The hash of the flow that has the queue or had it last.
     tag: u32,
     hosts: Pair,
-    set: Set,
+    kind: Kind,
     /// Whether several flows have used the queue since it was last at rest.
     shared: bool,
 }
 
 /// The kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Set {
+enum Kind {
     /// In no list.
     AtRest,
     /// In the fresh list.
@@ -144,7 +144,7 @@ impl Tin {
             state: Control::new(&law),
         };
         let place =
-            Place { previous: END, tag: 0, hosts: Pair::NONE, set: Set::AtRest, shared: false };
+            Place { previous: END, tag: 0, hosts: Pair::NONE, kind: Kind::AtRest, shared: false };
         Self {
             queues: (0..QUEUES).map(|_| queue()).collect(),
             places: (0..QUEUES).map(|_| place).collect(),
@@ -189,7 +189,7 @@ impl Tin {
     /// its packets are never in two queues.
     pub(super) fn queue_of(&mut self, hash: u32, seed: u32, hosts: [u32; 2]) -> (u32, bool) {
         let own = spread(hash ^ seed, QUEUES);
-        let at_rest = |tin: &Self, index: u32| tin.places[index as usize].set == Set::AtRest;
+        let at_rest = |tin: &Self, index: u32| tin.places[index as usize].kind == Kind::AtRest;
         let rests = at_rest(self, own);
         if self.places[own as usize].tag == hash && !rests {
             return (own, false);
@@ -232,13 +232,13 @@ impl Tin {
         self.packets += 1;
         self.bytes += u64::from(len);
         self.peaks.grow(index, queue.bytes);
-        match self.places[index as usize].set {
-            Set::AtRest | Set::Decaying => {
+        match self.places[index as usize].kind {
+            Kind::AtRest | Kind::Decaying => {
                 self.queues[index as usize].credit = self.next_quantum(index);
-                self.enter(index, Set::Sparse, FRESH);
+                self.enter(index, Kind::Sparse, FRESH);
             }
-            Set::SparseWaits => self.count_as(index, Set::Bulk),
-            Set::Sparse | Set::Bulk => {}
+            Kind::SparseWaits => self.count_as(index, Kind::Bulk),
+            Kind::Sparse | Kind::Bulk => {}
         }
     }
 
@@ -283,12 +283,12 @@ impl Tin {
     /// Gives a queue without credit a quantum, and moves it to the end of the old list.
     fn pass(&mut self, index: u32) {
         let queue = &self.queues[index as usize];
-        let set = match self.places[index as usize].set {
-            Set::Sparse if queue.packets == 0 => Set::SparseWaits,
-            Set::Sparse => Set::Bulk,
-            set => set,
+        let kind = match self.places[index as usize].kind {
+            Kind::Sparse if queue.packets == 0 => Kind::SparseWaits,
+            Kind::Sparse => Kind::Bulk,
+            kind => kind,
         };
-        self.enter(index, set, OLD);
+        self.enter(index, kind, OLD);
         let quantum = self.next_quantum(index);
         let queue = &mut self.queues[index as usize];
         queue.credit = queue.credit.saturating_add(quantum);
@@ -384,9 +384,9 @@ impl Tin {
         state.emptied(&self.law, now);
         if state.is_at_rest(now) {
             self.leave_list(index);
-            self.count_as(index, Set::AtRest);
+            self.count_as(index, Kind::AtRest);
         } else {
-            self.enter(index, Set::Decaying, DECAYING);
+            self.enter(index, Kind::Decaying, DECAYING);
         }
     }
 
@@ -398,35 +398,35 @@ impl Tin {
         (quantum as u32).cast_signed()
     }
 
-    /// Counts a queue as `set`.
-    fn count_as(&mut self, index: u32, set: Set) {
-        let Place { hosts, set: before, .. } = self.places[index as usize];
-        if before == set {
+    /// Counts a queue as `kind`.
+    fn count_as(&mut self, index: u32, kind: Kind) {
+        let Place { hosts, kind: before, .. } = self.places[index as usize];
+        if before == kind {
             return;
         }
         match before {
-            Set::Sparse | Set::SparseWaits => self.sparse -= 1,
-            Set::Bulk => {
+            Kind::Sparse | Kind::SparseWaits => self.sparse -= 1,
+            Kind::Bulk => {
                 self.bulk -= 1;
                 self.hosts.count(hosts, false);
             }
-            Set::AtRest | Set::Decaying => {}
+            Kind::AtRest | Kind::Decaying => {}
         }
-        match set {
-            Set::Sparse | Set::SparseWaits => self.sparse += 1,
-            Set::Bulk => {
+        match kind {
+            Kind::Sparse | Kind::SparseWaits => self.sparse += 1,
+            Kind::Bulk => {
                 self.bulk += 1;
                 self.hosts.count(hosts, true);
             }
-            Set::AtRest | Set::Decaying => {}
+            Kind::AtRest | Kind::Decaying => {}
         }
-        self.places[index as usize].set = set;
+        self.places[index as usize].kind = kind;
     }
 
-    /// Moves a queue to the end of a list, as a member of `set`.
-    fn enter(&mut self, index: u32, set: Set, list: usize) {
+    /// Moves a queue to the end of a list, as a queue of this `kind`.
+    fn enter(&mut self, index: u32, kind: Kind, list: usize) {
         self.leave_list(index);
-        self.count_as(index, set);
+        self.count_as(index, kind);
         let last = core::mem::replace(&mut self.rings[list].tail, index);
         self.queues[index as usize].next = END;
         self.places[index as usize].previous = last;
@@ -439,12 +439,12 @@ impl Tin {
     /// Removes a queue from its list.
     fn leave_list(&mut self, index: u32) {
         let next = self.queues[index as usize].next;
-        let Place { previous, set, .. } = self.places[index as usize];
-        let list = match set {
-            Set::AtRest => return,
-            Set::Sparse => FRESH,
-            Set::SparseWaits | Set::Bulk => OLD,
-            Set::Decaying => DECAYING,
+        let Place { previous, kind, .. } = self.places[index as usize];
+        let list = match kind {
+            Kind::AtRest => return,
+            Kind::Sparse => FRESH,
+            Kind::SparseWaits | Kind::Bulk => OLD,
+            Kind::Decaying => DECAYING,
         };
         match self.queues.get_mut(previous as usize) {
             Some(previous) => previous.next = next,

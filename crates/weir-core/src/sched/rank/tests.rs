@@ -56,9 +56,9 @@ fn stfq_starts_at_the_last_finish_and_not_before_virtual_time() {
 #[test]
 fn stfq_carries_the_remainder_of_the_division() {
     // Three packets of 100 bytes at weight 3 take exactly 100 bytes per unit of weight.
-    let ends =
+    let starts =
         ranks(Ranking::Stfq, flow(3, 0, 0), &[(0, 100, 0), (0, 100, 0), (0, 100, 0), (0, 1, 0)]);
-    assert_eq!(ends[3], 100 * ONE);
+    assert_eq!(starts[3], 100 * ONE);
     // And 65,535 packets of one byte at weight 65,535 take one byte per unit.
     let mut all: Vec<_> = core::iter::repeat_n((0, 1, 0), 65_535).collect();
     all.push((0, 1, 0));
