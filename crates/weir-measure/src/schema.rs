@@ -98,8 +98,8 @@ impl JsonSchema for ReasonMeans {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let none = object("Drops and marks by reason, means over runs.", &[], ALL_MEANS);
-        with_reasons::<DropMeans, MarkMeans>(none, generator)
+        let empty = object("Drops and marks by reason, means over runs.", &[], ALL_MEANS);
+        with_reasons::<DropMeans, MarkMeans>(empty, generator)
     }
 }
 

@@ -126,8 +126,8 @@ impl Decoder {
         }
         let is_end = kind == END;
         // Only packets have a traffic class and bits.
-        let only_packets = (tos, bits) == (0, 0);
-        if unused != 0 || !is_end && last != 0 || kind >= LOST && !only_packets {
+        let no_tos_or_bits = (tos, bits) == (0, 0);
+        if unused != 0 || !is_end && last != 0 || kind >= LOST && !no_tos_or_bits {
             return Err("an unused byte is not zero");
         }
         self.last = time;
@@ -138,7 +138,9 @@ impl Decoder {
             END if third != self.check_with(bytes) => {
                 Err("the checksum of the recording does not fit its content")
             }
-            END if second != self.packets => Err("the number of packets differs from its own"),
+            END if second != self.packets => {
+                Err("its number of packets differs from that of the recording")
+            }
             END => {
                 Ok(Entry::End(End { time, packets: second, strays: fourth, kernel_drops: last }))
             }
