@@ -34,8 +34,9 @@ fn main() -> io::Result<()> {
         let partial = VnetHeader { gso_type: 0, gso_size: 0, ..vnet };
         write(&root.join("train"), &format!("{name}-single"), &seed(0, partial, &frame))?;
         // The train as a layer-3 packet.
-        let shift = vnet.csum_start - (frame.len() - packet.packet().len() - packet.padding) as u16;
-        let layer3 = VnetHeader { csum_start: shift, hdr_len: 0, ..vnet };
+        let csum_start =
+            vnet.csum_start - (frame.len() - packet.packet().len() - packet.padding) as u16;
+        let layer3 = VnetHeader { csum_start, hdr_len: 0, ..vnet };
         write(
             &root.join("train"),
             &format!("{name}-ip"),
@@ -57,8 +58,8 @@ fn packets() -> Vec<(&'static str, PacketBuilder)> {
     let mut options = PacketBuilder::udp(a, b, 1, 2).numbered(1, 9);
     options.options = vec![7, 7, 4, 0, 0, 0, 0];
     options.padding = 5;
-    let mut jumbo = PacketBuilder::new(A6, B6, Transport::Raw(protocol::NO_NEXT));
-    jumbo.flow_label = 0xabcde;
+    let mut nothing = PacketBuilder::new(A6, B6, Transport::Raw(protocol::NO_NEXT));
+    nothing.flow_label = 0xabcde;
     vec![
         ("udp4", PacketBuilder::udp(a, b, 53, 4000).numbered(1, 40).ecn(Ecn::Ect0).dscp(46)),
         ("udp4-options-padding", options),
@@ -101,7 +102,7 @@ fn packets() -> Vec<(&'static str, PacketBuilder)> {
             PacketBuilder::new(a, b, Transport::Raw(protocol::SCTP))
                 .payload(vec![0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]),
         ),
-        ("nothing6", jumbo),
+        ("nothing6", nothing),
     ]
 }
 
