@@ -1,8 +1,9 @@
 //! An aggregate of QFQ+: classes of equal weight and equal `lmax` that are scheduled as one.
 //!
 //! The aggregate's times follow from its budget and from the bytes that it sends, never from the
-//! lengths of single packets. An aggregate of `n` classes of weight `w` starts at `S`. A service of
-//! `b` bytes moves `S` by `b / (n w)`, at most by one slot of its group, `σ` (see [`groups`]).
+//! lengths of single packets. An aggregate of `n` classes of weight `w` starts at the virtual time
+//! `S`. A service of `b` bytes moves `S` by `b / (n w)`, at most by `σ`, the width of a slot of the
+//! aggregate's group (see [`groups`]).
 
 use super::groups::{self, Stamped, Stamps};
 
@@ -146,6 +147,8 @@ mod tests {
                     let mut several = aggregate(weight, lmax, classes);
                     let whole = several.budget;
                     several.charge(whole);
+                    // For each of these bytes, the start moves too far by less than one unit of
+                    // time, because `1 / (n w)` is rounded up.
                     let budget = u64::from(lmax.min(groups::LARGEST)) * u64::from(classes);
                     assert!(several.stamps.start.abs_diff(time) <= budget, "{weight} {lmax}");
                     assert!(several.stamps.start <= unit);

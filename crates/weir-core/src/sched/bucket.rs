@@ -88,7 +88,7 @@ impl Bucket {
         self.filled.saturating_add(Nanos(span))
     }
 
-    /// The tokens that a packet of `len` bytes needs.
+    /// The tokens that a packet of `len` bytes needs, at most those of a full bucket.
     fn needed(&self, len: u32) -> i64 {
         i64::from(len).min(self.depth)
     }

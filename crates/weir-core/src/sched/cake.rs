@@ -80,7 +80,7 @@
 //!   an Ethernet header; for an interface without a link-layer header, use `quantum 1514`.
 //! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for
 //!   a packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third
-//!   fewer full packets, and with a tenth of the acknowledgements.
+//!   fewer full packets, and with a fifteenth of the acknowledgements of 52 bytes.
 //! * Among several longest queues, the first loses a packet; in Linux the order of a heap decides.
 //!
 //! The following settings of Linux are not implemented, with these consequences:
@@ -545,7 +545,8 @@ mod tests {
             hashes.iter().map(|&hash| tin.queue_of(hash, 0, [0; 2]).0).collect::<Vec<_>>()
         };
         assert_eq!(again(&mut tin), indices);
-        // The first dequeues find every queue empty, and later ones find every queue at rest.
+        // The dequeues at 1 ns empty every queue. Later dequeues find that the COBALT of each empty
+        // queue is at rest, and free the queue.
         for now in [1, 1_000_000_000, 2_000_000_000].map(Nanos) {
             for _ in 0..100 {
                 tin.dequeue(now, &mut store, &mut true, &mut refused);

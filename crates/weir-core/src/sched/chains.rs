@@ -7,13 +7,14 @@
 //! in the chain.
 //!
 //! [`Classes`] assigns flows to chains. The first packet of each flow of a class takes the same
-//! virtual time, `L / w`, and the previous packet of each of these flows took that time too. The
-//! scheduler serves these flows in the order of their finishes, and a flow starts again at its
-//! finish. The order of service is therefore the order of the new starts, and each served flow can
-//! be appended to a chain. A flow that had no packets starts at the current virtual time, which
-//! never decreases, and can be appended to the second chain of its class. Some flows fit into no
-//! chain: flows with packets of varying length, and flows of further classes when all chains are in
-//! use. [`Classes::put`] then returns false, and its caller stores the flow elsewhere.
+//! virtual time, `L / w`, the packet's length divided by the flow's weight, and the previous packet
+//! of each of these flows took that time too. The scheduler serves these flows in the order of
+//! their finishes, and a flow starts again at its finish. The order of service is therefore the
+//! order of the new starts, and each served flow can be appended to a chain. A flow that had no
+//! packets starts at the current virtual time, which never decreases, and can be appended to the
+//! second chain of its class. Some flows fit into no chain: flows with packets of varying length,
+//! and flows of further classes when all chains are in use. [`Classes::put`] then returns false,
+//! and its caller stores the flow elsewhere.
 //!
 //! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
 //! the front or the ring is full. A full ring first removes the entries that are struck out, and

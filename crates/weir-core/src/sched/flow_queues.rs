@@ -14,10 +14,10 @@
 //!
 //! # Overflow
 //! When there is no room, packets of the first queue with the most bytes are dropped. To find this
-//! queue, the table of queues is divided into groups, each of about the square root of the number
-//! of queues. Each group has an upper bound on the bytes in any of its queues. The bound grows with
-//! arrivals and is corrected when the group is searched. Only the groups with the largest bounds
-//! are searched.
+//! queue, the table of queues is divided into groups. The number of queues in a group is about the
+//! square root of the number of all queues. Each group has an upper bound on the bytes in any of
+//! its queues. The bound grows with arrivals and is corrected when the group is searched. Only the
+//! groups with the largest bounds are searched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -81,7 +81,8 @@ pub struct Pifo {
     flows: Slab<Flow>,
     /// The flows with packets, by their best turn.
     best: Order,
-    /// The flows with packets by their worst turn, the worst first; only if there is a limit.
+    /// The flows with packets by their worst turn, the worst first; only if there is a limit. The
+    /// heap holds the complements of the turns, because it finds the least key.
     worst: Order,
     /// The largest number of packets inside.
     limit: usize,

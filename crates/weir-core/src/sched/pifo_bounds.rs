@@ -47,8 +47,9 @@ impl PifoTree {
         }
     }
 
-    /// Passes a packet upwards from `node`, to the root or to the next bound without enough tokens.
-    /// With `free`, tokens are neither needed nor taken.
+    /// Passes a packet upwards from `node`, to the root or to the next bound that holds it back,
+    /// because tokens are missing or other packets already wait there. With `free`, tokens are
+    /// neither needed nor taken.
     pub(super) fn climb<P: Store>(&mut self, store: &P, mut node: u32, facts: &Facts, free: bool) {
         while let Some(below) = self.nodes.get_mut(node).filter(|below| below.parent != NONE) {
             let is_flow = matches!(below.content, Content::Flow { .. });

@@ -306,6 +306,7 @@ impl Tree {
             self.places.nodes[child as usize].offered -= 1;
             self.refill(child, now, store);
         }
+        // The packet leaves its own node's scheduler for those above, or leaves the root.
         match (at == Self::ROOT.0, node == at) {
             (true, false) => self.leaves.at_mut(leaf).above -= 1,
             (false, true) => self.leaves.at_mut(leaf).above += 1,

@@ -1,5 +1,5 @@
 //! Hosts of one CAKE tin: how many queues with a standing backlog each source and each destination
-//! has.
+//! has. These are the *bulk* queues of [`super::tin`].
 //!
 //! A hash selects a set of eight places for each host and one place in it, as it selects a queue
 //! for each flow. If another host has that place, the host uses a place of the set that counts no

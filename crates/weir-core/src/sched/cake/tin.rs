@@ -58,7 +58,7 @@ pub(super) struct Tin {
 /// The state by which CAKE chooses the next tin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
-    /// The bytes that the tin receives in each round.
+    /// The credit that the tin receives in each round, in bytes.
     pub(super) share: i64,
     /// The bytes that the tin may still send in this round.
     pub(super) credit: i64,
@@ -242,9 +242,9 @@ impl Tin {
         }
     }
 
-    /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. Inspects a decaying queue before the other queues only if
-    /// `first` is true. Sets `first` to false.
+    /// Removes and returns the next packet. `None` means that the queue whose turn it was is empty,
+    /// or that no queue is in a list; the caller must choose a tin again. Inspects a decaying queue
+    /// before the other queues only if `first` is true. Sets `first` to false.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,

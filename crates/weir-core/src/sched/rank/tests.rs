@@ -80,7 +80,7 @@ fn a_withdrawn_packet_does_not_change_shares() {
 
 #[test]
 fn lstf_is_the_latest_departure_time() {
-    // The flow allows 50 ns; the label of the second packet is 7 ns, its remaining time.
+    // The flow's slack is 50 ns; the label of the second packet gives it a slack of 7 ns.
     assert_eq!(
         ranks(Ranking::Lstf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 7), (30, 40, 0)]),
         [60, 27, 80]
