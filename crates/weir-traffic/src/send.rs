@@ -58,6 +58,7 @@ pub struct Sent {
 /// The size is too small for a stamp or too large for UDP, or a socket cannot be opened or fails.
 pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
     let payload_len = payload_size(plan.to, plan.size)?;
+    // The packets of a train must fit into one datagram.
     let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload_len).max(1));
     let mut outlets = [Outlet::connect(None, plan.to, plan.tos)?];
     let schedule = Even {
@@ -211,6 +212,7 @@ impl Sending {
     /// socket fails. [`Outlet::finish`] returns what was sent and what the kernel refused.
     pub fn run(&self, outlets: &mut [Outlet], mut schedule: impl Schedule) {
         Pacer::prepare_thread();
+        // The policy to return to if the sender is overloaded; `None` without real-time priority.
         let mut usual_policy = Policy::current()
             .ok()
             .filter(|_| self.realtime && Policy::realtime(PRIORITY).apply().is_ok());
