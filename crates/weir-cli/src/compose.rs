@@ -93,6 +93,7 @@ fn create_containers(command: &[OsString], signals: &Signals) -> Result<Option<u
         match job.wait(signals, None, None).map_err(|error| cannot_wait(&error))? {
             JobEvent::Ended(0) => return Ok(None),
             JobEvent::Ended(code) => return Ok(Some(code)),
+            // These events need a stopper or a time limit, and there is neither.
             JobEvent::Stopped | JobEvent::Time => {}
         }
     }

@@ -26,7 +26,8 @@ pub(super) enum Request {
     Change { link: Option<String>, words: String, files: BTreeMap<String, String> },
     /// Resets a link to its specification at the start of the session.
     Reset { link: String },
-    /// Adds details of this object to each reading; `None` ends the details.
+    /// Adds details of this object of the daemon to each reading; `None` ends the details. Sessions
+    /// have no details.
     Focus(Option<(Kind, String)>),
 }
 

@@ -177,7 +177,8 @@ impl RunningWatch<'_> {
         }
     }
 
-    /// Updates the display if an update is due.
+    /// Updates the display if an update is due. Returns the shown measurements, or an empty picture
+    /// if no update is due.
     fn draw(&self, display: &mut Display) -> Picture {
         let due = match display {
             Display::Screen(..) => true,
