@@ -27,7 +27,7 @@ pub enum JobEvent {
     Ended(u8),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The point in time was reached.
+    /// The time until which the wait may last was reached.
     Time,
 }
 

@@ -279,7 +279,7 @@ pub(crate) enum Wake {
     Signal(Signal),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The point in time was reached.
+    /// The time until which the wait may last was reached.
     Timeout,
 }
 

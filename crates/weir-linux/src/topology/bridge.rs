@@ -10,10 +10,10 @@ use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
-/// Opens two interfaces of the caller's network namespace as the ports of a link. This makes the
-/// interfaces promiscuous and keeps the machine's own IP stack from receiving there, until the
-/// ports close. On an interface that the machine itself uses, its IP stack still receives, and the
-/// session has a note about this.
+/// Opens two interfaces of the caller's network namespace as the ports of a link. The interfaces
+/// are promiscuous until the ports close. The machine's own IP stack receives nothing there until
+/// the session ends. On an interface that the machine itself uses, its IP stack still receives, and
+/// the session has a note about this.
 ///
 /// # Errors
 /// The reason. The machine is unchanged after an error.
