@@ -27,7 +27,7 @@ use crate::error::AttachError;
 /// An event that a [`Watch`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The engine answers, and every running container was reported.
+    /// The engine answers, and every running container that the watch follows was reported.
     Answers,
     /// The engine does not answer, for this reason. The watch keeps asking it. The earlier reports
     /// remain valid.
