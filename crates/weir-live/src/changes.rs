@@ -320,6 +320,7 @@ impl Changes {
                 undoes,
                 ..ChangeView::default()
             };
+            // A change that takes another one back cannot be taken back itself.
             let back = undoes.is_none().then_some(Saved::Links(old));
             changed.number = Some(noted.log.add(change, back));
         }
@@ -447,8 +448,8 @@ fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
 /// force: the words replace the settings that they name; all other settings stay.
 ///
 /// # Errors
-/// The words are wrong, there is no such link, or the link cannot change in this manner while it
-/// runs.
+/// The words are wrong, there is no such link, or the change would affect the handling of offload
+/// trains.
 pub fn changed(
     links: &[Link],
     link: Option<&str>,

@@ -64,7 +64,7 @@ impl Setting {
 /// The settings of a Mininet link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// The words of the specification, by their positions in it.
+    /// The parts of the specification, such as `bw 10Mbit/s`, by their positions in it.
     words: BTreeMap<u8, String>,
     notes: Vec<String>,
 }
@@ -118,7 +118,8 @@ fn decimal(text: &str) -> Option<&str> {
     (fits && text.parse::<f64>().is_ok_and(f64::is_finite)).then_some(text)
 }
 
-/// A time of `tc` in Weir's words. A bare number is in microseconds.
+/// Converts a time in the notation of `tc` to that of Weir. A number without a unit is in
+/// microseconds. Returns `None` for any other text.
 fn time(text: &str) -> Option<String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = match &text[end..] {
@@ -215,6 +216,7 @@ impl Script {
             match keyword {
                 None if ends.len() < 2 && !is_spread(words) => ends.push(self.end(words)),
                 Some("node1" | "node2") => ends.push(self.end(words)),
+                // These only select how Mininet implements the link.
                 Some("cls" | "use_htb" | "use_tbf" | "use_hfsc") => {}
                 Some(key) => match value(words) {
                     Setting::Unknown => settings.add(key, &Setting::Text(shown(words))),

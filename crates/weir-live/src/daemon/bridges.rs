@@ -175,6 +175,7 @@ impl Bridges {
             ports.insert(0, first);
             Ok(ports)
         };
+        // If the thread has panicked, the interface counts as missing.
         self.resident.run(open).unwrap_or(Err(gone))
     }
 

@@ -27,7 +27,7 @@ struct Link {
     times: Option<Box<Times>>,
 }
 
-/// The links and queues that a worker copies between two turns of its loop.
+/// The links and queues of which a worker copies the counters between two turns of its loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Portion {
     links: Vec<u16>,

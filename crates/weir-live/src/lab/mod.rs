@@ -44,8 +44,8 @@ pub(crate) struct Lab {
     directory: PathBuf,
     /// The start of the first program.
     began: Option<Instant>,
-    /// Whether programs with a defined end, and programs that wait for the end of a program, may
-    /// start.
+    /// Whether the clock of the scenario runs: only then may programs with a defined end start, and
+    /// programs that wait for the end of a program.
     clock_runs: bool,
     notes: Vec<String>,
 }
@@ -403,6 +403,7 @@ impl Lab {
                         node.end(code, false, now);
                         return Err(LabError::Died { host, code, printed });
                     }
+                    // The program has run, so the host was up for a moment.
                     node.up = Some(now);
                     node.end(code, false, now);
                 }

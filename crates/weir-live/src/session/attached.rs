@@ -78,7 +78,7 @@ struct Slot {
     missed: u64,
     /// The number of times that the target vanished.
     times_gone: u32,
-    /// The reason why the last attempt failed.
+    /// The reason why the last attempt to attach failed.
     failure: Option<String>,
     /// Finds the container while it starts, if the session began before the container.
     awaited: Option<Starting>,
@@ -87,8 +87,8 @@ struct Slot {
 }
 
 impl AttachSetup {
-    /// Finds the targets and redirects their packets. All packets pass unshaped until
-    /// [`super::LiveSession::follow`].
+    /// Finds the targets and prepares the redirection of their packets, which begins with
+    /// [`super::LiveSession::follow`]. Until then all packets pass unshaped.
     ///
     /// # Errors
     /// A target cannot be attached; the traffic of all targets is then as before.

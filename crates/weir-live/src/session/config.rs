@@ -63,8 +63,8 @@ impl<S> SessionConfig<S> {
         Self { sample_period, ..self }
     }
 
-    /// Sets the workers' requests to keep processors awake. The requests are open already, because
-    /// the process no longer has the right to open them.
+    /// Sets the workers' requests to keep processors awake. The caller has opened the requests,
+    /// because the process may have given up the right to open them.
     #[must_use]
     pub fn latency_requests(self, latency_requests: LatencyRequests) -> Self {
         Self { latency_requests, ..self }

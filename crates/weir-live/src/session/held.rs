@@ -47,8 +47,9 @@ pub enum HoldEnd {
 }
 
 impl HeldSite {
-    /// Redirects the packets of all interfaces of a site that are up and carry Ethernet frames. The
-    /// packets pass unshaped until [`LiveSession::shape`].
+    /// Prepares the redirection of the packets of all interfaces of a site that are up and carry
+    /// Ethernet frames. The redirection begins with [`LiveSession::shape`]; until then the packets
+    /// pass unshaped.
     ///
     /// # Errors
     /// The site cannot be attached; its traffic is then as before.
