@@ -111,8 +111,8 @@ impl Gate {
         }
     }
 
-    /// The verdict of the AQM `aqm` on the packet that leaves next, which no longer counts as
-    /// waiting.
+    /// The verdict of the AQM `aqm` on a departing packet. The caller has already counted this
+    /// packet out with [`Self::leave`].
     #[inline]
     pub fn release_by<A: Aqm>(&self, aqm: &mut A, now: Nanos, packet: &Seen) -> Verdict {
         let queue = QueueState { packets: self.packets, bytes: self.bytes, full: false };

@@ -64,6 +64,7 @@ fn a_flood_of_spoofed_addresses_neither_grows_the_engine_nor_harms_existing_cust
             == 10_000
             && i.totals.drops == 0)
     );
+    // At most 2 KiB for each of the 10,000 links.
     if let (Some(before), Some(after)) = (before, resident()) {
         assert!(after.saturating_sub(before) < 10_000 * 2048, "{} bytes", after - before);
     }

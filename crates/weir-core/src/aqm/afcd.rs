@@ -71,6 +71,7 @@ use crate::units::Nanos;
 /// AFCD for one queue.
 #[derive(Debug)]
 pub struct Afcd {
+    /// The settings of `CoDel`, with the target of the place that is served.
     law: Law,
     /// The target at the fair rate, in the law's ticks.
     target: u64,

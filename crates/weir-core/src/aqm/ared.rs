@@ -15,7 +15,9 @@
 //! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
 //! if avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! `max_p` changes only when a packet arrives more than `interval` after the previous change.
+//! `avg` is the average length of the queue, `w` the weight of a packet in this average, and `min`
+//! and `max` are the thresholds. `max_p` changes only when a packet arrives more than `interval`
+//! after the previous change.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's

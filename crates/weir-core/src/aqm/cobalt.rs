@@ -465,7 +465,7 @@ mod tests {
         Seen { len: 1500, arrived: Nanos(arrived), header: Header { ecn, ..Header::default() } }
     }
 
-    /// A root must not depend on the count from which it was reached.
+    /// Exact roots do not depend on the counts from which they were reached.
     #[test]
     fn roots_of_small_counts_are_exact() {
         for (count, &root) in ROOTS.iter().enumerate().skip(1) {

@@ -60,9 +60,9 @@
 //! Linux drops no packet while exactly `mtu` bytes wait; ns-3 may.
 //!
 //! # Validation
-//! Tests compare drops, times and states with ns-3 and Linux in three cases. A property test checks
-//! that the law spaces the drops of a busy queue. Decisions about single packets are compared with
-//! the published loop, which may drop several packets in one dequeue.
+//! Tests compare drops, times and states with ns-3 and with recordings of Linux. A property test
+//! checks that the law spaces the drops of a busy queue. Decisions about single packets are
+//! compared with the published loop, which may drop several packets in one dequeue.
 
 use alloc::vec::Vec;
 
@@ -237,8 +237,8 @@ pub(crate) struct Control {
     /// `1/√n` in parts of 2^16.
     inverse_root: u16,
     dropping: bool,
-    /// Whether the last packet was dropped. The next packet then decides whether the next drop is
-    /// scheduled or dropping ends.
+    /// Whether the previous packet was dropped; the first drop of a dropping state does not count.
+    /// The next packet then decides whether the next drop is scheduled or dropping ends.
     owes: bool,
 }
 

@@ -5,10 +5,9 @@
 //! instead. Compared with tail drop, senders notice the drop earlier by one queueing delay, and the
 //! delivered packets are younger.
 //!
-//! The dropped packet stays in the queue until its turn to be served comes, and its departure takes
-//! no transmission time; until then it does not count towards the limit. While the queue holds more
-//! than 64 such packets, and they outnumber the other packets, it drops arriving packets that do
-//! not fit.
+//! The dropped packet stays in the queue until its turn to be served comes, but does not count
+//! towards the limit. Its departure takes no transmission time. While the queue holds more than 64
+//! such packets, and they outnumber the other packets, it drops arriving packets that do not fit.
 //!
 //! # Reference
 //! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions

@@ -106,7 +106,7 @@ pub trait Aqm {
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
     /// Internal state by name. Each value is a probability in parts of 2^32 (such as
-    /// `probability`), a count, or a time in ns.
+    /// `probability`), a time in ns, or a count, length, rate or price.
     fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -128,7 +128,8 @@ pub struct Setup {
 /// A kind of AQM and the values of its settings.
 pub type Policy = Chosen<Kind>;
 
-/// Code that runs with an AQM of any type. It is compiled for each type and makes no virtual calls.
+/// Code that runs with an AQM of any type. It is compiled for each type, so that only calls of an
+/// added AQM are virtual.
 pub trait Visitor {
     /// The result.
     type Output;
@@ -137,8 +138,8 @@ pub trait Visitor {
     fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
 }
 
-/// Code that runs with any number of AQMs of one type. It is compiled for each type and makes no
-/// virtual calls.
+/// Code that runs with any number of AQMs of one type. It is compiled for each type, as for
+/// [`Visitor`].
 pub trait Maker {
     /// The result.
     type Output;
@@ -147,8 +148,7 @@ pub trait Maker {
     fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
 }
 
-/// Defines the functions that create an AQM of each type, and an enum of all types without virtual
-/// calls.
+/// Defines the functions that create an AQM of each type, and an enum of all types.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Policy {
@@ -169,7 +169,7 @@ macro_rules! types {
             }
         }
 
-        /// Any AQM of the table. Calls are not virtual.
+        /// Any AQM. Only calls of an added AQM are virtual.
         #[derive(Debug)]
         pub(crate) enum AnyAqm {
             $($kind($type),)+
@@ -230,7 +230,8 @@ crate::table! {
     Ared: ared::Ared,
     /// RED with a probability that changes by factors when the average crosses a threshold.
     FengAred: feng_ared::FengAred,
-    /// RED with a probability that rises with the square of the average.
+    /// RED with a probability that rises with the square of the average's distance from the lower
+    /// threshold.
     NlRed: nlred::NlRed,
     /// RED for several virtual queues within one, by DSCP.
     VqRed: vq_red::VqRed,

@@ -42,8 +42,8 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements PI2 separately; `dualpi2` is the same controller with a second queue for the
-//! L4S service. The delay is that of the packet that left last, or 0 if the queue was empty after
-//! that departure. If all packets are ECN-capable, `p'` can reach 1.
+//! L4S service. Here the delay is that of the packet that left last, or 0 if the queue was empty
+//! after that departure. If all packets are ECN-capable, `p'` can reach 1.
 //!
 //! # Validation
 //! Tests compare `p'` with floating point over random traffic, and check the squared and the

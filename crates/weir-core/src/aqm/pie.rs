@@ -41,7 +41,8 @@
 //! PIE becomes active when the queue is a third full, and inactive when the queue is idle.
 //! `bytemode` off|on, default off: `p` is multiplied by the packet's length and divided by
 //! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: no packet is dropped while fewer than two packets of
-//! this size wait; 0, the default, selects the value of the variant.
+//! this size wait, nor, except with `linux`, while exactly two wait; 0, the default, selects the
+//! value of the variant.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a

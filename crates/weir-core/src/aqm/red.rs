@@ -23,10 +23,10 @@
 //! p_a  = p_b / (1 - count·p_b)               count: packets since the last selection
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
-//! `m` is the number of packets of mean length that the link could have sent while it was empty.
-//! With lengths in bytes, `count` is in mean packets, and `p_a` is multiplied by the packet's
-//! length divided by the mean length. Averages are in parts of 2^40, probabilities in parts of
-//! 2^32; the power in the decay has a relative error below 2^-31.
+//! `m` is the number of packets of mean length that the link could have sent while the queue was
+//! empty. With lengths in bytes, `count` is in mean packets, and `p_a` is multiplied by the
+//! packet's length divided by the mean length. Averages are in parts of 2^40, probabilities in
+//! parts of 2^32; the power in the decay has a relative error below 2^-31.
 //!
 //! # Reference
 //! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM

@@ -158,9 +158,9 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// The slack of the interval that a completion of `bytes` ends. The limit needs at most twice
-    /// the bytes of an interval, and the part of the last object that was below the limit was not
-    /// needed.
+    /// The slack of the interval that a completion of `bytes` ends. The ring needs at most twice
+    /// the bytes of an interval; what the limit allows beyond them is slack. If the last object
+    /// exceeded the limit, the part of it below the limit is slack. The result is the larger slack.
     fn slack(&self, bytes: u32) -> u32 {
         let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let last_object = if self.prev_ovlimit > 0 {

@@ -36,8 +36,8 @@
 //! # Guarantees
 //! Packets leave in the order in which they left the scheduler. Every packet from the scheduler is
 //! either transmitted, or dropped at a stage and counted there ([`DeviceStats`]), or still inside
-//! the device. A new configuration keeps packets and their order. A device is removed only after
-//! all its packets have been transmitted.
+//! the device. A new configuration keeps packets and their order. A device that a new configuration
+//! removes stays until all its packets have been transmitted.
 //!
 //! # Differences from Linux
 //! A place holds one wire packet: scatter-gather, which uses several descriptors for one packet, is

@@ -27,6 +27,7 @@ pub(super) struct Flow {
     pub(super) bytes_seen: u64,
     /// The limit of the queue, and its length.
     pub(super) gate: Gate,
+    /// The number of the link, which is the number of the scheduler instance.
     pub(super) link: u32,
     /// The flow's slot in the link's scheduler.
     pub(super) slot: FlowSlot,

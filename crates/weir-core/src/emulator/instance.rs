@@ -217,7 +217,7 @@ impl Emulator {
         Ok(Some(number))
     }
 
-    /// Frees idle links that a mask created.
+    /// Frees idle links that a mask created, and empty links of a previous mask.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_links(&mut self, now: Nanos) {
@@ -235,7 +235,8 @@ impl Emulator {
         }
     }
 
-    /// Frees empty flows that a mask created and that received no packet between two checks.
+    /// Frees empty flows that received no packet between two checks, and empty flows that are
+    /// retired.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_flows(&mut self, now: Nanos) {

@@ -50,7 +50,8 @@ pub struct Departure {
     pub fate: Fate,
     /// Time of submission.
     pub arrived: Nanos,
-    /// Time at which the packet left its queue.
+    /// Time at which the packet left its queue; the time of submission if it was dropped in the
+    /// scheduler.
     pub dequeued: Nanos,
     /// Time at which the transmission began, which differs from `dequeued` only behind a device.
     /// For a dropped packet, the time of the drop.

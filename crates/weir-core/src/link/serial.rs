@@ -13,7 +13,6 @@
 //! The link has its own clock, which is ahead of the driver's by a constant, [`LEAD`], so that it
 //! has times before the driver's time 0. A new link counts as if it had always been idle, and thus
 //! has its full credit even at time 0.
-//! credit even at time 0.
 
 use alloc::boxed::Box;
 

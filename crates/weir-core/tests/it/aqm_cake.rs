@@ -178,7 +178,8 @@ impl Run for Random<'_> {
         let mut now = 0;
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
-            // The factor is the inverse of the scheduler's, so that all hashes select one set.
+            // The factor is the inverse of the one by which the scheduler multiplies hashes, so
+            // that all flows fall into one set of queues.
             (0..=ecn as u32).for_each(|_| {
                 checked.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x0e8b_2f51) });
             });

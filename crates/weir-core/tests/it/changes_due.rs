@@ -204,6 +204,7 @@ impl Experiment {
         let slack = 1;
         let mut latest = Nanos::ZERO;
         for (&(start, end), (frame, departure)) in self.transmissions().iter().zip(departures) {
+            // The least and the greatest delay in force during the transmission.
             let in_force = |&(at, delay): &(Nanos, Nanos)| (at <= end).then_some((at, delay));
             let (mut least, mut most) = (Nanos::MAX, Nanos::ZERO);
             let mut delays = self.delays.iter().filter_map(in_force).peekable();

@@ -62,6 +62,7 @@ fn random(n: u32, like: &FlowKey) -> FlowKey {
     }
 }
 
+/// An engine that makes a pipe for each flow, or, with `queues`, a queue in front of one scheduler.
 fn engine(queues: bool) -> (Emulator, Action) {
     let limits = Limits { instances: 2 * FLOWS, ..Limits::default() };
     let mut emulator = Emulator::new(1, limits).with_lookup_key(LookupKey::secret([3, 4]));
