@@ -70,7 +70,8 @@ of_family! {
 pub(super) const ROW: Row = Row {
     name: "nlred",
     aliases: &["nonlinear-red"],
-    summary: "RED with a probability that rises with the square of the average",
+    summary: "RED with a probability that rises with the square of the average's distance from \
+              the lower threshold",
     source: "Zhou, Yeung and Li, Computer Networks 50(18), 2006",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,
