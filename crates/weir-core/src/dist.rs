@@ -37,7 +37,7 @@ pub struct Distribution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DistributionError {
     /// The table has too few or too many values.
-    #[error("a distribution table has 2 to {MAX_TABLE} values, found {0}")]
+    #[error("a distribution table must have 2 to {MAX_TABLE} values, found {0}")]
     Size(usize),
 }
 

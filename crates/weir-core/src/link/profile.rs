@@ -37,7 +37,7 @@ pub enum ProfileError {
     #[error("a profile needs at least two points, found {0}")]
     TooFewPoints(usize),
     /// The number of samples is out of range.
-    #[error("samples must be within 2 and {MAX_SAMPLES}, found {0}")]
+    #[error("the number of samples must be 2 to {MAX_SAMPLES}, found {0}")]
     Samples(usize),
 }
 

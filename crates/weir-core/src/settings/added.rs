@@ -123,7 +123,7 @@ impl<F: Factory + Sync + ?Sized> Registry<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// The name has no dot.
-    #[error("the name of an added algorithm has a dot")]
+    #[error("the name of an added algorithm must contain a dot")]
     NoDot,
     /// An algorithm of this name was added before.
     #[error("an algorithm of this name was added before")]
