@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_pinned_and_differ_by_purpose_and_path() {
+    fn streams_are_repeatable_and_differ_by_purpose_and_path() {
         let first = |path, purpose| Stream::new(7, path, purpose).bits();
         assert_eq!(first(1, Purpose::Loss), first(1, Purpose::Loss));
         assert_ne!(first(1, Purpose::Loss), first(2, Purpose::Loss));
