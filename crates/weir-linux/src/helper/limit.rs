@@ -2,8 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the descriptor limit to what [`LIMIT`] connections need, or as far as possible. Returns the number of
-/// connections, with two descriptors each, that the limit permits in addition to `reserved` other descriptors.
+/// Raises the descriptor limit to what [`LIMIT`] connections need, or as far as possible. Returns
+/// the number of connections, with two descriptors each, that the limit permits in addition to
+/// `reserved` other descriptors.
 pub(super) fn raise_descriptor_limit(reserved: usize) -> usize {
     let wanted = (2 * LIMIT + reserved) as u64;
     let now = getrlimit(Resource::Nofile);

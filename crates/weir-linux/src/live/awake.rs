@@ -132,7 +132,8 @@ const NO_LATENCY: i32 = 0;
 const ANY_LATENCY: i32 = 2_000_000_000;
 /// Time between two decisions.
 const PERIOD: Nanos = Nanos::from_millis(20);
-/// The time without a packet after which the request is withdrawn, because a slow wake-up then harms nothing.
+/// The time without a packet after which the request is withdrawn, because a slow wake-up then
+/// harms nothing.
 const QUIET: Nanos = Nanos::from_millis(250);
 
 #[cfg(test)]

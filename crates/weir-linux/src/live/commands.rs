@@ -85,7 +85,7 @@ impl LiveHandle {
 
     /// Applies `change` to the engine, then puts new rules in force. On each worker, both happen
     /// between two packets. Rules that remain keep their counters. Packets inside the engine
-    /// continue at the rule that sent them there.
+    /// continue after the rule that sent them there.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), NoAnswer> {
         // The workers answer with the old rules. Freeing these takes time, so this thread does it
         // and not a worker.
