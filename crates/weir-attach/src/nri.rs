@@ -42,7 +42,8 @@ pub struct Pod {
 /// An event that an [`Nri`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodSeen {
-    /// The runtime with this name and version answers, and every pod was reported.
+    /// The runtime with this name and version answers, and every pod with annotations of Weir was
+    /// reported.
     Answers(String),
     /// The runtime does not answer, for this reason. The plugin keeps connecting. The earlier
     /// reports remain valid.
@@ -107,7 +108,7 @@ struct Plugin {
     report: Box<dyn FnMut(PodSeen) + Send>,
     /// The identifiers of the reported pods that run.
     known: BTreeSet<String>,
-    /// The identifiers in the list of pods, while the runtime sends its parts.
+    /// The identifiers in the list of pods, while the runtime sends the list in parts.
     listed: BTreeSet<String>,
     /// Name and version of the runtime.
     runtime: String,

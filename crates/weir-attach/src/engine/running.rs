@@ -10,7 +10,7 @@ use crate::pattern::Pattern;
 /// beginning of its identifier.
 ///
 /// # Errors
-/// The engine does not answer.
+/// The engine does not answer, no running container matches, or more than [`MOST_CONTAINERS`] do.
 pub(crate) fn running(engine: Engine, pattern: &Pattern) -> Result<Vec<Container>, AttachError> {
     let api = Api::of(engine)?;
     let listed: Vec<Listed> = api.get(LIST)?;
