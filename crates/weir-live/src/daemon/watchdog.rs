@@ -1,7 +1,7 @@
 //! Finds workers that hang. A worker counts the turns of its loop, so the count of a worker that
 //! hangs stays the same.
 
-/// Compares the workers' counts at each check with those of the check before.
+/// A watchdog over the workers of one loop, with the count of each worker at the last check.
 #[derive(Clone, Debug, Default)]
 pub struct Watchdog {
     workers: Vec<Worker>,

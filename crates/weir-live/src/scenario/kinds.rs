@@ -138,7 +138,7 @@ pub(super) fn protocol(spec: &Spec) -> u8 {
 
 /// The settings with which the simulator's `cubic` is the same as the kernel's.
 const KERNEL: [&str; 2] = ["variant linux", "variant=linux"];
-/// Payload bytes of a segment on Ethernet with timestamps, which Linux uses by default.
+/// Payload bytes of a segment on Ethernet with TCP timestamps, which Linux uses by default.
 const DEFAULT_SEGMENT: u32 = 1448;
 /// Bytes of the IP, UDP and RTP headers.
 const SPEECH_HEADERS: u64 = 40;

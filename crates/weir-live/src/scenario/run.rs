@@ -75,7 +75,7 @@ pub struct LiveScenario {
 pub enum Ran {
     /// The run is complete, with these results.
     Complete(Box<ScenarioResults>),
-    /// This signal ended the run early.
+    /// This signal ended the run early, and there are no results.
     Signal(i32),
 }
 
