@@ -32,16 +32,16 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! `variant linux` drops the arriving packet when there is no room, as Linux does.
-//! `variant dummynet` resets a queue whenever it becomes busy, as dummynet does, and compares
-//! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in percent, corresponds to
-//! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
-//! time, so that each further 2048 queues make the period a tick longer; `variant linux` does so
-//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1.
-//! Until `p` has fallen again, PIE drops every packet that finds 3000 bytes or more in its queue,
-//! which determines the rate of an unresponsive flow. Sizes count from the network layer on: a
-//! quantum of 1500 corresponds to 1514 in Linux and dummynet. dummynet drops from the queue with
-//! the most packets rather than bytes, and still serves a queue that has exactly used up its
-//! credit.
+//! `variant dummynet` resets the PIE of a queue whenever the queue becomes busy, as dummynet does;
+//! for `onoff`, it compares the queue's packets, not its bytes, with a third of the limit. Linux's
+//! `ecn_prob`, in percent, corresponds to `max_ecnth`. In Linux and dummynet, `ecn` is off by
+//! default. Linux updates 2048 queues at a time, so that each further 2048 queues make the period a
+//! tick longer; `variant linux` does so too, but here each queue has its own update times. With
+//! `variant linux`, the drop probability may rise above 1. Until it has fallen again, PIE drops
+//! every packet that finds 3000 bytes or more in its queue, which determines the rate of an
+//! unresponsive flow. Sizes count from the network layer on: a quantum of 1500 corresponds to 1514
+//! in Linux and dummynet. dummynet drops from the queue with the most packets rather than bytes,
+//! and still serves a queue that has exactly used up its credit.
 //!
 //! # Validation
 //! Tests compare one flow with the AQM `pie` alone, packet by packet, check the overflow of each

@@ -25,8 +25,8 @@
 //! | `stfq` | virtual start: shares by weight | `weight` | |
 //! | `lstf` | arrival + slack | `deadline`: the slack | slack in ns |
 //! | `edf` | deadline: arrival + `deadline` | `deadline` | the deadline, a time in ns |
-//! | `srpt` | bytes of the flow inside at the packet's arrival | | bytes that the flow still has to send |
-//! | `sjf` | bytes that arrived since the flow was last empty | | bytes of the job |
+//! | `srpt` | bytes of the flow inside, this packet included | | bytes that the flow still has to send |
+//! | `sjf` | bytes that arrived since the flow was last empty, this packet included | | bytes of the job |
 //! | `las` | bytes of all earlier arrivals of the flow | | |
 //! | `fifo+` | the remaining time to the deadline, regardless of the arrival | `deadline` | the remaining time in ns |
 //! | `prio` | priority | `pri` | |

@@ -52,7 +52,8 @@ pub struct Tree {
     shaped: Vec<u32>,
     /// Packets that a scheduler of the tree dropped and that the caller has not yet collected.
     refused: VecDeque<(PacketId, DropReason)>,
-    /// Nodes that lost offered packets by these drops and may offer other packets.
+    /// Nodes that may offer other packets, because a scheduler above dropped packets that they
+    /// offered.
     depleted: Vec<u32>,
     /// The latest time of a call.
     now: Nanos,
