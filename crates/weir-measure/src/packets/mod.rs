@@ -124,7 +124,8 @@ pub struct Packet {
 pub enum Entry {
     /// A packet.
     Packet(Packet),
-    /// Some events between the previous entry of this kind and this time could not be recorded.
+    /// Some events since the previous entry of the kind `lost`, or since the beginning, could not
+    /// be recorded.
     Lost {
         /// Time in ns.
         time: u64,
