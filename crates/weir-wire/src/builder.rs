@@ -243,7 +243,8 @@ impl PacketBuilder {
         }
     }
 
-    /// The Ethernet frame with a partial transport checksum, and the header that declares it.
+    /// The Ethernet frame with a partial transport checksum, and the virtio-net header that
+    /// declares it.
     pub fn partial(&self) -> (VnetHeader, Vec<u8>) {
         let mut frame = self.frame();
         let start = frame.len() - self.padding - self.transport_bytes().len();
