@@ -23,7 +23,7 @@ use crate::common::{
 
 /// The test that measures when packets arrive.
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("pipes_in_a_row_add_up_without_one_pass", &[], chain)]
+    vec![trial("pipes_in_series_add_up_without_one_pass", &[], chain)]
 }
 
 /// The tests that count packets and measure rates, for which arrival times do not matter.
@@ -31,8 +31,8 @@ pub(crate) fn counts() -> Vec<Trial> {
     vec![
         trial("packets_that_draw_the_longer_path_are_overtaken", &[], reordering),
         trial("flows_share_a_link_by_their_weights", &[], weights),
-        trial("tags_jumps_and_denials_do_what_they_say_over_both_versions", &[], tags),
-        trial("rules_that_cannot_be_are_shown_before_anything_starts", &[], refused),
+        trial("tags_jumps_and_denials_take_effect_over_ipv4_and_ipv6", &[], tags),
+        trial("wrong_rules_are_refused_before_anything_starts", &[], refused),
         trial("traffic_that_no_pipe_shapes_is_a_warning", &[], swapped),
         trial("one_rule_gives_each_of_ten_thousand_customers_a_rate", &[Need::Root], customers),
         trial("two_workers_give_each_customer_the_same_rate", &[Need::Root], customers_of_two),

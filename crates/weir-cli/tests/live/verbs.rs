@@ -13,7 +13,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("verbs_configure_show_and_delete", needs, round),
         trial("verbs_show_what_packets_did", needs, counters),
         trial("verbs_take_scripts_as_a_whole_with_their_files", needs, scripts),
-        trial("verbs_end_as_ipfws_do", needs, endings),
+        trial("verbs_have_the_exit_codes_of_ipfw", needs, endings),
         trial("verbs_work_under_the_names_ipfw_and_dnctl", needs, names),
     ]
 }
