@@ -15,7 +15,7 @@ pub(super) struct Editor {
     seen: Mutex<Seen>,
 }
 
-/// The changes so far, as revisions show them.
+/// The changes so far, derived from the revisions of the configuration.
 struct Seen {
     /// The configuration at the last call of [`Editor::look`].
     current: Current,

@@ -149,7 +149,7 @@ pub(crate) struct Containers {
     images: BTreeMap<&'static str, String>,
     /// The containers of each host, by node.
     hosts: BTreeMap<usize, Container>,
-    /// Removes the containers.
+    /// Removes the containers; `None` before the first one is created.
     guard: Option<Guard>,
     /// Whether the engine creates no more containers when this is dropped. Otherwise the guard
     /// repeats the removal.
