@@ -347,6 +347,7 @@ fn with_rules(lab: &Lab) {
     let done = lab.weir(["change", "ruled", "reset"]);
     assert_eq!(done.code, 0, "{done:?}");
     let (rules, pipes, now) = state();
+    // The rule of the file, and the default rule.
     assert!(rules[0].contains("pipe 1") && rules.len() == 2, "{rules:?}");
     assert_eq!(pipes, ["1"], "the pipe that a change made is gone");
     assert_eq!(notes(&now, "the rules became those of the start"), 1, "{now}");

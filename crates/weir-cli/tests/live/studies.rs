@@ -161,6 +161,7 @@ fn limits(lab: &Lab) {
     let end = site.ask("DELETE", "/v1/studies/3", &site.host(), &cookie, "");
     assert_eq!(end.status, 204, "{end:?}");
     assert_eq!(ended(&site, &cookie, 3)["state"], "cancelled");
+    // Only the spawner remains.
     until(|| (below(parent).len() == 1).then_some(()));
 
     // Two results, with a report and their comparison.
@@ -202,6 +203,7 @@ fn killed(lab: &Lab) {
     let (session, site) = session(lab);
     let cookie = site.login(&site.full);
     assert_eq!(start(&site, &cookie, &scenario("900kbit/s", 9_000_000)).status, 202);
+    // The spawner, and the process of the study.
     let processes = until(|| {
         let processes = below(session.pid().as_raw());
         (processes.len() == 2).then_some(processes)

@@ -22,6 +22,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn dsl(lab: &Lab) {
+    // Both directions are offered more than their rates.
     let (load, dir) = (load(), lab.path("").display().to_string());
     let recv = |port: u16, name: &str| {
         format!("{load} recv --bind 0.0.0.0:{port} --idle 1 --json --out {dir}/{name}")
