@@ -84,8 +84,8 @@ pub struct PifoTree {
     /// The position of each node in `timers`.
     pub(super) timer_places: Vec<u32>,
     pub(super) spec: TreeSpec,
-    /// The rank by which classes that are created when flows are added order their flows; `None` if
-    /// the specification has all nodes.
+    /// The rank that orders the flows of a class, if the tree creates classes as flows are added;
+    /// `None` if the specification has all nodes.
     pub(super) class_rank: Option<Ranking>,
     pub(super) epoch: u64,
     /// The latest time of a call.
