@@ -41,7 +41,7 @@
 //! 1ms..10s, default 50ms: long enough for several packets of each flow.
 //!
 //! # Complexity
-//! O(1) for each packet, with one division for each flow in each period.
+//! O(1) for each packet, with one division for each place in each period.
 //!
 //! # Guarantees
 //! No packet is dropped while packets wait for less than an eighth of `target`. No packet of a

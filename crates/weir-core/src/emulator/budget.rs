@@ -55,13 +55,13 @@ impl StepBudget {
     }
 }
 
-/// Events that one poll handles: packets that leave a wire or a delay line, steps of schedules and
-/// timers of schedulers. The bound keeps a poll within some tens of milliseconds, even if more
-/// events are due; the driver then sends the departures and polls again.
+/// The most events that one poll handles: packets that leave a wire or a delay line, steps of
+/// schedules and timers of schedulers. The bound keeps a poll within some tens of milliseconds,
+/// even if more events are due; the driver then sends the departures and polls again.
 pub const EVENTS_PER_POLL: usize = 131_072;
 
-/// Steps that the schedules of all links together apply one by one from one poll to the next. At
-/// some tens of nanoseconds each they take about a millisecond. A single link needs more only after
-/// the driver has paused for the time of [`STEPS_PER_POLL`] steps: 16 ms with the shortest steps
-/// that are allowed, 16 s with steps of 1 ms.
+/// The most steps that the schedules of all links together apply one by one from one poll to the
+/// next. At some tens of nanoseconds each they take about a millisecond. A single link needs more
+/// only after the driver has paused for the time of [`STEPS_PER_POLL`] steps: 16 ms with the
+/// shortest steps that are allowed, 16 s with steps of 1 ms.
 pub const STEPS_PER_POLL: u32 = 16_384;

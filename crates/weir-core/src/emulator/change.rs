@@ -404,6 +404,7 @@ impl Emulator {
                 _ => return (chain, mask),
             }
         }
+        // There are too many levels, or a scheduler is its own ancestor.
         (Vec::new(), queue.config.mask)
     }
 

@@ -8,8 +8,8 @@
 //!
 //! # Reference
 //! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
-//! equally likely samples. Where the curve is vertical, the time is constant; where it is
-//! horizontal, the time jumps.
+//! equally likely samples. If the time is on the horizontal axis, then the time is constant where
+//! the curve is vertical, and jumps where it is horizontal.
 //!
 //! # Differences from FreeBSD
 //! Samples are in nanoseconds, not truncated to whole milliseconds. The additional time does not

@@ -132,6 +132,7 @@ impl Run for Shares<'_> {
 #[test]
 fn tins_share_by_their_weights() {
     for len in [200, 1500, 60_000] {
+        // The code points of best effort, low priority, streaming and low latency.
         let bytes = play(&[("tins", "diffserv4")], Shares { points: &[0, 8, 24, 46], len });
         let all: u64 = bytes.iter().sum();
         for (&got, weight) in bytes.iter().zip([16, 1, 8, 4]) {

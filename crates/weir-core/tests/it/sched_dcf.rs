@@ -189,8 +189,8 @@ fn an_announced_frame_takes_rts_and_cts_too() {
 
 #[test]
 fn other_standards_have_their_own_times() {
-    // Preamble, data, SIFS and acknowledgement. With `g` and `n`, a signal extension of 6 us follows
-    // the data and the acknowledgement.
+    // Preamble, data, SIFS and acknowledgement. With `g` and `n`, a signal extension of 6 us
+    // follows the data and the acknowledgement.
     for (standard, us) in [("g", 294), ("a", 20 + 224 + 16 + 28), ("n", 36 + 188 + 16 + 34)] {
         let mut rig = medium(&[("standard", standard)]);
         let flow = station(&mut rig, 0, 0);
