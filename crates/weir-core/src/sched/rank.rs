@@ -244,8 +244,8 @@ impl Ranker {
         }
     }
 
-    /// Takes a flow's newest packet, which has `rank`, out of the flow's state. The remainder of the
-    /// last division by the weight is lost.
+    /// Takes a flow's newest packet, which has `rank`, out of the flow's state. The remainder of
+    /// the last division by the weight is lost.
     pub(super) fn withdraw(&self, standing: &mut Standing, rank: u64, len: u32) {
         let bytes = u64::from(len);
         standing.backlog = standing.backlog.saturating_sub(bytes);
