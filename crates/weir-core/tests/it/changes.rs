@@ -232,12 +232,12 @@ fn queues_share_a_link_by_weight_and_a_new_weight_applies_at_once() {
             submit(&mut emulator, Nanos::ZERO, n, &FlowKey::default(), Action::Queue(id)).unwrap();
         }
         // The transmission of a packet takes a millisecond.
-        let served = |emulator: &mut Emulator, ms| {
+        let distance_from_three_quarters = |emulator: &mut Emulator, ms| {
             let mut out = Vec::new();
             emulator.poll(Nanos::from_millis(ms), &mut out);
             out.iter().filter(|d| d.frame % 2 == 1).count().abs_diff(out.len() * 3 / 4)
         };
-        assert!(served(&mut emulator, 400) <= 3, "{kind:?}");
+        assert!(distance_from_three_quarters(&mut emulator, 400) <= 3, "{kind:?}");
         emulator.set_queue(Nanos::from_millis(400), 1, SCHEDULER, &queue(FlowMask::default(), 9));
         let mut out = Vec::new();
         emulator.poll(Nanos::from_millis(800), &mut out);
