@@ -2,8 +2,8 @@
 //!
 //! The aggregate's times follow from its budget and from the bytes that it sends, never from the
 //! lengths of single packets. An aggregate of `n` classes of weight `w` starts at the virtual time
-//! `S`. A service of `b` bytes moves `S` by `b / (n w)`, at most by `σ`, the width of a slot of the
-//! aggregate's group (see [`groups`]).
+//! `S`. A service of `b` bytes moves `S` by `b / (n w)`, at most by `σ`, the width of the slots of
+//! the aggregate's group (see [`groups`]).
 
 use super::groups::{self, Stamped, Stamps};
 
