@@ -233,7 +233,7 @@ pub struct Member {
     pub name: String,
     /// The addresses in its key.
     pub addresses: Vec<std::net::IpAddr>,
-    /// The object, if the member is one with its own counters.
+    /// The object that the member is; `None` for an instance of a mask.
     pub object: Option<Object>,
     /// Packets that arrived.
     pub packets_in: u64,

@@ -332,7 +332,9 @@ struct Parts {
     span_ns: f64,
     in_bps_max: f64,
     out_bps_max: f64,
+    /// Waiting packets.
     packets: Range,
+    /// Bytes of waiting packets, where they are counted.
     bytes: Option<Range>,
 }
 

@@ -383,7 +383,7 @@ fn other_rows() -> impl Iterator<Item = (usize, CounterRow)> {
     rows.filter(|(_, row)| row.kind == CounterKind::Sum && !DIRECTED.contains(&row.name))
 }
 
-/// The families of a link's counters, which balance:
+/// The families of a link's counters. Unless counting has begun anew, they balance:
 /// `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
 struct LinkFamilies {
     packets: Counters,

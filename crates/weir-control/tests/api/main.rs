@@ -490,7 +490,9 @@ fn send(client: &Client, script: &str) -> CommandReply {
 /// A plane that records its configurations and reports the same counters for every pipe.
 #[derive(Default)]
 struct Memory {
+    /// The configurations, in the order in which they were applied.
     applied: Mutex<Vec<Arc<Ruleset>>>,
+    /// How often counters were reset.
     zeroed: AtomicUsize,
     /// Number of invented pipes in its counters.
     links: AtomicUsize,

@@ -338,4 +338,5 @@ fn links() -> Vec<SessionLink> {
 const MOST: usize = 256;
 /// A user other than root.
 const OTHER: u32 = 65_534;
+/// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -305,6 +305,7 @@ enum Step {
 struct Faults {
     /// The step, how often it succeeds before it fails, and the error.
     next: Mutex<Option<(Step, u32, Errno)>>,
+    /// How often a step has failed.
     happened: AtomicU32,
 }
 

@@ -59,4 +59,5 @@ fn answer(mut stream: &UnixStream) -> String {
 const MIB: usize = 1 << 20;
 /// Number of unfinished bodies. Together they are far larger than the budget.
 const BODIES: usize = 8;
+/// Time for an answer, and for the server to accept data.
 const PATIENCE: Duration = Duration::from_secs(2);

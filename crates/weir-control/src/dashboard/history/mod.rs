@@ -183,6 +183,7 @@ struct Record {
     bytes: Vec<u8>,
     /// The length of the moment, with which the record begins.
     head: usize,
+    /// The moment on the page's clock, in ns.
     now_ns: u64,
     /// When the newest point of each object in the record ends.
     newest: BTreeMap<Object, u64>,
@@ -223,6 +224,7 @@ struct Past<'a, H> {
     now: Moment,
     /// Whether an object still exists.
     has: &'a H,
+    /// The newest points of each object that were read so far.
     objects: BTreeMap<Object, VecDeque<Point>>,
     /// Number of damaged records.
     unsound: usize,

@@ -24,7 +24,9 @@ use super::{TlsError, Validity};
 /// A certificate with its key. Clones share the certificate and its later replacements.
 #[derive(Clone)]
 pub struct Tls {
+    /// The file of the certificate.
     certificate: PathBuf,
+    /// The file of the key.
     key: PathBuf,
     current: Arc<Current>,
     config: Arc<ServerConfig>,

@@ -36,6 +36,7 @@ pub(super) struct Ranking {
     /// When the members were read; 0 before the first reading.
     at_ns: u64,
     pub(super) rows: Vec<Arc<Ranked>>,
+    /// The same members by [`Member::id`].
     by_id: HashMap<u64, Arc<Ranked>>,
 }
 
