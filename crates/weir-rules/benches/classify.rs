@@ -18,7 +18,9 @@ use weir_rules::table::{Table, TableKey, TableKind};
 use weir_wire::Parsed;
 use weir_wire::builder::PacketBuilder;
 
+/// A packet goes out through interface 0.
 const UP: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
+/// A packet comes in through interface 0.
 const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None };
 
 fn verdicts(c: &mut Criterion) {

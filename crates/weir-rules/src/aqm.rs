@@ -84,6 +84,7 @@ fn dialect(word: &str) -> Option<&'static Dialect> {
 struct Reader<'a> {
     text: &'a str,
     words: &'a [Word],
+    /// The index of the next word.
     at: usize,
 }
 

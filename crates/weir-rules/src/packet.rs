@@ -61,6 +61,7 @@ pub struct PacketError {
 #[derive(Clone, Copy)]
 struct Word<'a> {
     text: &'a str,
+    /// The offset of the word in the text.
     at: usize,
 }
 

@@ -87,6 +87,7 @@ struct Parser<'a> {
     words: &'a [Word],
     /// The words that are keywords here.
     keywords: Vec<&'static str>,
+    /// The index of the next word.
     at: usize,
     seen: Seen,
     /// The place of the keyword that sets the queue's AQM or, as `droptail` does, removes it.

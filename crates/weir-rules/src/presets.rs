@@ -49,6 +49,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     PRESETS.iter().flat_map(|p| std::iter::once(p.name).chain(p.aliases.iter().copied()))
 }
 
+/// The preset from which other presets take the fields that they omit.
 const EMPTY: Preset = Preset { name: "", aliases: &[], summary: "", source: "", up: "", down: "" };
 
 /// All presets.

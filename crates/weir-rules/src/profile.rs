@@ -48,7 +48,9 @@ pub fn parse(text: &str, name: &str) -> Result<ProfileFile, Box<Diagnostic>> {
 
 struct Reader<'a> {
     text: &'a str,
+    /// The name of the file.
     name: &'a str,
+    /// The name of the profile: that in the file or, without one, the name of the file.
     title: String,
     rate: Option<Rate>,
     loss_level: Option<Probability>,

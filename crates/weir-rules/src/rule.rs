@@ -26,7 +26,7 @@ pub struct Rule {
     pub tag: Option<Target>,
     /// The tag that is removed from a matching packet.
     pub untag: Option<Target>,
-    /// Whether matches are written to the log.
+    /// Whether the rule has the word `log`, which is kept and has no effect.
     pub log: bool,
     /// The clauses, all of which must hold.
     pub body: Vec<Clause>,

@@ -44,6 +44,7 @@ pub(crate) fn suits_a_link(kind: Kind) -> bool {
 struct Reader<'a> {
     text: &'a str,
     words: &'a [Word],
+    /// The index of the next word.
     at: usize,
 }
 

@@ -112,6 +112,7 @@ pub(crate) struct Settings<'a, K> {
     chosen: &'a mut Chosen<K>,
     /// The words that precede a setting in an example: `aqm codel`.
     before: String,
+    /// The names of the settings that were taken.
     taken: Vec<&'static str>,
 }
 

@@ -19,7 +19,7 @@ pub struct Classifier {
     tables: Tables,
 }
 
-/// A program with its index. A short program has no index.
+/// A program with its index, if it has one.
 #[derive(Debug)]
 struct Indexed(Program, Option<Index>);
 

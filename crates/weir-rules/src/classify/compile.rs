@@ -140,6 +140,7 @@ enum Folded {
 pub(super) struct Compiler<'a> {
     place: &'a Place,
     tables: &'a Tables,
+    /// The pass of the program; `None` for any pass.
     pass: Option<Pass>,
     program: Program,
 }

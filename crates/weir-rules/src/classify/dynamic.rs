@@ -28,7 +28,9 @@ pub struct Dynamic {
     limits: HashMap<LimitKey, u32>,
     /// When to check each entry for expiry: at or before the end of its lifetime.
     due: BinaryHeap<Reverse<(Nanos, u64, Ends)>>,
+    /// The number of entries.
     entries: usize,
+    /// The number of entries created so far, which is the serial number of the next one.
     created: u64,
     refused: u64,
 }

@@ -49,7 +49,8 @@ struct Node {
 /// place of a node means that there are no steps.
 #[derive(Debug)]
 enum Branch {
-    /// The longest prefix that contains the address selects a group.
+    /// The longest prefix that contains the address selects a group. The groups of shorter prefixes
+    /// that contain it follow through [`Group::parent`].
     Address {
         side: Side,
         v4: Prefixes<u32>,

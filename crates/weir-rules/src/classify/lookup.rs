@@ -167,6 +167,7 @@ impl Source<u128> for Table {
 pub(super) struct Flow {
     src: u128,
     dst: u128,
+    /// The source port in the upper 16 bits, the destination port in the lower ones.
     ports: u32,
     proto: u8,
     ipv6: bool,

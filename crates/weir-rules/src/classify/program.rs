@@ -45,7 +45,9 @@ pub(super) fn find(heads: &[Head], number: u16, id: u32) -> Result<u32, u32> {
 /// The dynamic rule that a rule creates when it matches.
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
+    /// The state name; `None` for the default name.
     pub(super) name: Option<Name>,
+    /// For `limit`: the shared fields, and the maximum number of flows.
     pub(super) limit: Option<(LimitMask, Target)>,
     /// Whether the rule checks dynamic rules before its own tests.
     pub(super) probes: bool,
@@ -122,10 +124,12 @@ pub(super) enum Check {
     Rare(u32),
 }
 
-/// A table and the required value: an index of [`Pool::values`], or [`ANY_VALUE`].
+/// A table, and the value that the found entry must have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableRef {
+    /// The number of the table.
     pub(super) table: u32,
+    /// The value's index in [`Pool::values`]; [`ANY_VALUE`] if any value will do.
     pub(super) value: u32,
 }
 

@@ -40,6 +40,7 @@ pub(super) struct Run<'a> {
     now: Nanos,
     /// The number of wire packets and of bytes that the verdict applies to.
     weight: (u64, u64),
+    /// The DSCP that a rule has set, if any.
     pub(super) dscp: Option<u8>,
     /// Whether dynamic rules need no further check: the packet's dynamic rule was found, or the
     /// packet cannot have one.

@@ -16,6 +16,7 @@ use super::program::{Head, find};
 #[derive(Debug)]
 pub struct State {
     seed: u64,
+    /// The number of the worker, from 0.
     worker: u64,
     /// The heads of the rules to which the counters belong; the last one is the default rule's.
     heads: Arc<[Head]>,
@@ -72,6 +73,8 @@ impl State {
         let old = std::mem::replace(&mut self.heads, Arc::clone(heads));
         let mut counters = std::mem::take(&mut self.counters);
         let mut streams = std::mem::take(&mut self.streams);
+        // The rules before the first difference keep the places of their counters and streams. Only
+        // the rules from there on are looked up by identity.
         let same = old
             .iter()
             .zip(self.heads.iter())

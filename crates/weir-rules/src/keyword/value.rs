@@ -29,7 +29,7 @@ pub(crate) enum Value {
     Count(RangeInclusive<u32>, Place<u32>),
     /// A probability.
     Probability(Place<Probability>),
-    /// Random loss: one probability, or the four of the Gilbert-Elliott model.
+    /// Random loss, one probability or the four of the Gilbert-Elliott model; and its parser.
     Loss(Place<Loss>, fn(&str) -> Result<Loss, QuantityError>),
     /// The name of a file, and a description of the file's content.
     File(&'static str, Place<Option<String>>),

@@ -1,5 +1,5 @@
-//! Checks a whole script for objects that it refers to but never configures, commands that fail on
-//! an empty configuration, jumps to missing or earlier rules, and endless calls.
+//! Checks a whole script for objects that it refers to but never configures, commands that fail if
+//! nothing was configured before the script, jumps to missing or earlier rules, and endless calls.
 
 use std::collections::BTreeSet;
 
@@ -320,8 +320,8 @@ fn ends(rule: &Rule) -> bool {
     }
 }
 
-/// Maximum number of commands that are tried on an empty configuration. More would take too long,
-/// because adding rules out of order is expensive.
+/// Maximum number of commands of a script that are applied, in order, to a configuration that
+/// starts empty. More would take too long, because adding rules out of order is expensive.
 const MOST_APPLIED: usize = 20_000;
 /// The difference between consecutive assigned rule numbers.
 const STEP: u16 = 100;

@@ -133,6 +133,7 @@ pub(crate) fn tidy_comment(text: &str) -> Option<String> {
 
 struct Lexer<'a, 'v> {
     text: &'a str,
+    /// The offset of the next character.
     at: usize,
     variables: &'v mut Variables,
     words: Vec<Word>,

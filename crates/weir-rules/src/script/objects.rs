@@ -212,4 +212,5 @@ fn take_pair(
     }
 }
 
+/// An example of a scheduler that is a flow of another one.
 const INNER: &str = "sched 2 config type drr parent 1 weight 3";

@@ -18,6 +18,7 @@ use weir_rules::{NoFiles, script};
 struct Bench {
     ruleset: Ruleset,
     emulator: Emulator,
+    /// The number of the next frame.
     next: u32,
 }
 

@@ -44,6 +44,7 @@ impl Bench {
     }
 }
 
+/// A script that lets UDP flows from 10.0.0.0/8 go out, and only their replies come in.
 const KEPT: &str = "
     add 10 check-state
     add 20 pipe 3 udp from 10.0.0.0/8 to any out keep-state
