@@ -95,7 +95,7 @@ fn a_failure_after_the_rename_leaves_the_change_in_force_and_says_that_durabilit
 }
 
 #[test]
-fn without_links_the_earlier_revision_is_a_copy() {
+fn without_hard_links_the_earlier_revision_is_a_copy() {
     let (scratch, faults) = (Scratch::new(), Faults::new());
     let owner = start(&scratch.0, &faults);
     change(&owner, &with_trace(3)).unwrap();
