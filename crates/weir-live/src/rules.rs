@@ -106,6 +106,7 @@ pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRul
         v4: end.ipv4.map(u32::from).into_iter().collect(),
         v6: end.ipv6.map(u128::from).into_iter().collect(),
     };
+    // Rules of the machine refer only to its own interface, that of port 0.
     let seen = match place {
         Where::Machine => 1,
         Where::Bridge => 2,

@@ -352,6 +352,7 @@ impl Observer for Watch {
 fn lanes(names: &[String]) -> Vec<LaneConfig> {
     let passes = passes(names.len());
     let lane = |from: usize| {
+        // A bridge has the interfaces 2n and 2n + 1.
         let to = from ^ 1;
         LaneConfig {
             name: format!("{}-{}", names[from], names[to]),

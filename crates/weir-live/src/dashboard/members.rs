@@ -51,6 +51,7 @@ fn all(control: &Control, rules: &Ruleset, kind: Kind) -> Result<Vec<Member>, No
         let wanted = portion.to_vec();
         let parts = control.engine().with_engines(move |engine, _| {
             let one = |&id: &u16| {
+                // Packets and bytes that arrived, drops, packets and bytes in the queue.
                 let mut sum = [0u64; 5];
                 if is_queue {
                     for flow in engine.flows_of(id, None, MOST_FLOWS) {
