@@ -201,11 +201,13 @@ fn words(_lab: &Lab) {
 const NEEDS: &[Need] = &[Need::Root, Need::Program("iperf3"), Need::Program("ping")];
 /// Round-trip time of the path in ms.
 const BASE: f64 = 20.0;
-/// Duration of a run in seconds, and the part of it in which the transfers find their rate.
+/// Duration of a run in seconds.
 const SECONDS: u32 = 12;
+/// The part of it in which the transfers find their rate, in seconds.
 const SETTLING: f64 = 4.0;
-/// Number of simultaneous runs of methods with tight and with loose bounds.
+/// Number of simultaneous runs of methods with tight bounds.
 const TIGHT_AT_ONCE: usize = 3;
+/// Number of simultaneous runs of methods with loose bounds.
 const LOOSE_AT_ONCE: usize = 12;
 /// Maximum number of attempts.
 const ATTEMPTS: usize = 4;

@@ -351,7 +351,8 @@ fn dead_mans_switch(lab: &Lab) {
 const KILLS: u64 = 6;
 /// The system calls by which an attachment changes something.
 const STEPS: [&str; 3] = ["setns", "ioctl", "bpf"];
-/// The number of times that a target ends during an attachment, each time 25 ms later.
+/// The number of times that a target ends during an attachment, each time 25 ms later after the
+/// start of Weir.
 const DEATHS: u64 = 6;
 /// Maximum number of floods. A loaded machine may send a flood too late.
 const FLOODS: u32 = 20;

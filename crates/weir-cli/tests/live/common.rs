@@ -554,8 +554,9 @@ pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, not {expected:.0} ± {sigma:.1}");
 }
 
-/// Time limit of a condition, and the bounds of the pauses between its checks.
+/// Time limit of a condition.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The bounds of the pauses between the checks of a condition.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Time limit of a command.

@@ -321,5 +321,6 @@ const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
 /// Maximum number of checks, every 0.2 s, whether the engine has started.
 const STARTS: u32 = 100;
-/// The number of times that a container ends during an attachment, each time 60 ms later.
+/// The number of times that a container ends during an attachment, each time 60 ms later after the
+/// start of Weir.
 const DEATHS: u64 = 4;

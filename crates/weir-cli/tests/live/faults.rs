@@ -205,8 +205,9 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Number of programs that occupy a processor, and maximum number of attempts.
+/// Number of programs that occupy a processor.
 const HOGS: usize = 4;
+/// Maximum number of attempts.
 const ATTEMPTS: usize = 4;
 /// How long the daemon is stopped.
 const STOPPED: Duration = Duration::from_millis(1200);

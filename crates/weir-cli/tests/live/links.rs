@@ -97,7 +97,7 @@ fn corruption(lab: &Lab) {
     assert_eq!(number(&seen, "packets"), count, "a damaged packet still arrives: {seen}");
     check_count("damaged", number(&seen, "damaged"), count, 0.05);
     assert_eq!(number(&seen, "several_bits"), 0, "one bit, not more: {seen}");
-    // The bit is chosen from 300 bytes, of which the pattern covers 272.
+    // The inverted bit is chosen from the 300 bytes of the packet, of which 272 are payload.
     check_count(
         "bits in the payload",
         number(&seen, "single_bit"),

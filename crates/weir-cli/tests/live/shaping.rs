@@ -31,7 +31,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn overhead(lab: &Lab) {
     // (framing, bytes of the packet, bytes on the wire)
     let kinds = [
-        // 500 + 40 bytes need 12 cells.
+        // ATM adds 40 bytes to a packet. 540 bytes need 12 cells of 48 bytes, each 53 on the wire.
         ("atm", 500, 12 * 53),
         // One byte more than 11 cells hold, so 12 cells: the worst case.
         ("atm", 11 * 48 - 40 + 1, 12 * 53),

@@ -200,6 +200,7 @@ fn refuses(lab: &Lab) {
     }
     stream.drain();
     assert_eq!(stream.close_code(), Some(1008));
+    // It also ends a stream with a message of more than 4096 bytes.
     let mut stream = site.stream(&cookie).expect("a stream");
     stream.send(&json!({"op": "subscribe", "id": 1, "what": "top", "search": "x".repeat(5000)}));
     stream.drain();
