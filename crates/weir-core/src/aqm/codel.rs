@@ -230,6 +230,8 @@ pub(crate) struct Control {
     /// The time at which the delay will have been above the target for an interval; 0 while the
     /// delay is below the target.
     first_above: u64,
+    /// The time of the next drop in the dropping state; afterwards, the time at which the next drop
+    /// would have been due.
     drop_next: u64,
     /// `n`, and its value when dropping began.
     count: u32,

@@ -62,6 +62,7 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// PI.
 #[derive(Debug)]
 pub struct Pi {
+    /// The probability, in parts of 2^56.
     p: u64,
     /// The number of packets at the last sample, less the reference.
     old: i128,

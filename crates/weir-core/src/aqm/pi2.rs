@@ -79,9 +79,11 @@ settings! {
 pub struct Pi2 {
     controller: Controller,
     periods: Periods,
+    /// The time between updates, in ns.
     tupdate: u64,
     /// The delay of the packet that left last; 0 if the queue was empty after its departure.
     delay: Nanos,
+    /// `k`.
     coupling: u64,
     ecn: bool,
     scalable: bool,

@@ -58,6 +58,7 @@ pub(crate) struct State {
     /// The rest of the burst allowance in ns: no packet is dropped while it lasts.
     burst: u64,
     periods: Periods,
+    /// Whether PIE is active, which it always is without `onoff`.
     active: bool,
     /// The time of the last departure, for Linux's burst allowance.
     last_departure: Option<Nanos>,

@@ -72,6 +72,7 @@ fn narrow(change: i128) -> i128 {
 pub(crate) struct Periods {
     /// The time at which the current period ends, in ns.
     next: u64,
+    /// Whether the first period has begun.
     begun: bool,
 }
 

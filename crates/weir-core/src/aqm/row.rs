@@ -10,6 +10,6 @@ pub type Row = settings::Row<Traits>;
 pub struct Traits {
     /// Whether it can mark packets instead of dropping them.
     pub marks: bool,
-    /// Whether it distinguishes flows by the headers of packets.
+    /// Whether it distinguishes flows, by the hash of their headers.
     pub classifies: bool,
 }

@@ -102,6 +102,7 @@ struct Rules {
     warmup: u64,
     max: u32,
     target: u32,
+    /// The steps of a bin's probability, in parts of 2^16 - 1.
     increment: u16,
     decrement: u16,
     penalty_rate: u64,

@@ -12,7 +12,8 @@ use crate::sched::Scheduler;
 use crate::units::Nanos;
 
 impl Emulator {
-    /// Accepts a packet or refuses it. A refusal is counted as a drop of the packet's pipe.
+    /// Accepts a packet or refuses it. A refusal is counted as a drop of the packet's pipe, or by
+    /// [`Self::unrouted`] if there is no such pipe.
     ///
     /// # Errors
     /// [`Rejected`] with the reason. The driver keeps the frame.

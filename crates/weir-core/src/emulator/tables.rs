@@ -19,7 +19,7 @@ use crate::stats::LinkStats;
 pub(super) struct Template {
     pub(super) id: u16,
     pub(super) discipline: Discipline,
-    /// Changed by [`Self::set_mask`].
+    /// The header bits that distinguish instances; [`Self::set_mask`] changes it.
     pub(super) mask: FlowMask,
     /// The short form of the mask.
     pub(super) short_mask: CompactMask,
@@ -32,9 +32,9 @@ pub(super) struct Template {
     pub(super) link: LinkConfig,
     /// The flowset of packets that are sent to the pipe or scheduler directly.
     pub(super) flowset: Flowset,
-    /// Instances, by the hash of their masked key.
+    /// The numbers of the instances, by the hash of their masked key.
     pub(super) instances: HashTable<u32>,
-    /// Tables for correlated draws.
+    /// Tables for correlated draws; `None` as long as the link needed none.
     pub(super) normal: Option<Arc<NormalTables>>,
     /// The only instance, if the mask is empty.
     pub(super) single: Option<u32>,
@@ -96,8 +96,8 @@ impl Template {
         self.reached(self.queue_packets + 1, self.queue_bytes + u64::from(len));
     }
 
-    /// Records the peaks. The counter's peak is at least the peak since the last restart, so the
-    /// counter is compared only when the peak since the last restart grows.
+    /// Records the peaks. The peak in the statistics is at least the peak since the last restart,
+    /// so it is compared only when the peak since the last restart grows.
     #[inline]
     fn reached(&mut self, packets: u64, bytes: u64) {
         if packets > self.peak.0 {
@@ -125,6 +125,7 @@ impl Template {
 #[derive(Debug)]
 pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
+    /// The number of the scheduler to which the queues belong.
     pub(super) scheduler: u16,
     /// The queue's scheduler, the parent of that scheduler, and so on up to the scheduler with the
     /// link. Empty if there is no link.
@@ -136,7 +137,7 @@ pub(super) struct Flowset {
     pub(super) limit: QueueLimit,
     /// The link's rate in bit/s, for AQMs.
     pub(super) rate: u64,
-    /// Queues, by the hash of instance and masked key.
+    /// The numbers of the flows, by the hash of instance and masked key.
     pub(super) flows: HashTable<u32>,
 }
 

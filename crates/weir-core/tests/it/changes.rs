@@ -239,6 +239,7 @@ fn queues_share_a_link_by_weight_and_a_new_weight_applies_at_once() {
         };
         assert!(distance_from_three_quarters(&mut emulator, 400) <= 3, "{kind:?}");
         emulator.set_queue(Nanos::from_millis(400), 1, SCHEDULER, &queue(FlowMask::default(), 9));
+        // The weights are now 9 and 3, so queue 2 gets 100 of the next 400 packets.
         let mut out = Vec::new();
         emulator.poll(Nanos::from_millis(800), &mut out);
         assert!(out.iter().filter(|d| d.frame % 2 == 1).count().abs_diff(100) <= 9, "{kind:?}");

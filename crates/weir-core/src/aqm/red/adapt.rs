@@ -33,7 +33,7 @@ pub(in super::super) enum Adapt {
     Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
 }
 
-/// The range in which the average should stay.
+/// The range in which the average should stay, in the unit of the average.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Aims {
     low: u128,

@@ -72,6 +72,7 @@ pub(in super::super) struct Plan {
 #[derive(Debug)]
 pub(in super::super) struct Core {
     average: Average,
+    /// The thresholds, in parts of 2^[`FRACTION`].
     min: u128,
     max: u128,
     /// 1 / (max - min), and 1 / max.
