@@ -57,8 +57,12 @@ settings! {
     struct Settings {
         d1: Fraction = Part::new(0, UNIT, UNIT / 50, "step by which the probability rises"),
         d2: Fraction = Part::new(0, UNIT, UNIT / 500, "step by which the probability falls"),
-        freeze: Nanos =
-            Time::new(1_000, 3_600_000_000_000, 100_000_000, "least time between changes"),
+        freeze: Nanos = Time::new(
+            1_000,
+            3_600_000_000_000,
+            100_000_000,
+            "least time between changes of the probability",
+        ),
         limit: u32 = Count::new(
             0,
             u32::MAX,
