@@ -213,7 +213,7 @@ impl Emulator {
     ) {
         let Some(template) = slot(&mut self.templates, id) else { return };
         let regroup = template.mask != config.mask || template.parent != config.parent;
-        let another = template.discipline != config.discipline;
+        let changes_discipline = template.discipline != config.discipline;
         (template.discipline, template.pipe) = (config.discipline, false);
         template.set_mask(config.mask);
         template.parent = config.parent;
@@ -240,7 +240,7 @@ impl Emulator {
                     seen: 0,
                 });
             }
-            if another && let Some((state, mut context)) = self.at(number) {
+            if changes_discipline && let Some((state, mut context)) = self.at(number) {
                 state.change_discipline(now, &config.discipline, &mut context);
             }
             self.serve_device_of(now, number);
