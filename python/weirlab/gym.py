@@ -52,7 +52,7 @@ class _Env(gymnasium.Env[Observation, Any]):
     ) -> None:
         chosen = self.default_scenario() if scenario is None else scenario
         self._simulation = _native.Environment(source(chosen, set))
-        self._interval_ns = _nanoseconds(interval)
+        self._interval_ns = _nanoseconds(interval, "interval")
         self._rate_bps = float(self._simulation.rate_bps or 1e9)
         self.observation_space = spaces.Box(0.0, _HIGH, (observations,), np.float32)
 
@@ -245,7 +245,7 @@ class AqmEnv(_Env):
     ) -> None:
         super().__init__(scenario, interval, set, 5)
         self.action_space = spaces.Box(0.0, 1.0, (1,), np.float32)
-        self._target_ns = float(_nanoseconds(target))
+        self._target_ns = float(_nanoseconds(target, "target"))
         self._delay_weight = delay_weight
         self._probability = 0.0
         self._seen = (0.0, 0.0)
@@ -416,9 +416,9 @@ class SchedulerEnv(_Env):
         }
 
 
-def _nanoseconds(content: Time) -> int:
-    """A time in ns, above 0."""
-    words = time(content, "interval")
+def _nanoseconds(content: Time, name: str) -> int:
+    """The value of the argument `name`, a time above 0, in ns."""
+    words = time(content, name)
     for unit, ns in (("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("min", 6e10), ("s", 1e9)):
         if words.endswith(unit):
             try:
@@ -428,7 +428,7 @@ def _nanoseconds(content: Time) -> int:
             if 1 <= number < 2**62:
                 return round(number)
             break
-    raise ValueError(f"interval: `{words}` is no time above 0; for example `20ms`")
+    raise ValueError(f"{name}: `{words}` is no time above 0; for example `20ms`")
 
 
 for _name in ("CongestionControl", "Aqm", "Scheduler"):

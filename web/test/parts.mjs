@@ -51,6 +51,35 @@ export const tests = {
       await page.done();
     }),
 
+  "the overview counts the pipes and the schedulers that it does not show": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const listed = stand.objects();
+        const copies = (kind, count) => {
+          const first = listed.find((object) => object.kind === kind);
+          return Array.from({ length: count }, (_, i) => ({
+            ...first,
+            object: `${kind}:${i + 1}`,
+          }));
+        };
+        const lanes = listed.filter((object) => object.kind === "lane");
+        const all = [
+          ...lanes,
+          ...copies("pipe", 12),
+          ...copies("sched", 11),
+          ...copies("queue", 3),
+        ];
+        stand.objects = () => all;
+        const page = await open(browser);
+        await enter(page, address, "#/", ".more[href='#/instances/scheds']");
+        const more = (of) => page.textContent(`.more[href='#/instances/${of}']`);
+        // A column has at most eight cards of a kind.
+        assert.equal(await more("pipes"), "4 more");
+        assert.equal(await more("scheds"), "3 more");
+        await page.done();
+      }),
+    ),
+
   "a packet is traced by fields and by words": ({ shots }) =>
     withBrowser((browser) =>
       standIn({ markup: true }, async (stand, address) => {

@@ -421,23 +421,22 @@ class Network {
     const pipes = shown("pipe");
     const queues = shown("queue");
     const scheds = shown("sched");
+    const hiddenOf = (kind: Thing["kind"], cards: Card[]) => of(kind).length - cards.length;
+    // The server lists a bounded number of objects. The others are counted with the pipes.
     const rest =
-      this.app.total -
-      things.length +
-      things.length -
-      lanes.length -
-      pipes.length -
-      queues.length -
-      scheds.length;
+      this.app.total - things.length + hiddenOf("pipe", pipes) + hiddenOf("queue", queues);
     column(
       queues.length ? words.pipesAndQueues : words.pipes,
       [...pipes, ...queues]
         .map((c) => c.node)
         .concat(rest > 0 ? [more(rest, "#/instances/pipes")] : []),
     );
+    const hiddenScheds = hiddenOf("sched", scheds);
     column(
       words.schedulers,
-      scheds.map((c) => c.node),
+      scheds
+        .map((c) => c.node)
+        .concat(hiddenScheds > 0 ? [more(hiddenScheds, "#/instances/scheds")] : []),
     );
 
     const find = (object: string) =>
