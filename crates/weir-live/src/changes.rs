@@ -207,7 +207,9 @@ impl Changes {
             Saved::Links(links) => {
                 self.put(Changed { links, ..Changed::default() }, &mut noted, Some(number))
             }
-            Saved::Rules(rules) => self.put_rules(&rules, &mut noted, Some(number)),
+            Saved::Rules(rules) => {
+                self.put_rules(&rules, "before the last change", &mut noted, Some(number))
+            }
         };
         if done.is_ok() {
             noted.log.undone(number);
@@ -253,7 +255,7 @@ impl Changes {
         }
     }
 
-    /// Restores a link, or all links if `link` is `None`, from a saved configuration. With rules,
+    /// Restores a link, or all links if `link` is `None`, as saved at the start of a plan. With rules,
     /// this restores all rules, and `link` must be `None`.
     ///
     /// # Errors
@@ -267,7 +269,7 @@ impl Changes {
             }
             Saved::Rules(rules) => {
                 self.rules(link)?;
-                self.put_rules(rules, &mut noted, None)
+                self.put_rules(rules, "of the start of the plan", &mut noted, None)
             }
         }
     }
@@ -353,13 +355,14 @@ impl Changes {
     fn reset_rules(&self, link: Option<&str>, noted: &mut Noted) -> Result<Changed, Refusal> {
         self.rules(link)?;
         let start = self.0.rules.as_ref().ok_or(ChangeError::NoRules).map_err(refused)?;
-        self.put_rules(start, noted, None)
+        self.put_rules(start, "of the start", noted, None)
     }
 
-    /// Puts earlier rules in force again.
+    /// Puts earlier rules in force again. `which` says for the notes which rules these are.
     fn put_rules(
         &self,
         rules: &Ruleset,
+        which: &str,
         noted: &mut Noted,
         undoes: Option<u64>,
     ) -> Result<Changed, Refusal> {
@@ -368,12 +371,9 @@ impl Changes {
         let back = Arc::new(Ruleset { next_id: now.next_id, ..rules.clone() });
         let mut changed = Changed::default();
         if self.0.control.set_rules(&back).map_err(refused)? {
-            let what = match undoes {
-                None => "the rules became those of the start",
-                Some(_) => "the rules became those before the last change",
-            };
-            noted.add(self.elapsed(), what);
-            changed.number = Some(noted.log_rules(what, &now, &back, undoes));
+            let what = format!("the rules became those {which}");
+            noted.add(self.elapsed(), &what);
+            changed.number = Some(noted.log_rules(&what, &now, &back, undoes));
         }
         Ok(changed)
     }
