@@ -102,7 +102,7 @@ struct Queues {
 #[derive(Debug)]
 struct Entry {
     label: String,
-    /// Whether the device hands its packets to this queue's discipline.
+    /// Whether its discipline is the root of the device.
     root: bool,
     sums: Sums,
     /// The newest counters.

@@ -103,7 +103,7 @@ pub struct KernelQueue {
     pub id: u32,
     /// Its name for people: device, discipline and handle.
     pub label: String,
-    /// Whether the device hands its packets to this queue.
+    /// Whether this is the root discipline of its device.
     pub root: bool,
     /// The fewest packets that waited.
     pub packets_min: u32,

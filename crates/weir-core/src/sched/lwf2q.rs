@@ -134,7 +134,7 @@ pub(super) const ROW: Row = Row {
     aliases: &["lwf2q"],
     summary: "worst-case fair weighted fair queueing with an exact fluid: each flow gets its \
               share to within one packet",
-    source: "Bennett and Zhang 1996; Valente 2004",
+    source: "Bennett and Zhang 1996; Valente 2007",
     parameters: &[],
     traits: Traits {
         complexity: "O(log N)",

@@ -51,7 +51,7 @@ impl Answer {
         &self.kind[..end]
     }
 
-    /// Whether the device hands its packets to this discipline.
+    /// Whether this is the root discipline of its device.
     pub(super) fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
     }
