@@ -25,6 +25,11 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("lab_runs_containers_and_removes_them", docker, containers),
         trial("lab_starts_programs_in_order_and_ends_with_them", &[Need::Program("ping")], order),
+        trial(
+            "lab_of_the_examples_works_from_any_directory",
+            &[Need::Program("python3"), Need::Program("curl")],
+            example,
+        ),
         trial("lab_runs_programs_in_their_own_root", busybox, roots),
         trial("lab_that_is_kept_is_entered_changed_and_stopped", busybox, kept),
         trial("lab_says_what_is_wrong_with_a_host", &[], wrong),
@@ -92,6 +97,21 @@ fn order(lab: &Lab) {
     assert_eq!(read(&out.join("web.log")), "up\n");
     let links = summary["links"].as_array().expect("links");
     assert!(links.iter().all(|link| number(link, "packets_in") >= 3), "{summary}");
+}
+
+/// The tests run in another directory than the scenario's, as a reader's first try does.
+fn example(lab: &Lab) {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/labs/web.toml");
+    let out = lab.path("out");
+    let options = ["live", file, "--quiet", "--out", &out.display().to_string()];
+    let done = lab.start([&options, &CALM[..]].concat()).finish();
+    assert_eq!(done.code, 0, "{done:?}");
+    let log = read(&out.join("web.log"));
+    let answers: Vec<&str> = log.lines().filter(|line| line.contains("\"GET ")).collect();
+    assert!(answers.iter().all(|line| line.contains("\" 200 ")), "{log}");
+    for client in ["10.0.0.3 ", "10.0.0.4 "] {
+        assert!(answers.iter().any(|line| line.starts_with(client)), "{log}");
+    }
 }
 
 /// Makes a root file system of a static BusyBox.
