@@ -26,6 +26,7 @@ pub mod manager;
 mod markdown;
 mod mask;
 pub mod named;
+mod netem;
 pub mod packet;
 mod parse;
 pub mod presets;

@@ -12,7 +12,9 @@ use crate::keyword::draft::{Draft, Places};
 use crate::keyword::reader::Reader;
 use crate::keyword::{self, BW, DELAY, Keyword, LOSS, Object, TABLE, Value};
 use crate::lex::{Word, lex};
+use crate::netem;
 use crate::presets;
+use crate::quantity::{self, MAX_DELAY};
 use crate::scheduler;
 use crate::suggest::closest;
 
@@ -272,12 +274,24 @@ impl<'a> Parser<'a> {
             &word.span,
             format!("unknown keyword `{}`", word.text),
         );
-        let error = match closest(&word.text, self.keywords.iter().copied()) {
+        let error = match self.of_netem(word) {
+            Some(label) => error.label(label),
+            None => self.explain(error, word),
+        };
+        let own = TABLE.iter().filter(|row| row.objects.contains(&self.draft.object));
+        let names: Vec<_> = own.map(|row| row.name).collect();
+        let help = format!("keywords are {}", names.join(", "));
+        self.diagnostics.push(error.help(help));
+    }
+
+    /// Adds to the error about an unknown word what the word may mean.
+    fn explain(&self, error: Diagnostic, word: &Word) -> Diagnostic {
+        match closest(&word.text, self.keywords.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None if presets::preset(&word.text).is_ok() => error.label("a preset").help(
                 "a preset describes both directions; use it alone, not inside a specification",
             ),
-            None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
+            None if keyword::lookup(&word.text).is_some() => {
                 error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
             }
             None if sched::Kind::from_name(&word.text).is_some_and(scheduler::suits_a_link) => {
@@ -299,15 +313,18 @@ impl<'a> Parser<'a> {
                 error
                     .label("a setting of AQMs: put it directly behind the AQM's name, `aqm NAME …`")
             }
-            None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
-                Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
-                None => error.label("no keyword begins here"),
-            },
-        };
-        let own = TABLE.iter().filter(|row| row.objects.contains(&self.draft.object));
-        let names: Vec<_> = own.map(|row| row.name).collect();
-        let help = format!("keywords are {}", names.join(", "));
-        self.diagnostics.push(error.help(help));
+            None => error.label("no keyword begins here"),
+        }
+    }
+
+    /// What an unknown word means in netem's language, if it is a word of it. A second time after
+    /// `delay` is its jitter. `limit` in a text that has an AQM is probably the AQM's setting.
+    fn of_netem(&self, word: &Word) -> Option<String> {
+        let follows_delay = self.seen.last().is_some_and(|(row, _)| row.name == DELAY.name);
+        if follows_delay && quantity::time(&word.text, MAX_DELAY).is_ok() {
+            return Some(format!("netem's jitter; here it is `jitter {}`", word.text));
+        }
+        netem::keyword(&word.text).filter(|_| word.text != "limit" || self.aqm.is_none())
     }
 
     fn skip_to_keyword(&mut self) {
@@ -344,12 +361,3 @@ fn short_parts(text: &str) -> Vec<Span> {
 const SLOW_BPS: u64 = 1000;
 /// Number of errors after which the rest of a specification is not read.
 const MOST_ERRORS: usize = 20;
-
-/// Words of `tc netem`, each with the keyword that has the same meaning.
-const FOREIGN: &[(&str, &str)] = &[
-    ("rate", "bw"),
-    ("limit", "queue"),
-    ("duplicate", "dup"),
-    ("distribution", "jitter T normal"),
-    ("gemodel", "loss K,p,H,r"),
-];

@@ -10,6 +10,7 @@ use weir_core::config::QueueLimit;
 use crate::decimal::Decimal;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, shorten};
 use crate::lex::Word;
+use crate::netem;
 use crate::quantity::{self, QuantityError};
 use crate::suggest::closest;
 
@@ -223,10 +224,12 @@ impl Reader<'_> {
             &word.span,
             format!("`{}` is no value for `{}`", shorten(&word.text), self.subject.name),
         );
-        let label = match closest(&word.text, self.subject.choices.iter().copied()) {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("expected {}", self.subject.argument),
-        };
+        let label = netem::value(self.subject.name, &word.text).unwrap_or_else(|| {
+            match closest(&word.text, self.subject.choices.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!("expected {}", self.subject.argument),
+            }
+        });
         let error = error.label(label).help(format!("allowed: {}", self.choices()));
         self.diagnostics.push(error.help(self.example()));
     }
@@ -278,7 +281,8 @@ impl Reader<'_> {
         let mut diagnostic = if code == Code::OutOfRange {
             diagnostic.label(format!("allowed: {range}"))
         } else {
-            diagnostic.label(format!("expected {argument}"))
+            let of_netem = netem::value(name, &word.text);
+            diagnostic.label(of_netem.unwrap_or_else(|| format!("expected {argument}")))
         };
         if !matches!(
             error,

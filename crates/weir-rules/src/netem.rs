@@ -1,0 +1,28 @@
+//! Words of `tc netem`, for messages about specifications that use its language.
+
+/// Words at the place of a keyword, each with what has the same meaning.
+const KEYWORDS: [(&str, &str); 3] =
+    [("rate", "`bw`"), ("limit", "`queue`"), ("distribution", "`jitter TIME normal`")];
+
+/// Words at the place of a value: the keyword before it, the word, and what has the same meaning.
+const VALUES: [(&str, &str, &str); 3] = [
+    ("jitter", "distribution", "`jitter TIME normal`"),
+    ("loss", "random", "`loss P`"),
+    ("loss", "gemodel", "`loss K,p,H,r`, which are netem's 1-k, p, 1-h and r, as fractions"),
+];
+
+/// What a word of netem at the place of a keyword means, if it is one.
+pub(crate) fn keyword(word: &str) -> Option<String> {
+    KEYWORDS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| label(ours))
+}
+
+/// What a word of netem at the place of a value of `keyword` means, if it is one.
+pub(crate) fn value(keyword: &str, word: &str) -> Option<String> {
+    let is_meant =
+        |(before, theirs, _): &&(&str, &str, &str)| (*before, *theirs) == (keyword, word);
+    VALUES.iter().find(is_meant).map(|(.., ours)| label(ours))
+}
+
+fn label(ours: &str) -> String {
+    format!("netem's word; here it is {ours}")
+}
