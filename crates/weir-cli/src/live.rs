@@ -11,8 +11,8 @@ use weir_control::directory::Name;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
 use weir_linux::topology::{
-    Backend, BridgeSetup, EndedBy, Neighbours, Outcome, PairSetup, RunSetup, Session, SetupError,
-    Side,
+    Backend, BridgeSetup, EndedBy, Neighbours, Outcome, PairSetup, ProgramEnd, RunSetup, Session,
+    SetupError, Side,
 };
 use weir_live::changes::Changes;
 use weir_live::remote::About;
@@ -241,22 +241,41 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
         };
         info.notes.push(format!("{count} of the program {verb} ended with its namespace"));
     }
-    if let (EndedBy::Program(Side::Left), [first, _, ..]) = (outcome.ended_by, &*outcome.programs) {
-        info.warnings.push(format!(
-            "the left program failed (exit code {}); the right program was ended \
-                five seconds later",
-            first.code
-        ));
-    }
+    info.warnings.extend(failed_program(outcome));
     if outcome.ended_by == EndedBy::Timeout && !finished.port_vanished() {
         info.notes.push("ended by --timeout".to_owned());
     }
     if let (Some(CaptureReport { written, dropped: 0, error: None, .. }), Some(path)) =
         (finished.capture(), &args.pcap)
     {
-        info.notes.push(format!("capture: {written} packets in {}", path.display()));
+        info.notes.push(format!(
+            "capture: {written} records in {}, one for each arrival, departure and drop of a packet",
+            path.display()
+        ));
     }
     info.warnings.extend(finished.warnings());
+}
+
+/// Which of two programs failed, so that the session has its exit code; `None` if neither did, or
+/// if there is only one.
+fn failed_program(outcome: &Outcome) -> Option<String> {
+    if let Some(code) = outcome.left_failed {
+        let right = outcome.programs.iter().find(|end| end.side == Side::Right);
+        let then = match (outcome.ended_by, right) {
+            (EndedBy::Program(Side::Left), _) => {
+                "the right program was ended five seconds later".to_owned()
+            }
+            (_, Some(right)) if !right.ended_by_us => {
+                format!("the right program then ended with exit code {}", right.code)
+            }
+            _ => "the right program was ended with the session".to_owned(),
+        };
+        return Some(format!("the left program failed (exit code {code}); {then}"));
+    }
+    let ended = |end: &&ProgramEnd| end.side == Side::Right && !end.ended_by_us && end.code != 0;
+    let right = outcome.programs.iter().find(ended)?;
+    let is_own_end = outcome.ended_by == EndedBy::Program(Side::Right);
+    is_own_end.then(|| format!("the right program failed (exit code {})", right.code))
 }
 
 /// The time in the format of RFC 3339, to the second.
@@ -311,5 +330,32 @@ pub(crate) fn neighbours(arg: ArpArg) -> Neighbours {
     match arg {
         ArpArg::Static => Neighbours::Static,
         ArpArg::Emulated => Neighbours::Emulated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_says_which_program_failed() {
+        let end = |side, code| ProgramEnd { side, code, background: 0, ended_by_us: false };
+        let ended_by = EndedBy::Program(Side::Right);
+        let mut outcome = Outcome {
+            ended_by,
+            programs: vec![end(Side::Left, 3), end(Side::Right, 0)],
+            left_failed: Some(3),
+        };
+        let words = failed_program(&outcome).unwrap_or_default();
+        let expected =
+            "the left program failed (exit code 3); the right program then ended with exit code 0";
+        assert_eq!(words, expected);
+        // A server that ends because its client has ended is no failure.
+        outcome.left_failed = None;
+        outcome.programs = vec![end(Side::Right, 0), end(Side::Left, 143)];
+        assert_eq!(failed_program(&outcome), None);
+        outcome.programs = vec![end(Side::Right, 4)];
+        let words = failed_program(&outcome).unwrap_or_default();
+        assert_eq!(words, "the right program failed (exit code 4)");
     }
 }

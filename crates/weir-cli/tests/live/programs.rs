@@ -26,6 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             iperf,
         ),
         trial("exit_codes_and_signals_pass_through", &[], exit_codes),
+        trial("the_program_of_a_pair_that_fails_first_decides_its_exit_code", &[], pair_codes),
         trial("standard_streams_belong_to_the_program", &[], streams),
         trial("an_interrupt_ends_the_program_and_the_results_are_written", &[], interrupt),
         trial("report_and_capture_are_written", &[], report_and_capture),
@@ -127,6 +128,31 @@ fn exit_codes(lab: &Lab) {
     let plain = lab.file("plain", "text");
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).expect("permissions");
     assert_eq!(run(&[&plain]).code, 126);
+}
+
+fn pair_codes(lab: &Lab) {
+    let pair = |left: &str, right: &str| {
+        lab.weir(["pair", "--link", "10M/20ms", "--left", left, "--right", right])
+    };
+    for (left, right, code, says) in [
+        ("exit 3", "sleep 1; exit 4", 3, "left program failed (exit code 3)"),
+        ("exit 3", "sleep 1", 3, "left program failed (exit code 3)"),
+        ("no-such-program-anywhere", "sleep 1", 127, "left program failed (exit code 127)"),
+        ("exit 3", "sleep 100", 3, "was ended five seconds later"),
+        ("sleep 100", "exit 4", 4, "right program failed (exit code 4)"),
+    ] {
+        let done = pair(left, right);
+        assert_eq!(done.code, code, "{left} | {right}: {done:?}");
+        let said = done.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(says), "{left} | {right}: {done:?}");
+    }
+    // The end of a server after its client is no failure, however the server ends.
+    for left in ["sleep 100", "trap 'exit 9' TERM; sleep 100 & wait", "trap '' TERM; sleep 100"] {
+        let done = pair(left, "sleep 0.5");
+        assert_eq!(done.code, 0, "{left}: {done:?}");
+        assert!(!done.stderr.contains("program failed"), "{left}: {done:?}");
+    }
+    assert_eq!(pair("true", "sleep 0.5; exit 5").code, 5);
 }
 
 fn streams(lab: &Lab) {

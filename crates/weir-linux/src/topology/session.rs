@@ -65,15 +65,22 @@ pub struct Outcome {
     pub ended_by: EndedBy,
     /// The end of every program, in order of time.
     pub programs: Vec<ProgramEnd>,
+    /// The exit code of the left-hand program if it failed while the right-hand program still ran
+    /// and no signal had asked either of them to end.
+    pub left_failed: Option<u8>,
 }
 
 impl Outcome {
-    /// The exit code of the session, which is that of one of the programs. A program that ended on
-    /// its own takes precedence over one that the session ended. If both programs ended in the same
-    /// manner, the right-hand program takes precedence. Without programs, the exit code is 128 + n
-    /// after signal n, otherwise 0.
+    /// The exit code of the session, which is that of one of the programs. A left-hand program that
+    /// failed first takes precedence, whatever the right-hand program did afterwards. Otherwise, a
+    /// program that ended on its own takes precedence over one that the session ended. If both
+    /// programs ended in the same manner, the right-hand program takes precedence. Without
+    /// programs, the exit code is 128 + n after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
+        if let Some(code) = self.left_failed {
+            return code;
+        }
         let ended_on_its_own =
             |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
         let any = |side| self.programs.iter().find(|end| end.side == side);
@@ -191,6 +198,10 @@ impl Session {
         // The time until which the right-hand program may continue after the left-hand program
         // failed.
         let mut abandoned: Option<Instant> = None;
+        let mut left_failed = None;
+        // Whether the terminal or another process has asked the programs to end. An exit code is
+        // then no failure.
+        let mut interrupted = false;
         let ended_by = loop {
             let until =
                 [deadline, signalled.map(|(_, at)| at), abandoned].into_iter().flatten().min();
@@ -203,6 +214,11 @@ impl Session {
                         ends.push(end);
                         if side == Side::Left && signalled.is_none() && !self.programs.is_empty() {
                             abandoned = failed.then(|| Instant::now() + ABANDONED);
+                            // If the right-hand program has ended in the meantime too, its own
+                            // code counts.
+                            if failed && !interrupted && !self.has_ended()? {
+                                left_failed = ends.last().map(|end| end.code);
+                            }
                             continue;
                         }
                         break signalled
@@ -213,6 +229,8 @@ impl Session {
                     if self.programs.is_empty() {
                         break EndedBy::Signal(signal.number);
                     }
+                    let asks_to_end = !matches!(signal.number, libc::SIGUSR1 | libc::SIGUSR2);
+                    interrupted |= asks_to_end;
                     // The terminal sent the signal to the program as well. The program decides
                     // whether ^C ends it; an editor, for example, continues to run.
                     if signal.from_terminal {
@@ -224,7 +242,7 @@ impl Session {
                     // A second signal ends the session at once.
                     if signalled.is_some() {
                         signalled = Some((signal.number, Instant::now()));
-                    } else if signal.number != libc::SIGUSR1 && signal.number != libc::SIGUSR2 {
+                    } else if asks_to_end {
                         let grace =
                             if signal.number == libc::SIGINT { INTERRUPT_GRACE } else { GRACE };
                         signalled = Some((signal.number, Instant::now() + grace));
@@ -248,7 +266,7 @@ impl Session {
         if let Some(terminal) = self.terminal.take() {
             terminal.take_back();
         }
-        Ok(Outcome { ended_by, programs: ends })
+        Ok(Outcome { ended_by, programs: ends, left_failed })
     }
 
     /// Ends the remaining programs and undoes every change to the machine.
@@ -264,6 +282,12 @@ impl Session {
             notes.extend(outside.close());
         }
         CloseReport { notes }
+    }
+
+    /// Whether one of the remaining programs has ended. The call does not wait.
+    fn has_ended(&self) -> io::Result<bool> {
+        let programs: Vec<&Program> = self.programs.iter().map(|(_, program)| program).collect();
+        Ok(matches!(wait_any(&programs, None, None, Some(Instant::now()))?, Wake::Program(_)))
     }
 
     /// Removes program `index` from the list if it has reported its end.
@@ -343,7 +367,7 @@ mod tests {
     #[test]
     fn right_program_decides_the_exit_code_unless_the_session_ended_it() {
         let by = EndedBy::Program(Side::Right);
-        let outcome = |programs| Outcome { ended_by: by, programs };
+        let outcome = |programs| Outcome { ended_by: by, programs, left_failed: None };
         assert_eq!(
             outcome(vec![end(Side::Right, 3, false), end(Side::Left, 143, true)]).exit_code(),
             3
@@ -356,8 +380,20 @@ mod tests {
     }
 
     #[test]
+    fn a_left_program_that_failed_first_decides_the_exit_code() {
+        let programs = vec![end(Side::Left, 127, false), end(Side::Right, 0, false)];
+        let ended_by = EndedBy::Program(Side::Right);
+        let outcome = Outcome { ended_by, programs, left_failed: Some(127) };
+        assert_eq!(outcome.exit_code(), 127);
+        // A server that fails because its client is gone has not failed first.
+        let programs = vec![end(Side::Right, 0, false), end(Side::Left, 1, false)];
+        assert_eq!(Outcome { ended_by, programs, left_failed: None }.exit_code(), 0);
+    }
+
+    #[test]
     fn session_without_programs_returns_the_signal() {
-        assert_eq!(Outcome { ended_by: EndedBy::Signal(15), programs: vec![] }.exit_code(), 143);
-        assert_eq!(Outcome { ended_by: EndedBy::Timeout, programs: vec![] }.exit_code(), 0);
+        let outcome = |ended_by| Outcome { ended_by, programs: vec![], left_failed: None };
+        assert_eq!(outcome(EndedBy::Signal(15)).exit_code(), 143);
+        assert_eq!(outcome(EndedBy::Timeout).exit_code(), 0);
     }
 }
