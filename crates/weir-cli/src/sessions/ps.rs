@@ -96,7 +96,7 @@ fn table(views: &[SessionView], silent: &[Silent]) -> String {
             view.name.clone(),
             view.kind.to_string(),
             view.pid.to_string(),
-            elapsed(view.uptime_ns / SECOND * SECOND),
+            running(view.uptime_ns),
             shortened(&view.program),
         ];
         if view.rules {
@@ -151,6 +151,11 @@ fn hosts(views: &[SessionView]) -> String {
     if any { format!("\n{}", table.text()) } else { String::new() }
 }
 
+/// The time since the start, to the second.
+fn running(ns: u64) -> String {
+    if ns < SECOND { "<1 s".to_owned() } else { elapsed(ns / SECOND * SECOND) }
+}
+
 fn shortened(program: &str) -> String {
     if program.chars().count() <= MAX_PROGRAM {
         return program.to_owned();
@@ -197,6 +202,12 @@ mod tests {
         assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
         assert!(lines[2].starts_with("down  bw 4Mbit/s"), "{text}");
         assert!(lines[3].ends_with("-     by rules"), "{text}");
+        let young = SessionView { uptime_ns: 990_000_000, ..view("a", true, Vec::new()) };
+        let text = table(&[young], &[]);
+        assert!(
+            text.lines().any(|line| line.trim().starts_with("a     run   7    <1 s")),
+            "{text}"
+        );
         let silent = [Silent { name: "web".into(), pid: Some(4711) }];
         let text = table(&[], &silent);
         let words: Vec<&str> = text.lines().nth(1).unwrap_or_default().split_whitespace().collect();
