@@ -41,9 +41,10 @@ pub(crate) struct Lexed<'a> {
     pub(crate) hash: Option<usize>,
 }
 
-/// The lines of a script.
+/// The lines of a script, without the byte order mark with which some editors begin a file.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
-    let (mut start, mut number) = (0, 1);
+    let mark = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+    let (mut start, mut number) = (mark, 1);
     std::iter::from_fn(move || {
         if start >= text.len() {
             return None;
@@ -340,6 +341,8 @@ fn name_len(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
 }
 
+/// The character with which some editors begin a file in UTF-8.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Maximum length of a word in bytes.
 const LONGEST_WORD: usize = 1_000_000;
 /// Maximum number of words of a line after variables are replaced. Even a word of a single letter
@@ -377,6 +380,14 @@ mod tests {
             all,
             [(1, "a \\\nb"), (3, "# c \\"), (4, "d # c \\"), (5, ""), (6, "e '#' \\\nf")]
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_at_the_beginning_is_skipped() {
+        let all: Vec<_> =
+            lines("\u{feff}a\n\u{feff}b").map(|l| (l.number, l.text, l.start)).collect();
+        assert_eq!(all, [(1, "a", 3), (2, "\u{feff}b", 5)]);
+        assert_eq!(lines("\u{feff}").count(), 0);
     }
 
     #[test]
