@@ -167,10 +167,12 @@ fn refuse_second(agents: &[SessionView], followed: &[String]) -> Result<(), Fail
     };
     for agent in agents {
         if let Some(word) = followed.iter().find(|word| follows(agent, word)) {
+            let process =
+                agent.pid.map_or("another process".to_owned(), |pid| format!("process {pid}"));
             return Err(Failure::of_weir(format!(
-                "process {} is an agent that follows {word} already, as session {}; end it with \
+                "{process} is an agent that follows {word} already, as session {}; end it with \
                  `weir stop {}`, or let this one follow other engines or sockets",
-                agent.pid, agent.name, agent.name
+                agent.name, agent.name
             )));
         }
     }
@@ -291,7 +293,7 @@ mod tests {
             name: "agent".into(),
             kind: SessionKind::Agent,
             program: program.into(),
-            pid: 4711,
+            pid: Some(4711),
             since: String::new(),
             uptime_ns: 0,
             rules: false,

@@ -228,7 +228,7 @@ impl Client {
     /// The system cannot provide the resources for it.
     pub fn keep(&self) -> Result<Connection, ClientError> {
         let runtime = self.runtime()?;
-        Ok(Connection { client: self.clone(), runtime, sender: None })
+        Ok(Connection { client: self.clone(), runtime, sender: None, listener: None })
     }
 
     /// Follows the counters until `each` breaks or the daemon ends.
@@ -316,15 +316,18 @@ impl Client {
         tokio::time::timeout(within, work).await.map_err(late)?
     }
 
-    async fn connect(&self) -> Result<Sender, ClientError> {
+    /// Connects. Also returns the ID of the process that listens, if it has one in this process's
+    /// PID namespace.
+    async fn connect(&self) -> Result<(Sender, Option<u32>), ClientError> {
         let stream =
             UnixStream::connect(&self.path).await.map_err(|error| self.not_connected(&error))?;
+        let listener = visible_peer(&stream);
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.failed(error))?;
         // The task that waits for the answer reports an error of the connection.
         tokio::spawn(connection);
-        Ok(sender)
+        Ok((sender, listener))
     }
 
     /// Sends a request over a new connection.
@@ -334,7 +337,7 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<Response<Incoming>, ClientError> {
-        self.send_over(&mut self.connect().await?, method, path, body).await
+        self.send_over(&mut self.connect().await?.0, method, path, body).await
     }
 
     /// Sends a request over `sender`, and waits for the whole answer.
@@ -403,6 +406,8 @@ pub struct Connection {
     runtime: Runtime,
     /// The open connection, if there is one.
     sender: Option<Sender>,
+    /// The process that listened on the socket when the connection was opened, as [`visible_peer`].
+    listener: Option<u32>,
 }
 
 impl Connection {
@@ -423,6 +428,12 @@ impl Connection {
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
+    /// The ID of the process that listened on the socket when the last request was sent; `None` if
+    /// it has none in this process's PID namespace.
+    pub(crate) fn listener(&self) -> Option<u32> {
+        self.listener
+    }
+
     /// Sends a request, and returns the status and the body of the answer. If the other side has
     /// closed the connection in the meantime, the request is sent again, so repeating it must be
     /// harmless.
@@ -432,13 +443,17 @@ impl Connection {
         path: &str,
         body: &[u8],
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        let Self { client, runtime, sender } = self;
+        let Self { client, runtime, sender, listener } = self;
         runtime.block_on(async {
             loop {
                 let was_kept = sender.is_some();
                 let connected = match sender {
                     Some(kept) => kept,
-                    None => sender.insert(client.connect().await?),
+                    None => {
+                        let (opened, by) = client.connect().await?;
+                        *listener = by;
+                        sender.insert(opened)
+                    }
                 };
                 match client.exchange_over(connected, method, path, body.to_vec()).await {
                     // The daemon closes idle connections, or it may have been restarted.
@@ -501,6 +516,13 @@ pub(crate) fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
     let message = decode::<Problem>(bytes)
         .map_or_else(|_| format!("the daemon answered {status}"), |problem| problem.error);
     ClientError::Refused { status: status.as_u16(), message }
+}
+
+/// The ID of the process that listens at the other end of a client's connection; `None` if it has
+/// none in this process's PID namespace.
+pub(crate) fn visible_peer(stream: &UnixStream) -> Option<u32> {
+    // The kernel reports 0 for a process outside the namespace.
+    u32::try_from(stream.peer_cred().ok()?.pid()?).ok().filter(|pid| *pid > 0)
 }
 
 /// Escapes a name for use in a path.

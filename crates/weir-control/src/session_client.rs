@@ -46,14 +46,16 @@ impl SessionClient {
         &self.path
     }
 
-    /// The session with its links.
+    /// The session with its links. Its process has the ID of this process's PID namespace, not the
+    /// one that the session itself knows.
     ///
     /// # Errors
     /// The session has ended, belongs to another user, or does not answer. The other requests fail
     /// in the same cases.
     pub fn view(&mut self) -> Result<SessionView, ClientError> {
         let (status, bytes) = self.exchange(&Method::GET, "/v1/session", &[])?;
-        accepted(status, &bytes).and_then(|()| decode(&bytes))
+        accepted(status, &bytes)?;
+        Ok(SessionView { pid: self.connection.listener(), ..decode(&bytes)? })
     }
 
     /// Changes a link, or all links if `link` is `None`. If the reply is not `applied`, it states

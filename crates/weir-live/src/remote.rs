@@ -183,7 +183,7 @@ impl Session for Remote {
             name: self.name.to_string(),
             kind: self.about.kind,
             program: self.about.command.join(" "),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             since: self.about.since.clone(),
             uptime_ns: nanos(&self.changes),
             rules: self.changes.by_rules(),

@@ -81,7 +81,8 @@ const PS_NOTES: &str = "Lists the sessions of this user: every `weir run`, `weir
 bridge`, `weir live`,
 `weir attach` and `weir host` that runs links now. `weir change`, `weir stats` and `weir stop` use
 the names. Root and the daemon's user also see the daemon of `weir serve`, as `serve`; its socket is
-the one that `weir pipe` uses (WEIR_SOCKET, or the default).";
+the one that `weir pipe` uses (WEIR_SOCKET, or the default). PID is that of the PID namespace
+where `weir ps` runs; `-` is a process that has none there.";
 const CHANGE_EXAMPLES: &str = "Examples:
   weir change curl down 'loss 2% delay 80ms'    one link of the session curl
   weir change curl 'bw 1Mbit/s'                 all its links

@@ -156,7 +156,7 @@ mod tests {
             name: "curl".into(),
             kind: SessionKind::Run,
             program: "curl".into(),
-            pid: 1,
+            pid: Some(1),
             since: String::new(),
             uptime_ns: 0,
             rules,

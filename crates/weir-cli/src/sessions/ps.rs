@@ -54,7 +54,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
 #[derive(Debug, Serialize)]
 struct Silent {
     name: String,
-    /// The id of its process; `None` if the kernel does not report it.
+    /// As [`SessionView::pid`].
     pid: Option<u32>,
 }
 
@@ -95,7 +95,7 @@ fn table(views: &[SessionView], silent: &[Silent]) -> String {
         let mut lead = vec![
             view.name.clone(),
             view.kind.to_string(),
-            view.pid.to_string(),
+            process(view.pid),
             running(view.uptime_ns),
             shortened(&view.program),
         ];
@@ -117,9 +117,8 @@ fn table(views: &[SessionView], silent: &[Silent]) -> String {
         }
     }
     for Silent { name, pid } in silent {
-        let pid = pid.map_or("-".to_owned(), |pid| pid.to_string());
         let unknown = || "-".to_owned();
-        let row = [name.clone(), unknown(), pid, unknown(), unknown(), unknown()];
+        let row = [name.clone(), unknown(), process(*pid), unknown(), unknown(), unknown()];
         table.add_row(row.into_iter().chain(["does not answer".to_owned()]).collect());
     }
     table.text()
@@ -156,6 +155,11 @@ fn running(ns: u64) -> String {
     if ns < SECOND { "<1 s".to_owned() } else { elapsed(ns / SECOND * SECOND) }
 }
 
+/// The ID of a process in this process's PID namespace.
+fn process(pid: Option<u32>) -> String {
+    pid.map_or("-".to_owned(), |pid| pid.to_string())
+}
+
 fn shortened(program: &str) -> String {
     if program.chars().count() <= MAX_PROGRAM {
         return program.to_owned();
@@ -184,7 +188,7 @@ mod tests {
             name: name.into(),
             kind: SessionKind::Run,
             program: "curl -O https://example.org/a/very/long/path".into(),
-            pid: 7,
+            pid: Some(7),
             since: String::new(),
             uptime_ns: 61_900_000_000,
             rules,
@@ -202,10 +206,11 @@ mod tests {
         assert!(lines[1].ends_with("up    (a perfect link)"), "{text}");
         assert!(lines[2].starts_with("down  bw 4Mbit/s"), "{text}");
         assert!(lines[3].ends_with("-     by rules"), "{text}");
-        let young = SessionView { uptime_ns: 990_000_000, ..view("a", true, Vec::new()) };
+        let young =
+            SessionView { uptime_ns: 990_000_000, pid: None, ..view("a", true, Vec::new()) };
         let text = table(&[young], &[]);
         assert!(
-            text.lines().any(|line| line.trim().starts_with("a     run   7    <1 s")),
+            text.lines().any(|line| line.trim().starts_with("a     run   -    <1 s")),
             "{text}"
         );
         let silent = [Silent { name: "web".into(), pid: Some(4711) }];

@@ -16,11 +16,12 @@ pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     let deadline = Instant::now() + PATIENCE;
     while is_listening(client.path()) {
         if Instant::now() >= deadline {
+            let process =
+                view.pid.map_or("in another PID namespace".to_owned(), |pid| pid.to_string());
             return Err(Failure::of_weir(format!(
-                "session {} has not ended within {} s; its process is {}",
+                "session {} has not ended within {} s; its process is {process}",
                 view.name,
-                PATIENCE.as_secs(),
-                view.pid
+                PATIENCE.as_secs()
             )));
         }
         std::thread::sleep(LOOK_AGAIN);

@@ -37,7 +37,7 @@ pub(super) struct About {
     pub(super) kind: String,
     /// The programs or interfaces.
     pub(super) program: String,
-    /// The process number; 0 for the daemon.
+    /// The process number; 0 for the daemon, and for a process of another PID namespace.
     pub(super) pid: u32,
     /// Whether changes are commands of the rules' language.
     pub(super) rules: bool,

@@ -263,7 +263,7 @@ pub(super) fn of_view(view: &SessionView) -> About {
         name: view.name.clone(),
         kind: view.kind.to_string(),
         program: view.program.clone(),
-        pid: view.pid,
+        pid: view.pid.unwrap_or(0),
         rules: view.rules,
         daemon: false,
         specs: Arc::new(specs.collect()),

@@ -1,11 +1,13 @@
 //! Tests `weir run` inside other namespaces: a user namespace in which an ordinary user is called
 //! root, and another `weir run`.
 
+use std::fs;
 use std::process::Command;
 
 use libtest_mimic::Trial;
+use serde_json::Value;
 
-use crate::common::{Copies, Done, Lab, NOBODY, Need, at_once, trial};
+use crate::common::{Copies, Done, Lab, NOBODY, Need, at_once, trial, until};
 use crate::outputs::serve;
 
 /// The tests of this file.
@@ -21,6 +23,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[Need::Root, Need::Program("setpriv"), Need::Program("ping")],
             nested,
         ),
+        trial("ps_shows_the_process_of_its_own_pid_namespace", &[Need::Root], processes),
     ]
 }
 
@@ -77,4 +80,27 @@ fn nested(lab: &Lab) {
         assert!(connected >= 70_000, "both links lead to the machine: {done:?}");
         assert!(done.stdout.ends_with("\n1\n"), "`host` has one address: {done:?}");
     });
+}
+
+fn processes(lab: &Lab) {
+    let Copies { weir, .. } = &Copies::make(lab);
+    let inner = [weir, "run", "-q", "--link", "delay 1ms", "--name", "inner-pid", "--"];
+    let outer = ["run", "-q", "--link", "delay 1ms", "--name", "outer-pid", "--"];
+    // The outer session is in the PID namespace of the machine, which the inner one cannot see.
+    let program = format!("{weir} ps; sleep 100.5");
+    let running = lab.start([&outer[..], &inner, &["sh", "-c", &program]].concat());
+    let listed = || {
+        let all: Value = serde_json::from_str(&lab.weir(["ps", "--json"]).stdout).expect("JSON");
+        let sessions = all["sessions"].as_array().cloned().unwrap_or_default();
+        sessions.into_iter().find(|session| session["name"] == "inner-pid")
+    };
+    until("the inner session is listed", || listed().is_some());
+    let pid = listed().expect("it runs")["pid"].as_u64().expect("it has an ID here");
+    let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("the process exists");
+    assert!(command.contains("inner-pid") && !command.contains("outer-pid"), "{command:?}");
+    assert_eq!(lab.weir(["stop", "inner-pid"]).code, 0);
+    let done = running.finish();
+    let row = done.stdout.lines().find(|line| line.contains("outer-pid"));
+    let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words.get(2), Some(&"-"), "{done:?}");
 }

@@ -19,8 +19,9 @@ pub struct SessionView {
     /// The programs or interfaces at the links, for people.
     #[schema(example = "curl -O https://example.org/file")]
     pub program: String,
-    /// The process of the session.
-    pub pid: u32,
+    /// The process of the session. The ID is that of the session's PID namespace; a client of
+    /// another one replaces it, and has `None` if the process has no ID there.
+    pub pid: Option<u32>,
     /// When the links started, RFC 3339.
     pub since: String,
     /// Time since the links started, in ns.

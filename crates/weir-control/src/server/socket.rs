@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use tokio::net::UnixStream;
+
+use crate::client::visible_peer;
 
 /// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
@@ -143,15 +146,17 @@ pub fn is_listening(path: &Path) -> bool {
 }
 
 /// The ID of the process that listens on a socket; `None` if this user cannot connect to the
-/// socket. The call does not wait.
+/// socket, or if the process has no ID in this process's PID namespace. The call does not wait.
 #[must_use]
 pub fn listener(path: &Path) -> Option<u32> {
     let address = SocketAddrUnix::new(path).ok()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
-    peer.pid.as_raw_nonzero().get().try_into().ok()
+    // The type of rustix for credentials does not allow for a process without an ID.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().ok()?;
+    let _inside = runtime.enter();
+    visible_peer(&UnixStream::from_std(socket.into()).ok()?)
 }
 
 /// Binds a socket at `temporary`, and renames it to `path` once it has its group and mode. Also

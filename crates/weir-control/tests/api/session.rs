@@ -29,6 +29,8 @@ fn a_session_shows_changes_and_ends() {
     let lab = SessionLab::new();
     let mut client = lab.client();
     assert_eq!(client.view().unwrap().name, "curl");
+    // The source says 1, as a session in a namespace of its own does.
+    assert_eq!(client.view().unwrap().pid, Some(std::process::id()));
     let words = |words: &str| ChangeRequest { words: words.into(), ..ChangeRequest::default() };
     let reply = client.change(Some("down"), &words("delay 80ms")).unwrap();
     assert!(reply.applied && reply.links.len() == 1, "{reply:?}");
@@ -291,7 +293,7 @@ impl Session for Recorded {
             name: "curl".into(),
             kind: SessionKind::Run,
             program: "curl".into(),
-            pid: 1,
+            pid: Some(1),
             since: "2026-01-02T03:04:05Z".into(),
             uptime_ns: 1,
             rules: false,

@@ -112,7 +112,7 @@ impl Session for Remote {
             name: self.name.to_string(),
             kind: SessionKind::Agent,
             program: self.about.command.join(" "),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             since: self.about.since.clone(),
             uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             rules: false,

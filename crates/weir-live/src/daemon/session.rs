@@ -46,7 +46,7 @@ impl Session for DaemonSession {
             name: SessionKind::Serve.to_string(),
             kind: SessionKind::Serve,
             program: self.program(),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             since: self.since.clone(),
             uptime_ns: u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             rules: true,
