@@ -44,9 +44,11 @@ mod verbs;
 mod watch;
 mod web;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
+use weir_report::format::{printable, printable_lines};
 
 use cli::{Cli, Command};
 
@@ -74,7 +76,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(argv: Vec<std::ffi::OsString>) -> Result<Cli, clap::Error> {
+/// Parses the command line. An error shows words of it, which other people may have written,
+/// without control characters.
+fn parse(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let clean = |word: &OsString| OsString::from(&*printable(&word.to_string_lossy()));
+    let cleaned: Vec<OsString> = argv.iter().map(clean).collect();
+    let is_clean = cleaned == argv;
+    match parse_words(argv) {
+        Err(error) if !is_clean => Err(match parse_words(cleaned) {
+            Err(same) if same.kind() == error.kind() => same,
+            // Another word is at fault without the control characters.
+            _ => {
+                let text = error.render().to_string();
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                clap::Error::raw(error.kind(), printable_lines(text, false))
+            }
+        }),
+        parsed => parsed,
+    }
+}
+
+fn parse_words(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = groups::grouped(Cli::command());
     let matches = command.try_get_matches_from_mut(argv)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
@@ -146,5 +168,26 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Verb(verb) => verbs::run(verb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_about_arguments_have_no_control_characters_of_words() {
+        let words = "fo\x1b]0;pwn\x07 \x1b[31mred";
+        for (argv, shown) in [
+            (vec!["weir", words], "fo·]0;pwn· ·[31mred"),
+            (vec!["weir", "run", "--timeout", words, "--", "true"], "fo·]0;pwn· ·[31mred"),
+            (vec!["weir", "ps", words], "fo·]0;pwn· ·[31mred"),
+        ] {
+            let error = parse(argv.into_iter().map(OsString::from).collect()).expect_err("wrong");
+            let styled = error.render().ansi().to_string();
+            let kept = ["\x1b]", "\x07", "\x1b[31mred"].map(|bad| styled.contains(bad));
+            assert!(kept == [false; 3] && styled.contains("\x1b["), "{styled:?}");
+            assert!(error.render().to_string().contains(shown), "{styled:?}");
+        }
     }
 }

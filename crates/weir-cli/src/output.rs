@@ -34,9 +34,9 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// Appends text to the message.
+    /// Appends text without colours to the message.
     pub(crate) fn and(mut self, more: &str) -> Self {
-        self.message += more;
+        self.message += &printable_lines(more, false);
         self
     }
 
@@ -47,23 +47,34 @@ impl Failure {
 
     /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // A message that ends with a line break is a rendered diagnostic, which has its own prefix.
-        if self.message.ends_with('\n') {
-            say(&self.message);
-        } else {
-            say(format_args!("weir: {}\n", self.message));
-        }
+        let _ = std::io::stderr().write_all(self.text(colour()).as_bytes());
         ExitCode::from(self.code)
+    }
+
+    /// The message with its prefix, for standard error.
+    fn text(&self, colour: bool) -> String {
+        // A message that ends with a line break is a rendered diagnostic, which has its own prefix
+        // and colours.
+        if self.message.ends_with('\n') {
+            printable_lines(&self.message, colour).into_owned()
+        } else {
+            printable_lines(&format!("weir: {}\n", self.message), false).into_owned()
+        }
     }
 }
 
-/// Prints data to standard output. It is not an error if the reader has closed the pipe. A terminal
-/// gets no control characters except colours, because other people may have chosen the names in the
-/// data.
+/// Prints data to standard output. A terminal gets no control characters, because other people may
+/// have chosen the names in the data.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     let shown = std::io::stdout().is_terminal();
-    let text = if shown { printable_lines(text, colours_allowed()) } else { text.into() };
-    match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
+    let text = if shown { printable_lines(text, false) } else { text.into() };
+    printed(std::io::stdout().write_all(text.as_bytes()))
+}
+
+/// The result of writing to standard output, after what the buffer holds is written too. It is not
+/// an error if the reader has closed the pipe.
+pub(crate) fn printed(written: std::io::Result<()>) -> Result<ExitCode, Failure> {
+    match written.and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::of_weir(format!("cannot write to standard output: {error}")))
         }
@@ -75,6 +86,14 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
 /// neither the results nor the exit code change. Control characters are also replaced in a log
 /// file, because people read it in a terminal.
 pub(crate) fn say(text: impl fmt::Display) {
+    let text = text.to_string();
+    let _ = std::io::stderr().write_all(printable_lines(&text, false).as_bytes());
+}
+
+/// As [`say`], for diagnostics and summaries, which have colours of their own. Words of other
+/// people in `text` must be [`printable`](weir_report::format::printable) already: their colours
+/// would stay.
+pub(crate) fn say_coloured(text: impl fmt::Display) {
     let text = text.to_string();
     let _ = std::io::stderr().write_all(printable_lines(&text, colour()).as_bytes());
 }
@@ -173,7 +192,7 @@ fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
 /// Writes the results to every requested destination, even if writing to one of them fails.
 pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
     if !args.quiet {
-        say(format_args!("\n{}", summary(result, colour())));
+        say_coloured(format_args!("\n{}", summary(result, colour())));
     }
     let mut failures = Vec::new();
     if let Some(path) = &args.json {
@@ -193,4 +212,20 @@ pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(),
         }
     }
     if failures.is_empty() { Ok(()) } else { Err(Failure::of_weir(failures.join("\nweir: "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_diagnostics_have_colours() {
+        let said = Failure::of_weir("no\x1b[31mprog\x1b]0;title\x07").text(true);
+        assert_eq!(said, "weir: no·[31mprog·]0;title·\n");
+        let diagnostic = "\x1b[1merror\x1b[0m: unknown\n";
+        assert_eq!(Failure::of_weir(diagnostic).text(true), diagnostic);
+        assert_eq!(Failure::of_weir(diagnostic).text(false), "·[1merror·[0m: unknown\n");
+        let more = Failure::of_weir(diagnostic).and("no file `\x1b[8m`\n");
+        assert_eq!(more.text(true), format!("{diagnostic}no file `·[8m`\n"));
+    }
 }

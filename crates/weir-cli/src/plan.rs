@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use weir_live::changes::{Changes, Refusal};
 use weir_live::plan::{Start, Step, Wrong, check, lines};
 use weir_live::{Emulation, Link};
+use weir_report::format::printable;
 use weir_rules::{Diagnostics, Files as _};
 use weir_sim::disk::Disk;
 
 use crate::args::{PlanArgs, parse_time};
 use crate::files::Recorded;
-use crate::output::{Failure, USAGE, colour, say};
+use crate::output::{Failure, USAGE, colour, say_coloured};
 
 /// The steps of a plan, in the order of their times.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +154,8 @@ fn lines_of(path: &Path) -> Result<Vec<(String, String, String)>, Failure> {
 fn refused(place: &str, refusal: &Refusal) -> Failure {
     let text = match refusal {
         Refusal::Words(diagnostics) => {
-            format!("weir: {place} cannot be used\n{}\n", diagnostics.render(colour()).trim_end())
+            let shown = diagnostics.render(colour());
+            format!("weir: {} cannot be used\n{}\n", printable(place), shown.trim_end())
         }
         other => format!("{place}: {other}"),
     };
@@ -162,7 +164,7 @@ fn refused(place: &str, refusal: &Refusal) -> Failure {
 
 fn remark(place: &str, diagnostics: &Diagnostics) {
     let text = diagnostics.render(colour());
-    say(format_args!("weir: about {place}:\n{}\n", text.trim_end()));
+    say_coloured(format_args!("weir: about {}:\n{}\n", printable(place), text.trim_end()));
 }
 
 /// Maximum number of steps of a plan.

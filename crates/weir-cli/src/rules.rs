@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use weir_report::format::printable;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 use weir_sim::disk::{Disk, ScriptFiles};
 
-use crate::output::{Failure, USAGE, colour, say};
+use crate::output::{Failure, USAGE, colour, say, say_coloured};
 
 /// Reads the rules in a file. Prints warnings to stderr.
 pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
@@ -18,13 +19,18 @@ pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
         return Err(Failure::new(
             USAGE,
             format!(
-                "weir: --rules {name} cannot be used\n{}\n",
+                "weir: --rules {} cannot be used\n{}\n",
+                printable(&name),
                 diagnostics.render(colour()).trim_end()
             ),
         ));
     }
     if !diagnostics.is_empty() {
-        say(format_args!("weir: about {name}:\n{}\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!(
+            "weir: about {}:\n{}\n",
+            printable(&name),
+            diagnostics.render(colour()).trim_end()
+        ));
     }
     let mut ruleset = Ruleset::default();
     ruleset

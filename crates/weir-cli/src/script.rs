@@ -11,7 +11,7 @@ use weir_rules::{Diagnostic, Diagnostics, Severity};
 use weir_sim::disk::ScriptFiles;
 
 use crate::args::FmtArgs;
-use crate::output::{Failure, USAGE, colour, print, say};
+use crate::output::{Failure, USAGE, colour, print, say_coloured};
 
 /// The name of the script if the words of `weir check` are one: a file, or `-` for standard input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
@@ -50,7 +50,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
         return Err(refused(&diagnostics));
     }
     if !diagnostics.is_empty() {
-        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
     }
     print(&lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>())
 }

@@ -6,7 +6,7 @@ use weir_rules::presets::preset;
 use weir_rules::{Checked, Diagnostics, LinkSpec, canonical, check_spec};
 
 use crate::args::{AccessArgs, CheckArgs};
-use crate::output::{Failure, USAGE, colour, print, say};
+use crate::output::{Failure, USAGE, colour, print, say_coloured};
 use crate::{script, sim};
 
 use weir_sim::disk::Disk;
@@ -83,7 +83,10 @@ fn read(option: &str, text: &str) -> Result<LinkSpec, Failure> {
         return Err(refusal(option, &diagnostics));
     };
     if !diagnostics.is_empty() {
-        say(format_args!("weir: about {option}:\n{}\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!(
+            "weir: about {option}:\n{}\n",
+            diagnostics.render(colour()).trim_end()
+        ));
     }
     Ok(spec)
 }

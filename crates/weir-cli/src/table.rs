@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use weir_report::format::printable;
+
 /// Rows of cells below a row of headings. Unless [`Self::left_aligned`] is called, only the first
-/// column is left-aligned, and all others are right-aligned.
+/// column is left-aligned, and all others are right-aligned. Control characters are replaced, in
+/// pipes too: other people choose the words of cells, such as command lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// The headings, then the rows.
@@ -13,8 +16,9 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new<T: ToString>(headings: impl IntoIterator<Item = T>) -> Self {
-        let headings = headings.into_iter().map(|heading| heading.to_string()).collect();
-        Self { rows: vec![headings], left_aligned: false }
+        let headings =
+            headings.into_iter().map(|heading| printable(&heading.to_string()).into_owned());
+        Self { rows: vec![headings.collect()], left_aligned: false }
     }
 
     /// Left-aligns all columns.
@@ -23,7 +27,7 @@ impl Table {
     }
 
     pub(crate) fn add_row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
     /// The table in lines of at most `width` characters. Columns that do not fit follow in further
@@ -91,6 +95,13 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_have_no_control_characters() {
+        let mut table = Table::new(["program", "a\x1b[1mb"]).left_aligned();
+        table.add_row(["sh \x1b[8mhidden", "x\ny"].map(str::to_owned).to_vec());
+        assert_eq!(table.text(), "  program        a·[1mb\n  sh ·[8mhidden  x·y\n");
+    }
 
     #[test]
     fn columns_that_do_not_fit_follow_below() {

@@ -9,7 +9,7 @@ use weir_sim::disk::Disk;
 use weir_sim::scenario::{Checked, EditError, Edited, Scenario, parse_edited};
 
 use super::LiveArgs;
-use crate::output::{Failure, USAGE, colour, say};
+use crate::output::{Failure, USAGE, colour, say_coloured};
 
 /// A scenario and its text.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
         return Err(refused(&diagnostics));
     }
     if !diagnostics.is_empty() && !args.quiet {
-        say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
     }
     if scenario.name.is_empty() {
         scenario.name = args

@@ -7,7 +7,7 @@ use serde_json::json;
 use weir_control::api::{NodeKind, SessionView};
 use weir_control::client::ClientError;
 use weir_control::server::listener;
-use weir_report::format::elapsed;
+use weir_report::format::{elapsed, printable};
 
 use super::args::PsArgs;
 use super::find::{Asked, ask_all, daemon, failure, session, sockets, which_run};
@@ -61,7 +61,10 @@ struct Silent {
 /// The containers that are not shaped, one per line.
 fn problems(views: &[SessionView]) -> String {
     let of = |view: &SessionView| -> String {
-        view.problems.iter().map(|problem| format!("{}: {problem}\n", view.name)).collect()
+        view.problems
+            .iter()
+            .map(|problem| format!("{}: {}\n", view.name, printable(problem)))
+            .collect()
     };
     let lines: String = views.iter().map(of).collect();
     if lines.is_empty() { lines } else { format!("\nNot shaped:\n{lines}") }

@@ -25,7 +25,7 @@ use results::Directory;
 pub(crate) use results::{json, page};
 pub(crate) use show::{outcome_tables, tables};
 
-use crate::output::{Failure, USAGE, colour, print, say};
+use crate::output::{Failure, USAGE, colour, print, say, say_coloured};
 use crate::script::to_json;
 
 /// `weir sim`.
@@ -107,7 +107,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
         return Err(refused(&diagnostics));
     }
     if !diagnostics.is_empty() {
-        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
     }
     print(&summary.unwrap_or_default())
 }
@@ -133,7 +133,7 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
         scenario::parse_edited(&edited, &name, "the command line", &files);
     let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
     if !diagnostics.is_empty() && !args.quiet {
-        say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));
     }
     if scenario.name.is_empty() {
         scenario.name =

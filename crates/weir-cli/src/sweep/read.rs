@@ -1,6 +1,5 @@
 //! Reads campaigns and opens their stores, and turns errors into failures of the command.
 
-use std::fs;
 use std::path::Path;
 
 use weir_campaign::file;
@@ -8,16 +7,16 @@ use weir_campaign::plan::{Plan, PlanError};
 use weir_campaign::store::Store;
 
 use super::args::CampaignArgs;
-use crate::output::{Failure, USAGE, colour, say};
+use crate::output::{Failure, USAGE, colour, say_coloured};
 
 /// Reads a campaign and, unless `quiet`, shows its warnings.
 pub(super) fn read(path: &Path, quiet: bool) -> Result<Plan, Failure> {
-    let text = fs::read_to_string(path)
+    let text = file::read(path)
         .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", path.display())))?;
     let file = file::parse(&text, path).map_err(|error| Failure::new(USAGE, error))?;
     let (plan, warnings) = file.plan(path).map_err(refused)?;
     if !warnings.is_empty() && !quiet {
-        say(format_args!("{}\n\n", warnings.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n\n", warnings.render(colour()).trim_end()));
     }
     Ok(plan)
 }

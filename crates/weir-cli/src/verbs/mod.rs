@@ -10,13 +10,14 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use weir_report::format::printable;
 use weir_rules::Files as _;
 use weir_rules::command::{Command, Spanned, TableCommand};
 use weir_rules::script::{self, Parsed};
 use weir_sim::disk::{Disk, ScriptFiles};
 
 use crate::files::Recorded;
-use crate::output::{Failure, colour, say};
+use crate::output::{Failure, colour, say, say_coloured};
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
 pub(crate) use exit::EX_USAGE;
 use exit::{EX_DATAERR, EX_NOINPUT};
@@ -81,7 +82,7 @@ fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
     accept(
         &parsed,
         args.quiet,
-        &format!("weir: {name} cannot be used: none of its commands was executed"),
+        &format!("weir: {} cannot be used: none of its commands was executed", printable(name)),
     )?;
     let commands: Vec<Command> =
         parsed.commands.into_iter().map(|spanned| spanned.command).collect();
@@ -114,7 +115,7 @@ fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
         ));
     }
     if !diagnostics.is_empty() && !quiet {
-        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
+        say_coloured(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
     }
     Ok(())
 }
