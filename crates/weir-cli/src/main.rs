@@ -63,12 +63,15 @@ fn main() -> ExitCode {
     let is_verb = verbs::is_verb(&argv);
     let cli = match parse(argv) {
         Ok(cli) => cli,
-        Err(error) if is_verb && error.use_stderr() => {
-            // If stderr is closed, the message is lost.
-            let _ = error.print();
-            return ExitCode::from(verbs::EX_USAGE);
+        Err(error) if !error.use_stderr() => {
+            // This is the help or the version, which somebody asked for.
+            return output::printed(error.print()).unwrap_or_else(|failure| failure.report());
         }
-        Err(error) => with_hint(error).exit(),
+        Err(error) => {
+            // If stderr is closed, the message is lost.
+            let _ = with_hint(error).print();
+            return ExitCode::from(if is_verb { verbs::EX_USAGE } else { output::USAGE });
+        }
     };
     match dispatch(cli) {
         Ok(code) => code,

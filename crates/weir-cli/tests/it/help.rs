@@ -13,6 +13,18 @@ fn stdout(words: &[&str]) -> String {
 }
 
 #[test]
+fn help_that_cannot_be_written_is_a_failure() {
+    for words in [&["--help"][..], &["--version"], &["help", "run"], &["run", "--help"]] {
+        let full = std::fs::File::create("/dev/full").expect("Linux has this device");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = command.args(words).stdout(full).output().expect("weir can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{words:?}: {said}");
+        assert!(said.contains("cannot write to standard output"), "{words:?}: {said}");
+    }
+}
+
+#[test]
 fn the_help_lists_commands_in_groups() {
     let help = stdout(&["--help"]);
     for part in [
