@@ -65,7 +65,7 @@ pub(crate) struct LiveArgs {
     /// Write the results into this new directory, as `weir sim` does.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the directory if it exists.
+    /// Replace the directory of --out if it exists and is empty or has nothing but results.
     #[arg(long, requires = "out", help_heading = "Results")]
     pub(crate) force: bool,
     /// Write the results as JSON (`-` for standard output).

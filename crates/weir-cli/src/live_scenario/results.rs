@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use weir_report::format::{count, duration};
-use weir_report::sim::{Contents, NodeOutcome, Results, to_json};
+use weir_report::sim::{Contents, Draft, NodeOutcome, Results, check_place, to_json};
 use weir_report::write_atomic;
 use weir_sim::measure::Outcome;
 
@@ -36,14 +36,7 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
     if let Some(path) = json.filter(|path| path.is_dir()) {
         return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
     }
-    if let Some(path) = args.out.as_deref().filter(|path| path.exists() && !args.force) {
-        let what = format!(
-            "{} is already there: name another directory, or replace it with --force",
-            path.display()
-        );
-        return Err(Failure::new(USAGE, what));
-    }
-    for path in [json, args.out.as_deref()].into_iter().flatten() {
+    if let Some(path) = json {
         let parent = parent(path);
         if !parent.is_dir() {
             return Err(Failure::new(
@@ -55,6 +48,9 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
                 ),
             ));
         }
+    }
+    if let Some(path) = &args.out {
+        check_place(path, args.force).map_err(|error| Failure::new(USAGE, error))?;
     }
     Ok(())
 }
@@ -143,30 +139,15 @@ fn hosts(results: &Results) -> String {
 /// Writes the directory under a temporary name in the same place, and renames it when it is
 /// complete.
 fn directory(path: &Path, replace: bool, results: &Results, files: &Texts) -> Result<(), Failure> {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.tmp", std::process::id()));
-    let beside = parent(path).join(name);
-    let failed = |error: std::io::Error| {
-        Failure::of_weir(format!("cannot write {}: {error}", path.display()))
-    };
-    let fill = || {
-        fs::create_dir(&beside).map_err(failed)?;
-        weir_report::sim::write(&beside, results, Contents::default()).map_err(Failure::of_weir)?;
-        for (name, text) in files {
-            fs::write(beside.join(name), text).map_err(failed)?;
-        }
-        if replace && path.exists() {
-            fs::remove_dir_all(path).map_err(failed)?;
-        }
-        fs::rename(&beside, path).map_err(failed)
-    };
-    let filled = fill();
-    if filled.is_err() {
-        // The failure is reported, and the incomplete directory is useless.
-        let _ = fs::remove_dir_all(&beside);
+    let draft = Draft::new(path, replace).map_err(Failure::of_weir)?;
+    weir_report::sim::write(draft.path(), results, Contents::default())
+        .map_err(Failure::of_weir)?;
+    for (name, text) in files {
+        fs::write(draft.path().join(name), text).map_err(|error| {
+            Failure::of_weir(format!("cannot write {}: {error}", path.display()))
+        })?;
     }
-    filled
+    draft.finish().map_err(Failure::of_weir)
 }
 
 fn parent(path: &Path) -> PathBuf {

@@ -46,7 +46,7 @@ pub(crate) struct SimArgs {
     /// scenario, and the trace if it has one.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the directory of --out if it exists.
+    /// Replace the directory of --out if it exists and is empty or has nothing but results.
     #[arg(long, requires = "out", help_heading = "Results")]
     pub(crate) force: bool,
     /// Write a report with plots as one HTML file.

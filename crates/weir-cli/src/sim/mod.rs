@@ -51,7 +51,8 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     };
     let points = load(file, args)?;
     results::check_destinations(args)?;
-    let directory = args.out.as_deref().map(|path| Directory::new(path, &points)).transpose()?;
+    let directory =
+        args.out.as_deref().map(|path| Directory::new(path, args.force, &points)).transpose()?;
     if args.out.is_none() && points.iter().any(|point| point.scenario.measure.trace) && !args.quiet
     {
         say("weir: the trace is not written: --out DIR says where\n");
@@ -67,7 +68,7 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     results::write_files(args, &all, cpu_seconds())?;
     if let Some(directory) = directory {
-        directory.finish(&all, args.force)?;
+        directory.finish(&all)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_report::finding::Finding;
 use weir_report::sim::{
-    Contents, Results, TraceCapture, TraceTable, point_names, sweep_finding, sweep_to_json,
-    to_html, to_json_with, write,
+    Contents, Draft, Results, TraceCapture, TraceTable, check_place, point_names, sweep_finding,
+    sweep_to_json, to_html, to_json_with, write,
 };
 use weir_report::{finding_to_html, write_atomic};
 use weir_sim::measure::{Names, Record, Sink};
@@ -34,14 +34,10 @@ pub(crate) fn check_destinations(args: &SimArgs) -> Result<(), Failure> {
             ));
         }
         if option == "--out" {
-            if fs::symlink_metadata(path).is_ok() && !args.force {
-                let message = format!(
-                    "{} exists: name another directory, or replace it with --force",
-                    path.display()
-                );
-                return Err(Failure::new(USAGE, message));
-            }
-        } else if path.is_dir() {
+            check_place(path, args.force).map_err(|error| Failure::new(USAGE, error))?;
+            continue;
+        }
+        if path.is_dir() {
             return Err(Failure::new(
                 USAGE,
                 format!("{} is a directory; name a file", path.display()),
@@ -122,14 +118,10 @@ pub(crate) fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     sweep_to_json(&points, cpu_s)
 }
 
-/// A directory of results that is being written. It has a temporary name until it is complete. If
-/// this value is dropped before that, the directory is removed.
+/// A directory of results that is being written.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    /// The path of the complete directory.
-    path: PathBuf,
-    /// The temporary path.
-    building: PathBuf,
+    draft: Draft,
     /// The names of the subdirectories of a sweep's points; empty without a sweep.
     points: Vec<String>,
     /// The first error of a trace.
@@ -137,31 +129,23 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Creates the temporary directory that will become `path`.
-    pub(crate) fn new(path: &Path, points: &[Point]) -> Result<Self, Failure> {
-        let name = path
-            .file_name()
-            .map_or_else(|| "results".to_owned(), |name| name.to_string_lossy().into_owned());
-        let building = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
-        fs::create_dir(&building).map_err(|error| {
-            Failure::of_weir(format!(
-                "nothing can be written in {}: {error}",
-                parent(path).display()
-            ))
-        })?;
+    /// Creates the temporary directory that will become `path`. With `force`, it will replace a
+    /// directory of results that has this path.
+    pub(crate) fn new(path: &Path, force: bool, points: &[Point]) -> Result<Self, Failure> {
+        let draft = Draft::new(path, force).map_err(Failure::of_weir)?;
         let points = match points {
             [_] => Vec::new(),
             several => point_names(several.iter().map(|point| point.settings.as_slice())),
         };
-        Ok(Self { path: path.to_owned(), building, points, failed: Arc::default() })
+        Ok(Self { draft, points, failed: Arc::default() })
     }
 
     /// The directory for the results of a point: the directory itself or, in a sweep, a
     /// subdirectory.
     fn point(&self, number: usize) -> PathBuf {
         match self.points.get(number) {
-            Some(name) => self.building.join(name),
-            None => self.building.clone(),
+            Some(name) => self.draft.path().join(name),
+            None => self.draft.path().to_owned(),
         }
     }
 
@@ -188,9 +172,8 @@ impl Directory {
         }
     }
 
-    /// Writes the results, and renames the directory to its final path. With `force`, replaces a
-    /// file or directory that has this path.
-    pub(crate) fn finish(self, all: &[Ran], force: bool) -> Result<(), Failure> {
+    /// Writes the results, and renames the directory to its final path.
+    pub(crate) fn finish(self, all: &[Ran]) -> Result<(), Failure> {
         for (number, ran) in all.iter().enumerate() {
             let directory = self.point(number);
             fs::create_dir_all(&directory)
@@ -198,37 +181,18 @@ impl Directory {
             write(&directory, &results(ran), Contents::default()).map_err(Failure::of_weir)?;
         }
         if all.len() > 1 {
-            let path = self.building.join("sweep.json");
+            let path = self.draft.path().join("sweep.json");
             let failed =
                 |path: &Path, error| Failure::of_weir(format!("{}: {error}", path.display()));
             fs::write(&path, json(all, None)).map_err(|error| failed(&path, error))?;
-            let path = self.building.join("sweep.html");
+            let path = self.draft.path().join("sweep.html");
             let page = finding_to_html(&overview(all));
             fs::write(&path, page).map_err(|error| failed(&path, error))?;
         }
         if let Some(error) = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(Failure::of_weir(format!("the trace cannot be written: {error}")));
         }
-        let moved =
-            |error: std::io::Error| Failure::of_weir(format!("{}: {error}", self.path.display()));
-        if force && fs::symlink_metadata(&self.path).is_ok() {
-            // The old directory is renamed first, so that a complete directory has this name at all
-            // times except between the two renames.
-            let old = self.building.with_extension("old");
-            fs::rename(&self.path, &old).map_err(moved)?;
-            fs::rename(&self.building, &self.path).map_err(moved)?;
-            let removed =
-                if old.is_dir() { fs::remove_dir_all(&old) } else { fs::remove_file(&old) };
-            return removed.map_err(moved);
-        }
-        fs::rename(&self.building, &self.path).map_err(moved)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // After a successful rename there is nothing to remove.
-        let _ = fs::remove_dir_all(&self.building);
+        self.draft.finish().map_err(Failure::of_weir)
     }
 }
 

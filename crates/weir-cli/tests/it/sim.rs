@@ -279,6 +279,37 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
     std::fs::remove_dir_all(directory).expect("removed");
 }
 
+#[test]
+fn force_replaces_nothing_but_results_and_refuses_before_the_run() {
+    let directory = scratch("force");
+    let precious = directory.join("precious");
+    std::fs::create_dir_all(precious.join("sub")).expect("made");
+    std::fs::write(precious.join("sub/thesis.txt"), "important").expect("written");
+    std::os::unix::fs::symlink("precious", directory.join("link")).expect("made");
+    for command in ["sim", "live"] {
+        for (out, expected) in [
+            ("precious", "is no directory of results"),
+            ("link", "is a symbolic link"),
+            (".", "cannot be replaced"),
+            ("..", "cannot be replaced"),
+        ] {
+            let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .args([command, &two_hosts(), "--set", "duration=3600s", "-q"])
+                .args(["--out", out, "--force"])
+                .current_dir(&directory)
+                .output()
+                .expect("weir can be started");
+            let message = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{command} {out}: {message}");
+            assert!(message.contains(expected), "{command} {out}: {message}");
+        }
+    }
+    let content = std::fs::read(precious.join("sub/thesis.txt")).expect("the file is there");
+    assert_eq!(content, b"important");
+    assert_eq!(files_in(&directory), ["link", "precious"]);
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
 fn files_in(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(directory)
         .expect("a directory")

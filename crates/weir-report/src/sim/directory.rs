@@ -9,8 +9,8 @@
 //! | `delays.parquet` | distributions: a row for each bin |
 //! | `scenario.toml` | the text of the scenario, with the settings of the command line and point |
 //!
-//! Traces are in the same directory if the scenario requests them. The caller creates the
-//! directory, and gives it its final name when it is complete.
+//! Traces are in the same directory if the scenario requests them. A [`Draft`](super::Draft)
+//! creates the directory, and gives it its final name when it is complete.
 
 use std::fs;
 use std::io;
@@ -67,7 +67,7 @@ pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), Di
         let path = dir.join(name);
         fs::write(&path, bytes).map_err(|source| DirectoryError::Write { path, source })
     };
-    put("summary.json", to_json(results).as_bytes())?;
+    put(SUMMARY, to_json(results).as_bytes())?;
     if !results.scenario.is_empty() {
         put("scenario.toml", results.scenario.as_bytes())?;
     }
@@ -90,3 +90,22 @@ pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), Di
     }
     Ok(())
 }
+
+/// The file with the summary, which every directory of results has.
+pub(super) const SUMMARY: &str = "summary.json";
+/// The file with the results of all points of a sweep.
+pub(super) const SWEEP: &str = "sweep.json";
+/// The files of a directory of results, apart from the output of programs.
+pub(super) const FILES: [&str; 9] = [
+    SUMMARY,
+    "report.html",
+    "flows.parquet",
+    "links.parquet",
+    "series.parquet",
+    "delays.parquet",
+    "scenario.toml",
+    "trace.parquet",
+    "trace.pcapng",
+];
+/// The files of a directory of a sweep, apart from the directories of its points.
+pub(super) const SWEEP_FILES: [&str; 2] = [SWEEP, "sweep.html"];

@@ -8,6 +8,7 @@
 
 mod compare;
 mod directory;
+mod draft;
 mod json;
 mod metrics;
 mod nodes;
@@ -21,6 +22,7 @@ pub use compare::{
     compare,
 };
 pub use directory::{Contents, DirectoryError, write};
+pub use draft::{Draft, PlaceError, check_place};
 pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};
 pub use nodes::NodeOutcome;
 pub use parquet::{Column, Table, TableError, TableWriter};
