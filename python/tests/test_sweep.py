@@ -413,6 +413,17 @@ def test_wrong_arguments_are_named(store: Path) -> None:
         campaign(store).run("cluster")  # type: ignore[arg-type]
 
 
+def test_too_many_runs_are_refused(store: Path) -> None:
+    many = 99_999_999_999
+    for seeds in (many, range(many), 2_500_001):
+        with pytest.raises(ValueError, match="more than 10,000,000 runs"):
+            wl.sweep(scenario(), AXES, seeds=seeds, store=store)
+    grid = {name: list(range(1000)) for name in ("a", "b", "c")}
+    with pytest.raises(ValueError, match="more than 10,000,000 runs"):
+        wl.sweep(lambda **_: scenario(), grid, store=store)
+    assert not store.exists()
+
+
 def test_a_store_of_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(OSError, match="has other files and is no store"):

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +101,8 @@ def sweep(
         axes: Keys of the scenario and the values of each. All combinations are run.
         points: A list of points, such as that of :func:`sobol`. A point is a dictionary of keys and
             their values. With `axes`, each point is run with each combination of the axes.
-        seeds: Number of runs of each point, or their seeds. By default those of the scenario.
+        seeds: Number of runs of each point, or their seeds. By default those of the scenario. A
+            campaign has at most 10,000,000 runs in all.
         set: Keys of the scenario, and the values that they have in every run.
         live: Whether ``weir live`` carries out the runs, on real frames, in place of the simulator.
             Live runs take their full time. A run with late packets is repeated.
@@ -699,12 +700,27 @@ def _settings(point: Mapping[str, Value]) -> _native.Settings:
 
 
 def _seed_argument(seeds: int | Iterable[int] | None) -> int | list[int] | None:
-    if seeds is None or isinstance(seeds, Iterable):
-        return None if seeds is None else _seeds(seeds)
+    if seeds is None:
+        return None
+    if isinstance(seeds, Iterable):
+        # The length of a range is known before its numbers take memory.
+        if isinstance(seeds, Sized):
+            _check_runs(len(seeds))
+        return _seeds(seeds)
     count = whole(seeds, "seeds")
     if count == 0:
         raise ValueError("seeds: at least one is needed")
+    _check_runs(count)
     return count
+
+
+def _check_runs(count: int) -> None:
+    """Refuses more runs than a campaign may have."""
+    if count > _native.MAX_RUNS:
+        raise ValueError(
+            f"the campaign has more than {_native.MAX_RUNS:,} runs: give fewer seeds or values, or "
+            "make several campaigns of it, which may share a store"
+        )
 
 
 def _of_function(
@@ -718,7 +734,9 @@ def _of_function(
     """A campaign with scenarios that a function makes, one for each point. The settings of the
     point are the labels of the scenario."""
     grid: list[_native.Settings] = [[]]
-    for key, values in _axes(axes):
+    given = _axes(axes)
+    _check_runs(math.prod(len(values) for _, values in given) * len(listed or [[]]))
+    for key, values in given:
         grid = [[*point, (key, value)] for point in grid for value in values]
     made: list[tuple[_native.Source, _native.Settings]] = []
     for first in listed or [[]]:

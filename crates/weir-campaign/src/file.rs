@@ -22,7 +22,7 @@ use weir_rules::{Diagnostics, closest};
 
 use crate::canonical::quoted;
 use crate::key::Runner;
-use crate::plan::{Axis, Plan, PlanError, Seeds, Settings, Source};
+use crate::plan::{Axis, MAX_RUNS, Plan, PlanError, Seeds, Settings, Source};
 
 /// The content of a campaign file. The paths of the scenarios include the directory of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -190,7 +190,7 @@ fn seeds(value: &DeValue<'_>) -> Option<Seeds> {
         let all: Option<Vec<u64>> = list.iter().map(|item| whole(item.get_ref())).collect();
         return all.filter(|all| !all.is_empty()).map(Seeds::List);
     }
-    whole(value).filter(|n| *n > 0).map(Seeds::Count)
+    whole(value).filter(|n| (1..=MAX_RUNS).contains(n)).map(Seeds::Count)
 }
 
 /// Takes settings and axes from the text of a file.
@@ -229,7 +229,7 @@ impl Reader<'_> {
 
 const KEYS: [&str; 8] =
     ["scenario", "scenarios", "seeds", "set", "axes", "point", "sample", "live"];
-const SEEDS: &str = "a number of runs, at least 1, or a list of seeds";
+const SEEDS: &str = "a number of runs from 1 to 10,000,000, or a list of seeds";
 const SETTINGS: &str = "a table of keys of the scenario and their values";
 const AXES: &str = "a table of keys of the scenario, each with a list of values";
 const POINTS: &str = "a list of tables: [[point]]";
@@ -262,6 +262,13 @@ mod tests {
     }
 
     #[test]
+    fn the_most_seeds_of_a_file_are_the_most_runs_of_a_campaign() {
+        let file = read(&format!("scenario = \"a.toml\"\nseeds = {MAX_RUNS}\n")).unwrap();
+        assert_eq!(file.seeds, Seeds::Count(MAX_RUNS));
+        assert!(SEEDS.contains(&weir_report::format::count(MAX_RUNS)));
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_lines() {
         for (text, message) in [
             ("seeds = 3\n", "dir/c.toml:1: no scenario is named; for example scenario"),
@@ -272,6 +279,10 @@ mod tests {
               mean `seeds`?",
             ),
             ("scenario = \"a\"\nseeds = 0\n", "dir/c.toml:2: `seeds` must be a number of runs"),
+            (
+                "scenario = \"a\"\nseeds = 10_000_001\n",
+                "dir/c.toml:2: `seeds` must be a number of runs from 1 to 10,000,000",
+            ),
             ("scenario = \"a\"\n[axes]\nx = 1\n", "dir/c.toml:2: `axes` must be a table of keys"),
             ("scenario = \"a\"\nlive = 1\n", "dir/c.toml:2: `live` must be true or false"),
             ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` must be a list of tables"),

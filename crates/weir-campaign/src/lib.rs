@@ -1,4 +1,4 @@
-//! Campaigns: up to millions of runs, which follow from scenarios, axes and seeds, and a store that
+//! Campaigns: up to ten million runs, which follow from scenarios, axes and seeds, and a store that
 //! keeps the result of each run under a hash of everything that decides the result.
 //!
 //! A run is carried out by the simulator or, on real frames, by `weir live` ([`live`]).

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
+use weir_report::format::count;
 use weir_rules::Diagnostics;
 use weir_sim::scenario::{self, Checked, EditError, Edited};
 
@@ -133,16 +134,23 @@ pub enum PlanError {
         .0.display()
     )]
     Sampled(PathBuf),
-    /// The campaign has no such point, or too many runs.
-    #[error("the campaign has no such point, or has 2⁶³ runs or more")]
+    /// The campaign has no such point.
+    #[error("the campaign has no such point")]
     Range,
+    /// The campaign has more than [`MAX_RUNS`] runs.
+    #[error(
+        "the campaign has more than {} runs: give fewer seeds or values, or make several campaigns \
+         of it, which may share a store",
+        count(MAX_RUNS)
+    )]
+    Runs,
 }
 
 impl Plan {
     /// Makes a campaign. Checks each value of each axis, and the first of the listed `points`.
     ///
     /// # Errors
-    /// A scenario or a value is refused.
+    /// A scenario or a value is refused, or there are more than [`MAX_RUNS`] runs.
     pub fn new(
         sources: Vec<Source>,
         axes: Vec<Axis>,
@@ -172,8 +180,8 @@ impl Plan {
             return Err(PlanError::Seeds(key.clone()));
         }
         let plan = Self { bases, axes, points, seeds, inputs };
-        if plan.runs() > i64::MAX as u64 {
-            return Err(PlanError::Range);
+        if plan.runs() > MAX_RUNS {
+            return Err(PlanError::Runs);
         }
         plan.check()?;
         Ok((plan, warnings))
@@ -449,6 +457,9 @@ fn words(keys: &[(String, String)]) -> String {
     let words: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     if words.is_empty() { "the campaign".to_owned() } else { words.join(", ") }
 }
+
+/// Maximum number of runs of a campaign.
+pub const MAX_RUNS: u64 = 10_000_000;
 
 /// Maximum number of listed points that are checked before the first run.
 const CHECKED: usize = 1000;

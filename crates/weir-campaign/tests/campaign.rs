@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_campaign::key::Runner;
-use weir_campaign::plan::{Axis, Plan, PlanError, Seeds, Source};
+use weir_campaign::plan::{Axis, MAX_RUNS, Plan, PlanError, Seeds, Source};
 use weir_campaign::pool::{self, Finished, Options};
 use weir_campaign::store::{Store, StoreError};
 use weir_campaign::work::{End, Limits, Task, carry_out};
@@ -337,6 +337,22 @@ fn mistakes_are_refused_before_the_first_run() {
     assert!(missing.to_string().contains("there is no `x`"), "{missing}");
     let seeds = new(vec![axis("seed", &["5"])]).unwrap_err();
     assert!(matches!(seeds, PlanError::Seeds(_)), "{seeds}");
+}
+
+#[test]
+fn a_campaign_of_too_many_runs_is_refused() {
+    let new = |axes: Vec<Axis>, seeds: u64| {
+        let sources = vec![source(TEXT, Path::new("."))];
+        Plan::new(sources, axes, Vec::new(), Seeds::Count(seeds)).map(|(plan, _)| plan.runs())
+    };
+    let two = || vec![axis("link.l.spec.queue", &["5", "6"])];
+    assert_eq!(new(two(), MAX_RUNS / 2).unwrap(), MAX_RUNS);
+    for (axes, seeds) in
+        [(two(), MAX_RUNS / 2 + 1), (Vec::new(), MAX_RUNS + 1), (two(), 1 << 62), (two(), u64::MAX)]
+    {
+        let refused = new(axes, seeds).unwrap_err();
+        assert!(refused.to_string().contains("more than 10,000,000 runs"), "{refused}");
+    }
 }
 
 #[test]

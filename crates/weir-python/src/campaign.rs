@@ -394,7 +394,7 @@ fn refused_plan(py: Python<'_>, error: PlanError) -> PyErr {
     match error {
         PlanError::Scenario(diagnostics) => refused(py, &Refused::Text(diagnostics)),
         PlanError::Read { .. } => PyOSError::new_err(error.to_string()),
-        PlanError::Range => PyValueError::new_err(error.to_string()),
+        PlanError::Range | PlanError::Runs => PyValueError::new_err(error.to_string()),
         error => words(py, &error.to_string()),
     }
 }

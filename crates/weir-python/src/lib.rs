@@ -34,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(case::play_case, module)?)?;
     module.add_class::<campaign::Campaign>()?;
     module.add_class::<campaign::Stop>()?;
+    module.add("MAX_RUNS", weir_campaign::plan::MAX_RUNS)?;
     module.add_function(wrap_pyfunction!(campaign::campaign, module)?)?;
     module.add_function(wrap_pyfunction!(campaign::campaign_file, module)?)?;
     module.add_function(wrap_pyfunction!(campaign::create_store, module)?)?;

@@ -85,5 +85,16 @@ fn wrong_campaigns_and_stores_are_refused_with_the_reason() {
     refused(&["sampled.toml", "--store", "s"], "`[sample]` is drawn by SciPy");
     refused(&["status", "c.toml", "--store", "s"], "s is no store");
     refused(&["none.toml", "--store", "s"], "cannot read none.toml");
+    let many = "scenario = \"two-hosts.toml\"\nseeds = 99999999999\n";
+    fs::write(directory.join("many.toml"), many).unwrap();
+    refused(
+        &["many.toml", "--store", "s"],
+        "many.toml:2: `seeds` must be a number of runs from 1 to 10,000,000",
+    );
+    let many = "scenario = \"two-hosts.toml\"\nseeds = 6000000\n[axes]\n\
+                \"link.bottleneck.scheduler\" = [\"fifo\", \"fq_codel\"]\n";
+    fs::write(directory.join("product.toml"), many).unwrap();
+    refused(&["product.toml", "--store", "s"], "more than 10,000,000 runs: give fewer seeds");
+    assert!(!directory.join("s").exists(), "a refused campaign makes no store");
     fs::remove_dir_all(directory).unwrap();
 }
