@@ -8,7 +8,7 @@ use weir_sim::run::Progress;
 use crate::engine;
 use crate::key::{Key, Made, Runner};
 use crate::store::{FORMAT, META, Meta, Store, StoreError, to_text};
-use crate::work::{Task, WorkError};
+use crate::work::{Task, TaskSeeds, WorkError};
 
 /// The damage of a run.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +136,7 @@ pub fn again(store: &Store, key: Key) -> Result<bool, Damage> {
     let text = fs::read_to_string(path).map_err(|_| Damage::Missing(SCENARIO.to_owned()))?;
     // The first line is the seed, which `simulate` puts in front of the body again.
     let body = text.split_once('\n').map_or("", |(_, body)| body).to_owned();
-    let (inputs, seeds) = (inputs(store, &meta)?, vec![meta.seed]);
+    let (inputs, seeds) = (inputs(store, &meta)?, TaskSeeds::List(vec![meta.seed]));
     let task = Task { point: 0, body, inputs, seeds, by: Runner::Sim };
     let (made, events) =
         task.simulate(store, meta.seed, &Progress::default()).map_err(Damage::Again)?;

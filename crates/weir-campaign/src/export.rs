@@ -114,7 +114,7 @@ fn each_stored(
 ) -> Result<(), ExportError> {
     for number in 0..plan.points() {
         let point = plan.point(number)?;
-        for &seed in &point.task.seeds {
+        for seed in point.task.seeds.iter() {
             let key = point.task.key(seed);
             if store.has(key) {
                 visit(&point.settings, key)?;

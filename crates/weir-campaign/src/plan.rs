@@ -15,7 +15,7 @@ use crate::canonical;
 use crate::inputs::Inputs;
 use crate::key::Runner;
 use crate::store::{Store, StoreError};
-use crate::work::Task;
+use crate::work::{Task, TaskSeeds};
 
 /// Keys of a scenario, and their values as TOML.
 pub type Settings = Vec<(String, String)>;
@@ -291,8 +291,8 @@ impl Plan {
         let body =
             canonical::body(&edited.text, &base.default_name).map_err(|_| PlanError::Range)?;
         let seeds = match &self.seeds {
-            Seeds::List(seeds) => seeds.clone(),
-            _ => (0..self.seeds_of(base)).map(|n| base.seed.wrapping_add(n)).collect(),
+            Seeds::List(seeds) => TaskSeeds::List(seeds.clone()),
+            _ => TaskSeeds::Consecutive { first: base.seed, count: self.seeds_of(base) },
         };
         let mut settings = base.labels.clone();
         settings.extend_from_slice(keys);
@@ -339,19 +339,32 @@ impl Plan {
     }
 
     /// The runs of a point that a store does not have. Their inputs are in the store afterwards.
+    /// `go_on` is called again and again, and ends the search when it returns false.
     ///
     /// # Errors
-    /// There is no such point, its scenario is refused, or an input cannot be stored.
-    pub fn missing_at(&self, store: &Store, number: u64) -> Result<Missing, PlanOrStore> {
+    /// There is no such point, its scenario is refused, an input cannot be stored, or `go_on` ended
+    /// the search.
+    pub fn missing_at(
+        &self,
+        store: &Store,
+        number: u64,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Missing, PlanOrStore> {
         let mut task = self.point(number)?.task;
-        let all = task.seeds.len();
-        let missing = |seed: &u64| !store.has(task.key(*seed));
-        let seeds: Vec<u64> = task.seeds.iter().copied().filter(missing).collect();
-        let there = (all - seeds.len()) as u64;
+        let mut seeds = Vec::new();
+        for (at, seed) in task.seeds.iter().enumerate() {
+            if at.is_multiple_of(LOOKED_UP) && !go_on() {
+                return Err(PlanOrStore::Stopped);
+            }
+            if !store.has(task.key(seed)) {
+                seeds.push(seed);
+            }
+        }
+        let there = task.seeds.count() - seeds.len() as u64;
         if seeds.is_empty() {
             return Ok(Missing { task: None, there });
         }
-        task.seeds = seeds;
+        task.seeds = TaskSeeds::List(seeds);
         self.put_inputs(store, &task)?;
         Ok(Missing { task: Some(task), there })
     }
@@ -375,6 +388,9 @@ pub enum PlanOrStore {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The search was stopped.
+    #[error("the search for missing runs was stopped")]
+    Stopped,
 }
 
 impl Base {
@@ -457,6 +473,10 @@ fn words(keys: &[(String, String)]) -> String {
     let words: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     if words.is_empty() { "the campaign".to_owned() } else { words.join(", ") }
 }
+
+/// Number of runs that are looked up in a store between two reports of progress, or between two
+/// checks for a request to stop.
+pub(crate) const LOOKED_UP: usize = 256;
 
 /// Maximum number of runs of a campaign.
 pub const MAX_RUNS: u64 = 10_000_000;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::plan::{Plan, PlanOrStore};
+use crate::plan::{LOOKED_UP, Plan, PlanOrStore};
 use crate::store::Store;
 use crate::work::{End, Limits, Report, Task, carry_out};
 
@@ -47,7 +47,8 @@ pub struct Options {
     pub retries: u32,
 }
 
-/// Carries out the missing runs until `stop` is set. Each thread calls `progress` after each run.
+/// Carries out the missing runs until `stop` is set. Each thread calls `progress` after each run,
+/// and from time to time while it only finds runs that the store has.
 ///
 /// # Errors
 /// A point is refused, or the store cannot be used.
@@ -66,7 +67,7 @@ pub fn run(
     let work = || {
         let mut error = None;
         while !halted() {
-            let taken = take(plan, store, &mut lock(&state));
+            let taken = take(plan, store, &mut lock(&state), &halted, progress);
             let task = match taken {
                 Ok(Some(task)) => task,
                 Ok(None) => break,
@@ -106,12 +107,23 @@ struct State {
     finished: Finished,
     /// The next point to look up.
     next: u64,
-    /// The runs that wait, each as a task with one seed.
+    /// The point whose runs are being looked up.
+    current: Option<Current>,
+    /// The failed runs that wait for another attempt, each as a task with one seed.
     queue: Vec<Task>,
     /// How often each run has failed, by its point and seed.
     attempts: BTreeMap<(u64, u64), u32>,
     /// The first error in looking up a point. It ends the campaign.
     error: Option<PlanOrStore>,
+}
+
+/// A point whose runs are being looked up one by one.
+struct Current {
+    task: Task,
+    /// The index of the next seed.
+    next: u64,
+    /// Whether the store has the files that the scenario names.
+    has_inputs: bool,
 }
 
 impl State {
@@ -128,7 +140,7 @@ impl State {
                 let attempts = self.attempts.entry((report.point, report.seed)).or_default();
                 *attempts += 1;
                 if *again && *attempts <= retries {
-                    self.queue.push(Task { seeds: vec![report.seed], ..task.clone() });
+                    self.queue.push(task.only(report.seed));
                     return;
                 }
                 tally.failed += 1;
@@ -142,19 +154,48 @@ impl State {
 }
 
 /// Takes one missing run, and not all runs of a point, because one point may have most of the
-/// campaign's runs. The lock is held while a point is looked up. A thread that gets `None` may
+/// campaign's runs. The lock is held while a run is looked up. A thread that gets `None` may
 /// therefore end: only a failed run can still enter the queue, and the thread that carried it out
-/// continues.
-fn take(plan: &Plan, store: &Store, state: &mut State) -> Result<Option<Task>, PlanOrStore> {
-    while state.queue.is_empty() && state.next < plan.points() {
-        let found = plan.missing_at(store, state.next)?;
-        state.next += 1;
-        state.finished.tally.there += found.there;
-        let Some(task) = found.task else { continue };
-        let seeds = task.seeds.iter().rev();
-        state.queue.extend(seeds.map(|&seed| Task { seeds: vec![seed], ..task.clone() }));
+/// continues. Gives `None` too when `halted` says so.
+fn take(
+    plan: &Plan,
+    store: &Store,
+    state: &mut State,
+    halted: &dyn Fn() -> bool,
+    progress: &dyn Fn(&Tally),
+) -> Result<Option<Task>, PlanOrStore> {
+    if let Some(task) = state.queue.pop() {
+        return Ok(Some(task));
     }
-    Ok(state.queue.pop())
+    while !halted() {
+        let Some(current) = &mut state.current else {
+            if state.next >= plan.points() {
+                return Ok(None);
+            }
+            let task = plan.point(state.next)?.task;
+            state.next += 1;
+            state.current = Some(Current { task, next: 0, has_inputs: false });
+            continue;
+        };
+        let Some(seed) = current.task.seeds.get(current.next) else {
+            state.current = None;
+            continue;
+        };
+        current.next += 1;
+        if !store.has(current.task.key(seed)) {
+            if !current.has_inputs {
+                plan.put_inputs(store, &current.task)?;
+                current.has_inputs = true;
+            }
+            return Ok(Some(current.task.only(seed)));
+        }
+        let tally = &mut state.finished.tally;
+        tally.there += 1;
+        if tally.there.is_multiple_of(LOOKED_UP as u64) {
+            progress(tally);
+        }
+    }
+    Ok(None)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

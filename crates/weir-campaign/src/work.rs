@@ -28,9 +28,23 @@ pub struct Task {
     /// The files that the scenario names, and the keys of their contents in the store.
     pub inputs: Vec<(String, Key)>,
     /// The seeds of the runs.
-    pub seeds: Vec<u64>,
+    pub seeds: TaskSeeds,
     /// The program that carries out the runs.
     pub by: Runner,
+}
+
+/// The seeds of a task, in the order of its runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskSeeds {
+    /// Consecutive seeds, which take no memory each.
+    Consecutive {
+        /// The first seed.
+        first: u64,
+        /// Number of seeds.
+        count: u64,
+    },
+    /// These seeds.
+    List(Vec<u64>),
 }
 
 /// The outcome of a run.
@@ -171,7 +185,7 @@ fn all(
 ) {
     for task in tasks {
         let work = Work::new(store, task, limits);
-        for &seed in &task.seeds {
+        for seed in task.seeds.iter() {
             if stopping.load(Ordering::Relaxed) {
                 return;
             }
@@ -218,7 +232,40 @@ fn failed(error: WorkError, limits: &Limits) -> End {
     End::Failed { reason: error.to_string(), again, lasting }
 }
 
+impl TaskSeeds {
+    /// Number of seeds.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        match self {
+            Self::Consecutive { count, .. } => *count,
+            Self::List(seeds) => seeds.len() as u64,
+        }
+    }
+
+    /// The seed at an index; `None` after the last one.
+    #[must_use]
+    pub fn get(&self, at: u64) -> Option<u64> {
+        match self {
+            Self::Consecutive { first, count } => (at < *count).then(|| first.wrapping_add(at)),
+            Self::List(seeds) => seeds.get(usize::try_from(at).ok()?).copied(),
+        }
+    }
+
+    /// The seeds in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.count()).filter_map(|at| self.get(at))
+    }
+}
+
 impl Task {
+    /// The task of only the run with a seed.
+    #[must_use]
+    pub fn only(&self, seed: u64) -> Self {
+        let (body, inputs) = (self.body.clone(), self.inputs.clone());
+        let seeds = TaskSeeds::List(vec![seed]);
+        Self { point: self.point, body, inputs, seeds, by: self.by }
+    }
+
     /// The key of the run with a seed.
     #[must_use]
     pub fn key(&self, seed: u64) -> Key {

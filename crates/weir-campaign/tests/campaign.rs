@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_campaign::key::Runner;
-use weir_campaign::plan::{Axis, MAX_RUNS, Plan, PlanError, Seeds, Source};
+use weir_campaign::plan::{Axis, MAX_RUNS, Plan, PlanError, PlanOrStore, Seeds, Source};
 use weir_campaign::pool::{self, Finished, Options};
 use weir_campaign::store::{Store, StoreError};
-use weir_campaign::work::{End, Limits, Task, carry_out};
+use weir_campaign::work::{End, Limits, Task, TaskSeeds, carry_out};
 use weir_campaign::{check, engine, export};
 use weir_report::sim::{Column, Table};
 
@@ -129,13 +129,15 @@ fn only_missing_runs_are_carried_out() {
     let store = scratch.store("s");
     let plan = plan();
     let task = plan.point(2).unwrap().task;
-    let some = Task { seeds: vec![4], ..task.clone() };
+    let some = task.only(4);
     assert!(matches!(
         carry_out(&store, &[some], &Limits::default(), &mut || true)[0].end,
         End::Made
     ));
-    let found = plan.missing_at(&store, 2).unwrap();
-    assert_eq!((found.there, found.task.unwrap().seeds), (1, vec![3, 5]));
+    let found = plan.missing_at(&store, 2, &mut || true).unwrap();
+    assert_eq!((found.there, found.task.unwrap().seeds), (1, TaskSeeds::List(vec![3, 5])));
+    let stopped = plan.missing_at(&store, 2, &mut || false).unwrap_err();
+    assert!(matches!(stopped, PlanOrStore::Stopped), "{stopped}");
     let tally = run(&plan, &store, 2).tally;
     assert_eq!((tally.runs, tally.there, tally.made), (12, 1, 11));
     let tally = run(&plan, &store, 2).tally;
@@ -167,6 +169,44 @@ fn a_stopped_campaign_keeps_what_is_done_and_leaves_nothing_else() {
     assert!(fs::read_dir(store.root().join("tmp")).unwrap().next().is_none());
     assert_eq!(run(&plan, &store, 2).tally.made, 12 - done);
     assert_eq!(check::verify(&store, 12, 1).unwrap().damaged.len(), 0);
+}
+
+#[test]
+fn a_campaign_of_the_most_runs_begins_and_stops_at_once() {
+    let scratch = Scratch::new("most");
+    let store = scratch.store("s");
+    let sources = vec![source(TEXT, Path::new("."))];
+    let plan = Plan::new(sources, Vec::new(), Vec::new(), Seeds::Count(MAX_RUNS)).unwrap().0;
+    let began = std::time::Instant::now();
+    let stop = AtomicBool::new(false);
+    let finished = pool::run(&plan, &store, &options(1), &stop, &|tally| {
+        stop.store(tally.made == 2, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert!(finished.stopped && finished.tally.made == 2, "{:?}", finished.tally);
+    // To look up all runs before the first one takes minutes.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_search_that_finds_only_stored_runs_shows_progress_and_stops() {
+    let scratch = Scratch::new("stored");
+    let store = scratch.store("s");
+    let sources = vec![source(TEXT, Path::new("."))];
+    let plan = Plan::new(sources, Vec::new(), Vec::new(), Seeds::Count(2000)).unwrap().0;
+    let task = plan.point(0).unwrap().task;
+    for seed in task.seeds.iter() {
+        let path = store.path(task.key(seed));
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("meta.json"), "").unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    let finished = pool::run(&plan, &store, &options(1), &stop, &|tally| {
+        assert_eq!(tally.made, 0);
+        stop.store(true, Ordering::Relaxed);
+    })
+    .unwrap();
+    assert!(finished.stopped && (1..2000).contains(&finished.tally.there), "{finished:?}");
 }
 
 #[test]
@@ -212,7 +252,7 @@ fn a_key_depends_on_the_scenario_the_seed_and_the_files() {
     let store = scratch.store("s");
     let sources = vec![source(&text, &scratch.0)];
     let plan = Plan::new(sources, Vec::new(), Vec::new(), Seeds::Count(1)).unwrap().0;
-    let task = plan.missing_at(&store, 0).unwrap().task.unwrap();
+    let task = plan.missing_at(&store, 0, &mut || true).unwrap().task.unwrap();
     fs::remove_file(&file).unwrap();
     assert!(matches!(
         carry_out(&store, &[task], &Limits::default(), &mut || true)[0].end,

@@ -4,16 +4,15 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use weir_campaign::key::{Key, NoRunner, Runner};
 use weir_campaign::plan::{Axis, Plan, PlanError, PlanOrStore, Seeds, Settings};
 use weir_campaign::store::{Store, StoreError};
-use weir_campaign::work::{End, Limits, Task, carry_out};
+use weir_campaign::work::{End, Limits, Task, TaskSeeds, carry_out};
 use weir_campaign::{check, export, figure, file, plan};
 use weir_measure::estimate::Estimate;
 use weir_report::sim::to_html;
@@ -47,6 +46,28 @@ pub(crate) struct Campaign {
 #[pyclass(frozen, module = "weirlab._native")]
 #[derive(Default)]
 pub(crate) struct Stop(AtomicBool);
+
+/// Runs Python's handlers of signals during work without the interpreter's lock.
+#[derive(Default)]
+struct Signals {
+    /// The error that a handler raised, which ends the work.
+    error: Option<PyErr>,
+}
+
+impl Signals {
+    /// Runs the handlers of the signals that have arrived. Returns whether the work goes on.
+    fn go_on(&mut self) -> bool {
+        if self.error.is_none() {
+            self.error = Python::attach(|py| py.check_signals()).err();
+        }
+        self.error.is_none()
+    }
+
+    /// The error that ended the work.
+    fn error(self) -> PyErr {
+        self.error.unwrap_or_else(|| PyKeyboardInterrupt::new_err(()))
+    }
+}
 
 #[pymethods]
 impl Stop {
@@ -157,7 +178,7 @@ impl Campaign {
     /// The seed and the key of each run of a point.
     fn keys(&self, py: Python<'_>, point: u64) -> PyResult<Vec<(u64, String)>> {
         let task = py.detach(|| self.plan.point(point)).map_err(|e| refused_plan(py, e))?.task;
-        Ok(task.seeds.iter().map(|&seed| (seed, task.key(seed).to_string())).collect())
+        Ok(task.seeds.iter().map(|seed| (seed, task.key(seed).to_string())).collect())
     }
 
     /// All runs of a point, as a task.
@@ -174,16 +195,17 @@ impl Campaign {
         py: Python<'_>,
         store: &str,
         from: u64,
-        most: usize,
+        most: u64,
     ) -> PyResult<(Vec<PlainTask>, u64, u64)> {
+        let mut signals = Signals::default();
         let found = py.detach(|| {
             let store = Store::open(Path::new(store))?;
             let (mut tasks, mut next, mut there, mut runs) = (Vec::new(), from, 0, 0);
             while next < self.plan.points() && runs < most {
-                let found = self.plan.missing_at(&store, next)?;
+                let found = self.plan.missing_at(&store, next, &mut || signals.go_on())?;
                 next += 1;
                 there += found.there;
-                runs += found.task.as_ref().map_or(0, |task| task.seeds.len());
+                runs += found.task.as_ref().map_or(0, |task| task.seeds.count());
                 tasks.extend(found.task.map(plain));
             }
             Ok((tasks, next, there))
@@ -191,6 +213,7 @@ impl Campaign {
         found.map_err(|error| match error {
             PlanOrStore::Plan(error) => refused_plan(py, error),
             PlanOrStore::Store(error) => os_error(&error),
+            PlanOrStore::Stopped => signals.error(),
         })
     }
 
@@ -200,7 +223,7 @@ impl Campaign {
         let count = py.detach(|| {
             (0..self.plan.points()).try_fold(0, |sum, number| {
                 let task = self.plan.point(number)?.task;
-                let has = |seed: &&u64| store.has(task.key(**seed));
+                let has = |seed: &u64| store.has(task.key(*seed));
                 Ok(sum + task.seeds.iter().filter(has).count() as u64)
             })
         });
@@ -310,23 +333,17 @@ pub(crate) fn work(
     let time = timeout_s.map(Duration::try_from_secs_f64).transpose();
     let time = time.map_err(|error| PyValueError::new_err(error.to_string()))?;
     let limits = Limits { time, weir };
-    let interrupted: Mutex<Option<PyErr>> = Mutex::new(None);
+    let mut signals = Signals::default();
     let reports = py.detach(|| {
         carry_out(&store, &tasks, &limits, &mut || {
             if stop.as_ref().is_some_and(|stop| stop.get().0.load(Ordering::Relaxed)) {
                 return false;
             }
-            match Python::attach(|py| py.check_signals()) {
-                Ok(()) => true,
-                Err(error) => {
-                    *interrupted.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    false
-                }
-            }
+            signals.go_on()
         })
     });
-    if let Some(error) = interrupted.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(error);
+    if signals.error.is_some() {
+        return Err(signals.error());
     }
     let plain = |report: weir_campaign::work::Report| {
         let (end, reason, again, lasting) = match report.end {
@@ -377,7 +394,8 @@ fn to_seeds(seeds: Option<SeedsArgument>) -> Seeds {
 
 fn plain(task: Task) -> PlainTask {
     let inputs = task.inputs.into_iter().map(|(name, key)| (name, key.to_string())).collect();
-    (task.point, task.body, inputs, task.seeds, task.by.name().to_owned())
+    let seeds = task.seeds.iter().collect();
+    (task.point, task.body, inputs, seeds, task.by.name().to_owned())
 }
 
 fn to_task((point, body, inputs, seeds, by): PlainTask) -> PyResult<Task> {
@@ -387,7 +405,7 @@ fn to_task((point, body, inputs, seeds, by): PlainTask) -> PyResult<Task> {
     };
     let inputs = inputs.into_iter().map(parse).collect::<PyResult<_>>()?;
     let by = by.parse().map_err(|error: NoRunner| PyValueError::new_err(error.to_string()))?;
-    Ok(Task { point, body, inputs, seeds, by })
+    Ok(Task { point, body, inputs, seeds: TaskSeeds::List(seeds), by })
 }
 
 fn refused_plan(py: Python<'_>, error: PlanError) -> PyErr {

@@ -35,7 +35,7 @@ pub(super) fn status(which: &CampaignArgs, json: bool) -> Result<ExitCode, Failu
     let mut done = 0;
     for number in 0..plan.points() {
         let task = plan.point(number).map_err(refused)?.task;
-        done += task.seeds.iter().filter(|&&seed| store.has(task.key(seed))).count() as u64;
+        done += task.seeds.iter().filter(|&seed| store.has(task.key(seed))).count() as u64;
     }
     let all = store.keys().map_err(Failure::of_weir)?.count() as u64;
     let runs = plan.runs();
@@ -66,7 +66,7 @@ pub(super) fn missing(which: &CampaignArgs) -> Result<ExitCode, Failure> {
     for number in 0..plan.points() {
         let point = plan.point(number).map_err(refused)?;
         let mut text = String::new();
-        for &seed in &point.task.seeds {
+        for seed in point.task.seeds.iter() {
             let key = point.task.key(seed);
             if store.has(key) {
                 continue;

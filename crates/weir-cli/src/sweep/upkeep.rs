@@ -67,7 +67,7 @@ fn kept(args: &GcArgs) -> Result<Kept, Failure> {
         let plan = read(path, true)?;
         for number in 0..plan.points() {
             let task = plan.point(number).map_err(refused)?.task;
-            kept.runs.extend(task.seeds.iter().map(|&seed| task.key(seed)));
+            kept.runs.extend(task.seeds.iter().map(|seed| task.key(seed)));
             kept.inputs.extend(task.inputs.iter().map(|(_, key)| *key));
         }
     }
