@@ -413,6 +413,11 @@ def test_wrong_arguments_are_named(store: Path) -> None:
         campaign(store).run("cluster")  # type: ignore[arg-type]
 
 
+def test_only_regular_files_are_campaigns(store: Path) -> None:
+    with pytest.raises(OSError, match="/dev/zero: it is no regular file"):
+        wl.sweep("/dev/zero", store=store)
+
+
 def test_too_many_runs_are_refused(store: Path) -> None:
     many = 99_999_999_999
     for seeds in (many, range(many), 2_500_001):

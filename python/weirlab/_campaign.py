@@ -754,6 +754,9 @@ def _campaign_file(scenario: object) -> Path | None:
     ):
         return None
     path = Path(cast("str | os.PathLike[str]", scenario))
+    # Another kind of file could be endless.
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path}: it is no regular file, as campaigns and scenarios must be")
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError:

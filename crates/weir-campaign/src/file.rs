@@ -14,11 +14,12 @@
 //! "traffic.video.rate" = "2Mbit/s"
 //! ```
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use toml::de::{DeTable, DeValue};
-use weir_rules::{Diagnostics, closest};
+use weir_rules::{Diagnostics, Files as _, closest};
+use weir_sim::disk::Disk;
 
 use crate::canonical::quoted;
 use crate::key::Runner;
@@ -56,8 +57,8 @@ impl File {
         }
         let several = self.scenarios.len() > 1;
         let source = |path: &PathBuf| {
-            let text = fs::read_to_string(path)
-                .map_err(|source| PlanError::Read { path: path.clone(), source })?;
+            let text =
+                read(path).map_err(|source| PlanError::Read { path: path.clone(), source })?;
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let label = ("scenario".to_owned(), quoted(&stem));
             Ok(Source {
@@ -112,6 +113,20 @@ pub enum Problem {
     /// No scenario is named.
     #[error("no scenario is named; for example scenario = \"two-hosts.toml\"")]
     NoScenario,
+}
+
+/// Reads a campaign file, or a scenario that it names. Only a regular file of a limited size is
+/// read, because anything else could be endless.
+///
+/// # Errors
+/// The file cannot be read, or is no such file.
+pub fn read(path: &Path) -> io::Result<String> {
+    let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    // The check comes first, because opening a pipe would wait for a writer.
+    if !fs::metadata(path)?.is_file() {
+        return refused("it is no regular file, as campaigns and scenarios must be");
+    }
+    path.to_str().map_or_else(|| refused("its path is not UTF-8"), |name| Disk.read(name))
 }
 
 /// Parses the text of the campaign file at `path`. Messages name the path, and paths in the text
@@ -238,13 +253,13 @@ const POINTS: &str = "a list of tables: [[point]]";
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<File, String> {
+    fn parsed(text: &str) -> Result<File, String> {
         parse(text, Path::new("dir/c.toml")).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_file_is_read_in_its_order() {
-        let file = read(
+        let file = parsed(
             "scenario = \"a.toml\"\nseeds = [3, 1]\nset = { duration = \"5s\" }\n[axes]\n\
              z = [\"5M\", 2]\n\"a.b\" = [true]\n[[point]]\nx = 0.5\n[[point]]\nx = 1\n",
         )
@@ -258,12 +273,25 @@ mod tests {
         assert_eq!(file.axes[1].key, "a.b");
         assert_eq!(file.points, [vec![pair("x", "0.5")], vec![pair("x", "1")]]);
         assert!(!file.is_sampled && !file.live);
-        assert!(read("scenario = \"a.toml\"\nlive = true\n").unwrap().live);
+        assert!(parsed("scenario = \"a.toml\"\nlive = true\n").unwrap().live);
+    }
+
+    #[test]
+    fn only_regular_files_are_read() {
+        for path in ["/dev/zero", "/dev/null", "/proc/self/fd"] {
+            let error = read(Path::new(path)).unwrap_err().to_string();
+            assert!(error.starts_with("it is no regular file"), "{path}: {error}");
+        }
+        assert!(read(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))).is_ok());
+        let path = Path::new("/dev/c.toml");
+        let file = parse("scenario = \"zero\"\n", path).unwrap();
+        let error = file.plan(path).map(drop).unwrap_err().to_string();
+        assert!(error.starts_with("/dev/zero: it is no regular file"), "{error}");
     }
 
     #[test]
     fn the_most_seeds_of_a_file_are_the_most_runs_of_a_campaign() {
-        let file = read(&format!("scenario = \"a.toml\"\nseeds = {MAX_RUNS}\n")).unwrap();
+        let file = parsed(&format!("scenario = \"a.toml\"\nseeds = {MAX_RUNS}\n")).unwrap();
         assert_eq!(file.seeds, Seeds::Count(MAX_RUNS));
         assert!(SEEDS.contains(&weir_report::format::count(MAX_RUNS)));
     }
@@ -287,7 +315,7 @@ mod tests {
             ("scenario = \"a\"\nlive = 1\n", "dir/c.toml:2: `live` must be true or false"),
             ("scenario = \"a\"\npoint = 1\n", "dir/c.toml:2: `point` must be a list of tables"),
         ] {
-            let error = read(text).unwrap_err();
+            let error = parsed(text).unwrap_err();
             assert!(error.starts_with(message), "{error}");
         }
     }

@@ -117,7 +117,7 @@ pub(crate) fn campaign_file(
     points: Option<Vec<Settings>>,
 ) -> PyResult<Campaign> {
     let path = Path::new(path);
-    let text = std::fs::read_to_string(path)
+    let text = file::read(path)
         .map_err(|error| PyOSError::new_err(format!("{}: {error}", path.display())))?;
     let mut file = file::parse(&text, path).map_err(|error| words(py, &error.to_string()))?;
     if let Some(points) = points {

@@ -43,6 +43,18 @@ fn a_campaign_is_carried_out_once_and_maintained() {
     let status = crate::schema::document(&status.stdout);
     assert_eq!((&status["done"], &status["missing"]), (&8.into(), &0.into()));
 
+    let tasks: [&[&str]; 3] = [
+        &["status", "/dev/zero"],
+        &["export", "--out", "t", "/dev/zero"],
+        &["gc", "--keep", "/dev/zero"],
+    ];
+    for words in tasks {
+        let output = weir(&directory, &[words, &["--store", "s"]].concat());
+        let found = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {found}");
+        assert!(found.contains("cannot read /dev/zero: it is no regular file"), "{found}");
+    }
+
     let run = fs::read_dir(directory.join("s/runs")).unwrap().next().unwrap().unwrap().path();
     fs::write(run.join("links.parquet"), "").unwrap();
     let found = weir(&directory, &["verify", "--store", "s", "--remove"]);
@@ -85,6 +97,7 @@ fn wrong_campaigns_and_stores_are_refused_with_the_reason() {
     refused(&["sampled.toml", "--store", "s"], "`[sample]` is drawn by SciPy");
     refused(&["status", "c.toml", "--store", "s"], "s is no store");
     refused(&["none.toml", "--store", "s"], "cannot read none.toml");
+    refused(&["/dev/zero", "--store", "s"], "cannot read /dev/zero: it is no regular file");
     let many = "scenario = \"two-hosts.toml\"\nseeds = 99999999999\n";
     fs::write(directory.join("many.toml"), many).unwrap();
     refused(
