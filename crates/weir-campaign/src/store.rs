@@ -70,6 +70,9 @@ pub enum StoreError {
     /// The directory is not a store.
     #[error("{} is no store: `weir sweep` makes one in a new or empty directory", .0.display())]
     NoStore(PathBuf),
+    /// The path is that of a file.
+    #[error("{} is no directory, so it cannot be a store: name a directory", .0.display())]
+    NoDirectory(PathBuf),
     /// The directory has other files.
     #[error("{} has other files and is no store: name a new directory", .0.display())]
     OtherFiles(PathBuf),
@@ -123,8 +126,9 @@ impl Store {
     /// Opens a store, and makes it if the directory is missing or empty.
     ///
     /// # Errors
-    /// The directory has other files, or cannot be written.
+    /// The path is no directory, or the directory has other files or cannot be written.
     pub fn create(root: &Path) -> Result<Self, StoreError> {
+        Self::refuse_file(root)?;
         let marker = root.join(MARKER);
         if !marker.exists() {
             fs::create_dir_all(root).map_err(StoreError::io(root))?;
@@ -149,12 +153,13 @@ impl Store {
     /// Opens an existing store.
     ///
     /// # Errors
-    /// The directory is not a store, or has another format.
+    /// The path is no directory, or the directory is not a store or has another format.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         #[derive(Deserialize)]
         struct Marker {
             format: u32,
         }
+        Self::refuse_file(root)?;
         let no_store = || StoreError::NoStore(root.to_owned());
         let text = fs::read(root.join(MARKER)).map_err(|_| no_store())?;
         let marker: Marker = serde_json::from_slice(&text).map_err(|_| no_store())?;
@@ -162,6 +167,13 @@ impl Store {
             return Err(StoreError::Format { path: root.to_owned(), found: marker.format });
         }
         Ok(Self { root: root.to_owned() })
+    }
+
+    fn refuse_file(root: &Path) -> Result<(), StoreError> {
+        if root.exists() && !root.is_dir() {
+            return Err(StoreError::NoDirectory(root.to_owned()));
+        }
+        Ok(())
     }
 
     /// The directory of the store.

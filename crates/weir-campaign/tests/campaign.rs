@@ -401,6 +401,12 @@ fn a_directory_with_other_files_is_no_store() {
     fs::write(scratch.0.join("thesis.tex"), "").unwrap();
     assert!(matches!(Store::create(&scratch.0), Err(StoreError::OtherFiles(_))));
     assert!(matches!(Store::open(&scratch.0), Err(StoreError::NoStore(_))));
+    for file in [scratch.0.join("thesis.tex"), PathBuf::from("/dev/null")] {
+        for found in [Store::create(&file), Store::open(&file)] {
+            let refused = found.unwrap_err();
+            assert!(refused.to_string().ends_with(": name a directory"), "{refused}");
+        }
+    }
     let store = scratch.store("s");
     fs::write(store.root().join("weir-store.json"), "{\"format\": 2}").unwrap();
     assert!(matches!(Store::open(store.root()), Err(StoreError::Format { found: 2, .. })));
