@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use weir_control::api::{ChangeReply, ChangeRequest, SessionView};
+use weir_control::directory::Found;
 use weir_rules::{check_spec, keyword, script};
 use weir_sim::disk::Disk;
 
@@ -15,7 +16,7 @@ use crate::output::{Failure, USAGE, print, say};
 /// Changes the links or rules that the words name, and prints what is now in force.
 pub(crate) fn change(args: &ChangeArgs) -> Result<ExitCode, Failure> {
     let (words, shown) = options(args);
-    let (name, rest) = named(&words);
+    let (name, rest) = named(&words, &sockets())?;
     let Asked { mut client, view } = session(name)?;
     let (link, words) = of_link(&view, rest)?;
     let failed = |error| failure(&view.name, &error);
@@ -51,17 +52,29 @@ fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
     (words, shown)
 }
 
-/// Splits off the name of a session. The first word is a name if more words follow and it is
-/// `serve` or the name of a running session.
-fn named(words: &[String]) -> (Option<&str>, &[String]) {
-    match words {
-        [first, rest @ ..] if !rest.is_empty() => {
-            let is_session = || sockets().iter().any(|found| found.name.as_str() == first);
-            let is_name = first == SERVE || is_session();
-            if is_name { (Some(first), rest) } else { (None, words) }
-        }
-        _ => (None, words),
+/// Splits off the name of a session: the first word, if it is `serve` or the name of a session in
+/// `found`. A single word that may be a change is a change. With several sessions, a first word
+/// that is neither a name nor the beginning of a change is refused.
+fn named<'a>(
+    words: &'a [String],
+    found: &[Found],
+) -> Result<(Option<&'a str>, &'a [String]), Failure> {
+    let Some((first, rest)) = words.split_first() else { return Ok((None, words)) };
+    let is_name = first == SERVE || found.iter().any(|found| found.name.as_str() == first);
+    let word = first.split_whitespace().next().unwrap_or_default();
+    if is_name && !(rest.is_empty() && begins_change(word)) {
+        return Ok((Some(first.as_str()), rest));
     }
+    if found.len() > 1 && !begins_change(word) {
+        return Err(Failure::new(
+            USAGE,
+            format!(
+                "`{word}` is no session; {}: name one of them before the link and the words",
+                which_run(found)
+            ),
+        ));
+    }
+    Ok((None, words))
 }
 
 /// Splits off the name of a link, and joins the other words. A first word that is neither a link
@@ -187,6 +200,32 @@ mod tests {
     }
 
     #[test]
+    fn a_session_may_be_named_before_the_words() {
+        let split = |words: &str, sessions: &[&str]| {
+            let words: Vec<String> = words.split('|').map(str::to_owned).collect();
+            let found: Vec<Found> = sessions
+                .iter()
+                .map(|name| Found { name: name.parse().expect("a name"), path: name.into() })
+                .collect();
+            named(&words, &found)
+                .map(|(name, rest)| (name.map(str::to_owned), rest.join("|")))
+                .map_err(|failure| failure.to_string())
+        };
+        let some = |name: &str, rest: &str| Ok((Some(name.to_owned()), rest.to_owned()));
+        let none = |rest: &str| Ok((None, rest.to_owned()));
+        assert_eq!(split("curl|down|loss 2%", &["curl", "wget"]), some("curl", "down|loss 2%"));
+        assert_eq!(split("serve|loss 2%", &[]), some("serve", "loss 2%"));
+        assert_eq!(split("curl", &["curl"]), some("curl", ""));
+        assert_eq!(split("wget", &["curl", "wget"]), some("wget", ""));
+        assert_eq!(split("reset", &["reset"]), none("reset"));
+        assert_eq!(split("reset|reset", &["reset"]), some("reset", "reset"));
+        assert_eq!(split("down|loss 2%", &["curl"]), none("down|loss 2%"));
+        assert_eq!(split("loss 2%", &["curl", "wget"]), none("loss 2%"));
+        let error = split("crul|down|loss 2%", &["curl", "wget"]).unwrap_err();
+        assert!(error.contains("`crul` is no session; there are curl, wget"), "{error}");
+    }
+
+    #[test]
     fn options_may_follow_the_words() {
         let args = |words: &[&str]| ChangeArgs {
             json: false,
@@ -213,6 +252,7 @@ mod tests {
         assert!(error.contains("`dwn` is no session, no link"), "{error}");
         assert!(error.contains("up, down"), "{error}");
         assert!(split("down").unwrap_err().contains("say what to change"));
+        assert!(of_link(&view(false), &[]).unwrap_err().to_string().contains("say what to change"));
         let words = ["pipe".to_owned(), "1 config bw 2M".to_owned()];
         assert_eq!(of_link(&view(true), &words).unwrap(), (None, "pipe 1 config bw 2M".to_owned()));
     }

@@ -267,6 +267,7 @@ fn refusals(lab: &Lab) {
         (&["refuse", "down", "los 2%"], "did you mean `loss`?"),
         (&["refuse", "down", "loss 200%"], "nothing was changed"),
         (&["refuse", "down"], "say what to change"),
+        (&["refuse"], "say what to change"),
         (&["refuse", "down", "trace nosuch.up"], "cannot read `nosuch.up`"),
         (&["refuse", "gso whole"], "offload"),
         (&["nosuch", "stop"], "`nosuch` is no session"),
