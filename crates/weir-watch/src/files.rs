@@ -78,16 +78,20 @@ impl Files {
         failures
     }
 
-    /// Completes all files, and returns new failures.
-    pub(crate) fn finish(&mut self) -> Vec<String> {
+    /// Completes all files. Returns the number of packets in the recording, if there is one, and
+    /// new failures.
+    pub(crate) fn finish(&mut self) -> (Option<u64>, Vec<String>) {
         let end = |file: File| {
             let is_reported = file.is_reported;
             file.recorder.finish().err().filter(|_| !is_reported).map(|error| error.to_string())
         };
         let mut failures: Vec<String> = self.files.drain(..).filter_map(end).collect();
-        let recorded = self.packets.take().map_or(Ok(()), PacketRecord::finish);
-        failures.extend(recorded.err().map(|error| error.to_string()));
-        failures
+        let recorded = self.packets.take().map(PacketRecord::finish).transpose();
+        let recorded = recorded.unwrap_or_else(|error| {
+            failures.push(error.to_string());
+            None
+        });
+        (recorded, failures)
     }
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct PacketRecord {
     trail: Trail,
     /// The entries that are complete and not written yet.
     ready: Vec<Entry>,
+    /// The number of packets that were written.
+    written: u64,
     /// The root queues, with the first and the latest value of their counters of drops.
     roots: HashMap<QueueId, Option<(u64, u64)>>,
     /// The last time at which the queues were read and no packet was found.
@@ -37,6 +39,7 @@ impl PacketRecord {
             file: Some(PacketFile::create(path, head)?),
             trail: Trail::default(),
             ready: Vec::new(),
+            written: 0,
             roots: HashMap::new(),
             empty_at: None,
             error: None,
@@ -48,29 +51,32 @@ impl PacketRecord {
         self.error.take()
     }
 
-    /// Ends the recording.
+    /// Ends the recording, and returns the number of packets in it.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn finish(mut self) -> Result<(), RecordError> {
+    pub(crate) fn finish(mut self) -> Result<u64, RecordError> {
         let mut end = self.trail.finish(self.empty_at, &mut self.ready);
         self.write();
         let drops = self.roots.values().flatten().map(|(first, last)| last.saturating_sub(*first));
         end.kernel_drops = u32::try_from(drops.sum::<u64>()).unwrap_or(u32::MAX);
         match (self.error, self.file) {
             (Some(error), _) => Err(error),
-            (None, Some(file)) => file.finish(end),
+            (None, Some(file)) => file.finish(end).map(|()| self.written),
             // The error was reported when it occurred.
-            (None, None) => Ok(()),
+            (None, None) => Ok(self.written),
         }
     }
 
     fn write(&mut self) {
         for entry in self.ready.drain(..) {
             let Some(file) = &mut self.file else { continue };
-            if let Err(error) = file.put(&entry) {
-                self.error = Some(error);
-                self.file = None;
+            match file.put(&entry) {
+                Ok(()) => self.written += u64::from(matches!(entry, Entry::Packet(_))),
+                Err(error) => {
+                    self.error = Some(error);
+                    self.file = None;
+                }
             }
         }
     }

@@ -109,11 +109,13 @@ impl Record {
         std::mem::take(&mut self.failures)
     }
 
-    /// Completes the files of readings, and returns new failures.
-    pub(crate) fn finish(&mut self) -> Vec<String> {
+    /// Completes the files. Returns the number of packets in the recording, if there is one, and
+    /// new failures.
+    pub(crate) fn finish(&mut self) -> (Option<u64>, Vec<String>) {
         self.tally.finish();
-        self.failures.extend(self.files.finish());
-        self.failures()
+        let (recorded, failures) = self.files.finish();
+        self.failures.extend(failures);
+        (recorded, self.failures())
     }
 }
 

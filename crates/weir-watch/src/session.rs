@@ -101,14 +101,15 @@ impl Watch {
         let mut record = self.recorder.join()?;
         let mut failures: Vec<String> =
             sources.iter().filter_map(|source| source.failed.clone()).collect();
-        failures.extend(record.finish());
+        let (recorded, of_files) = record.finish();
+        failures.extend(of_files);
         let mut devices =
             record.devices.into_iter().map(|devices| devices.into_iter().collect::<Vec<_>>());
         let sources = sources
             .into_iter()
             .map(|progress| Source { progress, devices: devices.next().unwrap_or_default() })
             .collect();
-        Ok(Watched { tally: record.tally, sources, failures, ended })
+        Ok(Watched { tally: record.tally, sources, recorded, failures, ended })
     }
 }
 
@@ -130,6 +131,8 @@ pub struct Watched {
     pub tally: Tally,
     /// The sources, in the order in which they were started.
     pub sources: Vec<Source>,
+    /// The number of packets in the recording; `None` if none was requested or it failed.
+    pub recorded: Option<u64>,
     /// The failures of sources and of files of readings.
     pub failures: Vec<String>,
     /// When the last source had ended.

@@ -58,6 +58,12 @@ pub(super) fn summary(watched: &Watched, seconds: f64, threshold: Option<u32>) -
             count(flight.max())
         );
     }
+    if let Some(recorded) = watched.recorded {
+        let _ = writeln!(text, "recording: {} packets", count(recorded));
+    }
+    if watched.sources.iter().any(|source| source.progress.method == Some(Method::Events)) {
+        text.push_str(&without_queue(tally));
+    }
     let first = tally.span().map_or(0, |(first, _)| first);
     // Remarks about the whole watch were already printed at its start.
     let timed: Vec<_> =
@@ -70,6 +76,19 @@ pub(super) fn summary(watched: &Watched, seconds: f64, threshold: Option<u32>) -
         let _ = writeln!(text, "note: and {} remarks more", count(more));
     }
     text
+}
+
+/// A note about the devices with the discipline `noqueue`, which has no events.
+fn without_queue(tally: &Tally) -> String {
+    let mut devices = tally.queues().iter().filter(|queue| queue.queue.kind == "noqueue");
+    let Some(first) = devices.next() else { return String::new() };
+    let more = match devices.count() {
+        0 => String::new(),
+        1 => " and 1 more device".to_owned(),
+        more => format!(" and {} more devices", count(more as u64)),
+    };
+    let label = first.queue.label();
+    format!("note: no events of {label}{more}, because `noqueue` has no queue\n")
 }
 
 /// The pace of a source: the requested rate, the achieved rate, and the gaps between readings.
@@ -243,10 +262,41 @@ mod tests {
     }
 
     #[test]
+    fn without_a_queue_a_note_says_why_there_are_no_events() {
+        let mut tally = Tally::new();
+        for (id, device) in (0..).zip(["eth0", "eth1", "eth2"]) {
+            let queue = Queue {
+                device: device.into(),
+                netns: None,
+                kind: if id == 0 { "tbf" } else { "noqueue" }.into(),
+                handle: Handle(0),
+                parent: Handle::ROOT,
+                band: None,
+                root: true,
+            };
+            tally.appeared(0, id, &queue);
+        }
+        let mut watched = Watched {
+            tally,
+            sources: vec![Source { progress: source(1), devices: Vec::new() }],
+            recorded: None,
+            failures: Vec::new(),
+            ended: std::time::Instant::now(),
+        };
+        assert!(!summary(&watched, 1.0, None).contains("no events"));
+        watched.sources[0].progress.method = Some(Method::Events);
+        watched.recorded = Some(1234);
+        let text = summary(&watched, 1.0, None);
+        assert!(text.contains("\nrecording: 1,234 packets\n"), "{text}");
+        let note = "note: no events of eth1 noqueue and 1 more device, because `noqueue` has no";
+        assert!(text.contains(note), "{text}");
+    }
+
+    #[test]
     fn the_pace_states_requested_and_achieved_rates_and_queues() {
         let sources = vec![Source { progress: source(2), devices: Vec::new() }];
         let (failures, ended) = (Vec::new(), std::time::Instant::now());
-        let watched = Watched { tally: tally(3), sources, failures, ended };
+        let watched = Watched { tally: tally(3), sources, recorded: None, failures, ended };
         let text = summary(&watched, 1.0, Some(1));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
