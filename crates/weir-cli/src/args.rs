@@ -349,8 +349,8 @@ pub(crate) struct PlaceArgs {
 /// Options that `weir run`, `pair`, `bridge`, `attach` and `host` share.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and
-    /// prints it.
+    /// Seed of all random draws: the same seed loses the same packets. `random` picks one, which
+    /// the results state.
     #[arg(
         long,
         value_name = "N",
@@ -563,6 +563,13 @@ pub(crate) fn parse_seed(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Parses the seed of a scenario, which is at most the largest integer of TOML.
+pub(crate) fn parse_scenario_seed(text: &str) -> Result<u64, String> {
+    parse_seed(text).ok().filter(|&seed| seed <= MOST_SCENARIO_SEED).ok_or_else(|| {
+        format!("a scenario's seed is a whole number from 0 to {MOST_SCENARIO_SEED}, or `random`")
+    })
+}
+
 pub(crate) fn parse_name(text: &str) -> Result<weir_control::directory::Name, String> {
     text.parse().map_err(|error: weir_control::directory::NameError| error.to_string())
 }
@@ -627,6 +634,9 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     }
     usize::try_from(size).map_err(|_| "more than this machine can address".to_owned())
 }
+
+/// The largest seed of a scenario: integers of TOML have 63 bits and a sign.
+const MOST_SCENARIO_SEED: u64 = i64::MAX as u64;
 
 const RUN_EXAMPLES: &str = "Examples:
   weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
@@ -707,4 +717,21 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
              before another option"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_of_a_scenario_is_random_or_within_the_range_of_toml() {
+        assert!(parse_scenario_seed("random").is_ok());
+        assert_eq!(parse_scenario_seed("7"), Ok(7));
+        assert_eq!(parse_scenario_seed("9223372036854775807"), Ok(MOST_SCENARIO_SEED));
+        for text in ["9223372036854775808", "-5", "some", ""] {
+            let error = parse_scenario_seed(text).unwrap_err();
+            let range = "a whole number from 0 to 9223372036854775807, or `random`";
+            assert!(error.contains(range), "{text}: {error}");
+        }
+    }
 }

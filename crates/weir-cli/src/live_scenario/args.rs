@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::parse_scenario_seed;
 use crate::sim::parse_setting;
 
 /// Options of `weir live`.
@@ -13,8 +14,15 @@ pub(crate) struct LiveArgs {
     /// The scenario, as for `weir sim`.
     #[arg(value_name = "SCENARIO.toml")]
     pub(crate) scenario: PathBuf,
-    /// Seed of all random draws, in place of the scenario's.
-    #[arg(long, value_name = "N", help_heading = "Scenario")]
+    /// Seed of all random draws, in place of the scenario's. `random` picks one, which the results
+    /// state.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = parse_scenario_seed,
+        allow_negative_numbers = true,
+        help_heading = "Scenario"
+    )]
     pub(crate) seed: Option<u64>,
     /// Number of runs, one after another, each with the next seed: results then have confidence
     /// intervals.

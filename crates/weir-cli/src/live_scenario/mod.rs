@@ -28,6 +28,9 @@ use crate::web::Page;
 pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     let source = load::load(args)?;
     results::check(args)?;
+    if args.seed.is_some() && !args.quiet {
+        say(format_args!("weir: seed {}\n", source.scenario.seed));
+    }
     let plan = Plan::of_links(&args.plan, &links(&source.scenario))?;
     let tuning = Tuning {
         spin: args.spin,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::args::parse_scenario_seed;
 use crate::offers::Offered;
 
 /// Options of `weir sim`.
@@ -14,10 +15,12 @@ pub(crate) struct SimArgs {
     #[arg(value_name = "SCENARIO", required_unless_present_any = ["schema", "suite"])]
     pub(crate) scenario: Option<PathBuf>,
     /// Seed of the first run, in place of the scenario's; each further run has the next seed.
+    /// `random` picks one, which the results state.
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64),
+        value_parser = parse_scenario_seed,
+        allow_negative_numbers = true,
         help_heading = "Runs"
     )]
     pub(crate) seed: Option<u64>,
