@@ -79,6 +79,8 @@ pub enum Code {
     CallLoop,
     /// A command that fails unless something was configured before the script ran.
     NotApplied,
+    /// A simulation that takes hours.
+    LongRun,
 }
 
 impl Code {
@@ -112,6 +114,7 @@ impl Code {
         Self::Backwards,
         Self::CallLoop,
         Self::NotApplied,
+        Self::LongRun,
     ];
 
     /// The stable name.
@@ -145,6 +148,7 @@ impl Code {
             Self::Backwards => "backwards",
             Self::CallLoop => "call-loop",
             Self::NotApplied => "not-applied",
+            Self::LongRun => "long-run",
         }
     }
 
@@ -156,9 +160,11 @@ impl Code {
             | Self::SmallQueue
             | Self::SmallRate
             | Self::JitterAlone => Severity::Warning,
-            Self::NotConfigured | Self::Backwards | Self::CallLoop | Self::NotApplied => {
-                Severity::Warning
-            }
+            Self::NotConfigured
+            | Self::Backwards
+            | Self::CallLoop
+            | Self::NotApplied
+            | Self::LongRun => Severity::Warning,
             Self::Ignored | Self::ProfileRate | Self::Outage => Severity::Note,
             _ => Severity::Error,
         }

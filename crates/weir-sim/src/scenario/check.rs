@@ -520,7 +520,7 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, collector: &mut Colle
         let help = "a processor simulates some million packets a second: a shorter duration or \
                     lower rates take less";
         let warning = collector
-            .diagnostic(Code::NoEffect, &duration.span(), message)
+            .diagnostic(Code::LongRun, &duration.span(), message)
             .label("this takes hours")
             .help(help);
         collector.push(warning);

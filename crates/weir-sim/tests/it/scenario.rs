@@ -463,10 +463,11 @@ fn absurd_sizes_are_refused_before_anything_is_built() {
     let slow =
         TWO_HOSTS.replacen("\"1Mbit/s\"", "\"100Gbit/s\"", 1).replacen("\"2s\"", "\"86400s\"", 1);
     let checked = parse(&slow, "t.toml", &NoFiles);
+    let message = checked.diagnostics.to_string();
+    assert!(checked.scenario.is_some(), "{message}");
     assert!(
-        checked.scenario.is_some() && checked.diagnostics.to_string().contains("this takes hours"),
-        "{}",
-        checked.diagnostics
+        message.contains("warning[long-run]") && message.contains("this takes hours"),
+        "{message}"
     );
     let sweep = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f9.rate\" = [\"1Mbit/s\"]\n";
     let message = parse(&sweep, "t.toml", &NoFiles).diagnostics.to_string();
