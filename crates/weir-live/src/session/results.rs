@@ -81,7 +81,7 @@ impl Finished {
                 warnings.push(format!("the capture is incomplete: {error}"));
             }
             Some(CaptureReport { dropped, .. }) if *dropped > 0 => warnings.push(format!(
-                "the capture lacks {dropped} packets: the disk was slower than the link"
+                "the capture lacks {dropped} records: the disk was slower than the link"
             )),
             _ => {}
         }

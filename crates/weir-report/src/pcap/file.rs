@@ -37,9 +37,9 @@ pub enum CaptureError {
 /// The outcome of a capture.
 #[derive(Debug, Default)]
 pub struct CaptureReport {
-    /// Packets in the file.
+    /// Records in the file: one for each arrival, departure and drop of a packet.
     pub written: u64,
-    /// Packets left out because the writer was too slow or had failed.
+    /// Records left out because the writer was too slow or had failed.
     pub dropped: u64,
     /// Bytes in the file.
     pub bytes: u64,
