@@ -94,13 +94,14 @@ impl Builder<'_> {
             }
             Err(error) => {
                 let message = format!("cannot read `{name}`: {error}");
-                self.say(
-                    Code::Unreadable,
-                    span,
-                    message,
-                    "this file",
-                    "the name is taken relative to the current directory",
-                );
+                let mut diagnostic =
+                    Diagnostic::new(Code::Unreadable, self.text, span.clone(), message)
+                        .label("this file");
+                if error.kind() == std::io::ErrorKind::NotFound && !name.starts_with('/') {
+                    diagnostic =
+                        diagnostic.help("the name is taken relative to the current directory");
+                }
+                self.diagnostics.push(diagnostic);
                 None
             }
         }
@@ -383,3 +384,30 @@ pub(crate) fn is_table(name: &str) -> bool {
 
 /// Bytes of a full-size packet.
 const FULL_SIZE: u64 = 1500;
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Files that cannot be read for this reason.
+    struct Unreadable(io::ErrorKind);
+
+    impl Files for Unreadable {
+        fn read(&self, _: &str) -> io::Result<String> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn the_directory_of_a_name_is_explained_only_if_the_file_is_missing() {
+        let helps = |kind, text: &str| -> usize {
+            let diagnostics = crate::check_spec(text, &Unreadable(kind)).diagnostics;
+            diagnostics.iter().map(|diagnostic| diagnostic.help.len()).sum()
+        };
+        assert_eq!(helps(io::ErrorKind::NotFound, "trace rates.up"), 1);
+        assert_eq!(helps(io::ErrorKind::NotFound, "trace /nowhere/rates.up"), 0);
+        assert_eq!(helps(io::ErrorKind::PermissionDenied, "trace rates.up"), 0);
+    }
+}

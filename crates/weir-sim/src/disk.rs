@@ -108,9 +108,7 @@ fn content(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(io::Error::other(
-            "the file is larger than 256 MB, which no trace or profile is",
-        ));
+        return Err(io::Error::other("the file is larger than 256 MB, the limit for files"));
     }
     Ok(bytes)
 }
@@ -120,7 +118,18 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-/// Size in bytes of the largest file that a specification may name. The limit prevents a device or
-/// a wrong name from exhausting the memory.
+/// Size in bytes of the largest file that is read. The limit prevents a device or a wrong name from
+/// exhausting the memory.
 const LARGEST_FILE: u64 = 256_000_000;
 const READ_BY_OTHERS: u32 = 0o004;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_a_limit_that_fits_every_kind_of_file() {
+        let error = Disk.read("/dev/zero").unwrap_err().to_string();
+        assert!(error.contains("larger than 256 MB") && !error.contains("trace"), "{error}");
+    }
+}
