@@ -90,6 +90,18 @@ impl Files for ScriptFiles<'_> {
     }
 }
 
+/// Reads the text of a regular file. Other files are refused without opening them, because opening
+/// a named pipe would wait for a writer.
+///
+/// # Errors
+/// The file cannot be read, is not regular, or is too large.
+pub fn read_regular(path: &Path) -> io::Result<String> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    text(content(&File::open(path)?)?)
+}
+
 /// The text of a file that a text in `directory` names, and whether messages may quote it.
 fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
     // Uses the path of the open file instead of the name, because a link may change between two
@@ -131,5 +143,21 @@ mod tests {
     fn a_file_is_read_up_to_a_limit_that_fits_every_kind_of_file() {
         let error = Disk.read("/dev/zero").unwrap_err().to_string();
         assert!(error.contains("larger than 256 MB") && !error.contains("trace"), "{error}");
+    }
+
+    #[test]
+    fn only_regular_files_are_read_where_no_other_makes_sense() {
+        let path = std::env::temp_dir().join(format!("weir-disk-{}", std::process::id()));
+        for special in ["/dev/zero", "/dev/null", "/proc"] {
+            let error = read_regular(Path::new(special)).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{special}: {error}");
+        }
+        assert_eq!(read_regular(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&path, "text").unwrap();
+        assert_eq!(read_regular(&path).unwrap(), "text");
+        // A sparse file: nothing is allocated on the disk.
+        File::options().write(true).open(&path).unwrap().set_len(LARGEST_FILE + 1).unwrap();
+        assert!(read_regular(&path).unwrap_err().to_string().contains("larger than 256 MB"));
+        fs::remove_file(path).unwrap();
     }
 }

@@ -222,7 +222,7 @@ impl Summary {
     /// The directory has no readable summary, or the summary is not that of a scenario.
     pub fn read(dir: &Path) -> Result<Self, SummaryError> {
         let path = dir.join("summary.json");
-        let text = std::fs::read_to_string(&path)
+        let text = weir_sim::disk::read_regular(&path)
             .map_err(|source| SummaryError::Read { path: path.clone(), source })?;
         let value: Value = serde_json::from_str(&text)
             .map_err(|source| SummaryError::Parse { path: path.clone(), source })?;
@@ -436,5 +436,22 @@ mod tests {
         let error = Summary::read(Path::new("/nonexistent/results")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/results/summary.json"), "{error}");
         assert_eq!(Summary::of(&json!({ "links": [] })), None);
+    }
+
+    #[test]
+    fn a_summary_that_is_no_regular_file_is_refused_at_once() {
+        let dir = std::env::temp_dir().join(format!("weir-compare-pipe-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("summary.json");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let zero = Summary::read(&dir).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        let pipe = Summary::read(&dir).unwrap_err();
+        for error in [zero, pipe] {
+            assert!(error.to_string().contains("not a regular file"), "{error}");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }
