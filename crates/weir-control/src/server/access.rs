@@ -1,8 +1,8 @@
 //! Access control: the kernel identifies clients of the Unix socket; clients on TCP must present a
 //! token.
 
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -106,13 +106,21 @@ impl Token {
     /// The file cannot be read, is readable by others, or holds no token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let read = |source| TokenError::Read { path: path.to_owned(), source };
-        let open_to_others = |meta: &Metadata| meta.is_file() && meta.mode() & 0o077 != 0;
-        if fs::metadata(path).map(|meta| open_to_others(&meta)).map_err(read)? {
+        let form = || TokenError::Form { path: path.to_owned() };
+        let file = File::open(path).map_err(read)?;
+        let meta = file.metadata().map_err(read)?;
+        // A pipe from another program has no mode that matters.
+        if meta.is_file() && meta.mode() & 0o077 != 0 {
             return Err(TokenError::Open { path: path.to_owned() });
         }
-        let text = fs::read_to_string(path).map_err(read)?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(read)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(form());
+        }
+        let text = String::from_utf8(bytes).map_err(|_| form())?;
         let token = text.trim_end_matches(['\n', '\r']);
-        Self::new(token).ok_or_else(|| TokenError::Form { path: path.to_owned() })
+        Self::new(token).ok_or_else(form)
     }
 
     /// The token with this text; `None` if it has the wrong length or characters.
@@ -172,11 +180,15 @@ async fn check_token(State(token): State<Token>, request: Request, next: Next) -
 const MIN_TOKEN: usize = 16;
 /// Maximum length of a token.
 const MAX_TOKEN: usize = 1024;
+/// Size in bytes of the largest token file: the longest token and a line break. The limit prevents
+/// a device or a wrong name from exhausting the memory.
+const MOST_BYTES: u64 = MAX_TOKEN as u64 + 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::Scratch;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
@@ -204,5 +216,17 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert!(matches!(Token::read(&path), Err(TokenError::Form { .. })), "{text}");
         }
+        for (length, is_good) in [(MAX_TOKEN, true), (MAX_TOKEN + 1, false), (1 << 20, false)] {
+            fs::write(&path, "a".repeat(length) + "\r\n").unwrap();
+            assert_eq!(Token::read(&path).is_ok(), is_good, "{length} bytes");
+        }
+        fs::write(&path, b"\xff123456789abcdef").unwrap();
+        assert!(matches!(Token::read(&path), Err(TokenError::Form { .. })));
+    }
+
+    #[test]
+    fn a_token_file_without_an_end_is_refused() {
+        let endless = Path::new("/dev/zero");
+        assert!(matches!(Token::read(endless), Err(TokenError::Form { .. })));
     }
 }
