@@ -105,7 +105,7 @@ fn every_keyword_and_every_diagnostic_has_a_case() {
 fn a_file_name_with_a_control_character_is_refused_because_of_it() {
     for name in ["a\u{1b}[31mb", "a\tb"] {
         let text =
-            check_spec(&format!("trace '{name}'"), &weir_rules::NoFiles).diagnostics.to_string();
+            check_spec(&format!("trace \"{name}\""), &weir_rules::NoFiles).diagnostics.to_string();
         assert!(text.contains("must not contain control characters"), "{text}");
     }
 }
