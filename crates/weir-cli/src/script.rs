@@ -1,6 +1,7 @@
 //! Scripts on the command line: `weir check FILE` and `weir fmt FILE`.
 
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,6 +20,18 @@ pub(crate) fn named(words: &[String]) -> Option<&str> {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),
         _ => None,
     }
+}
+
+/// The kind of what has this name, if it is neither a regular file nor missing.
+pub(crate) fn special(name: &str) -> Option<&'static str> {
+    let kind = std::fs::metadata(name).ok()?.file_type();
+    Some(match kind {
+        _ if kind.is_file() => return None,
+        _ if kind.is_dir() => "a directory",
+        _ if kind.is_fifo() => "a pipe (`-` reads standard input)",
+        _ if kind.is_socket() => "a socket",
+        _ => "a device",
+    })
 }
 
 /// `weir check FILE`.

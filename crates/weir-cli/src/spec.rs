@@ -1,5 +1,7 @@
 //! Link specifications from the command line: parsing, checking, and `weir check`.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use weir_rules::presets::preset;
@@ -110,19 +112,58 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
         let is_scenario = name.len() > 5 && name[name.len() - 5..].eq_ignore_ascii_case(".toml");
         return if is_scenario { sim::check(name, json) } else { script::check(name, json) };
     }
+    let word = if let [word] = words { word.as_str() } else { "" };
+    let special = script::special(word);
     if json {
-        let message = format!("--json is for scripts, and there is no file `{}`", words.join(" "));
-        return Err(Failure::new(USAGE, message));
+        let why = special.map_or_else(
+            || format!("there is no file `{}`", words.join(" ")),
+            |kind| format!("`{word}` is {kind}"),
+        );
+        return Err(Failure::new(USAGE, format!("--json is for scripts, and {why}")));
     }
-    let spec = read("the specification", &words.join(" ")).map_err(|failure| match words {
-        [word] if word.contains(['/', '.']) => {
+    let spec = read("the specification", &words.join(" ")).map_err(|failure| match special {
+        Some(kind) if word.contains('/') => {
+            Failure::new(USAGE, format!("cannot check {word}: it is {kind}; name a file"))
+        }
+        Some(kind) => failure.and(&format!("weir: `{word}` is {kind}; name a file\n")),
+        None if is_like_a_file(word) => {
             failure.and(&format!("weir: there is no file `{word}` either\n"))
         }
-        _ => failure,
+        None => failure,
     })?;
     let text = canonical(&spec);
     print(&format!(
         "{}\n",
         if text.is_empty() { "(a perfect link: no rate limit, no delay)" } else { &text }
     ))
+}
+
+/// Whether a word is more likely the name of a file than a specification. Specifications also
+/// contain slashes and dots, as in `1.5M/20ms`.
+fn is_like_a_file(word: &str) -> bool {
+    let path = Path::new(word);
+    let has_letters =
+        |end: &OsStr| !end.is_empty() && end.as_encoded_bytes().iter().all(u8::is_ascii_alphabetic);
+    let is_in_a_directory =
+        || path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
+    !word.contains(char::is_whitespace)
+        && (["/", "./", "../"].iter().any(|start| word.starts_with(start))
+            || path.extension().is_some_and(has_letters)
+            || is_in_a_directory())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_told_from_specifications() {
+        for word in ["/nowhere", "./a", "../a", "lab.toml", "rules.ipfw", "no/lab.toml", "/tmp/no"]
+        {
+            assert!(is_like_a_file(word), "{word}");
+        }
+        for word in ["", "bw 1.5Mbit/s", "trace no.trace", "1.5M/20ms", "NaN/20ms", ".5Mbit/s"] {
+            assert!(!is_like_a_file(word), "{word}");
+        }
+    }
 }

@@ -354,6 +354,38 @@ fn mistakes_give_one_message_and_no_files() {
 }
 
 #[test]
+fn a_check_says_what_is_no_file_and_mentions_files_for_names_only() {
+    let directory = scratch("kinds");
+    std::fs::create_dir(directory.join("labs")).expect("made");
+    let check = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("check")
+            .args(words)
+            .current_dir(&directory)
+            .output()
+            .expect("weir can be started");
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        text(&output.stderr)
+    };
+    for (words, expected) in [
+        (&["/dev/zero"][..], "weir: cannot check /dev/zero: it is a device; name a file\n"),
+        (&["/tmp"], "weir: cannot check /tmp: it is a directory; name a file\n"),
+        (&["labs"], "`labs` is a directory; name a file"),
+        (&["--json", "labs"], "`labs` is a directory"),
+        (&["labs/web"], "there is no file `labs/web` either"),
+        (&["nosuch.toml"], "there is no file `nosuch.toml` either"),
+    ] {
+        let message = check(words);
+        assert!(message.contains(expected), "{words:?}: {message}");
+    }
+    for words in [&["bw -1Mbit/s"][..], &["trace nosuch.trace"], &["NaN/20ms"], &["bw 1,5Mbit/s"]] {
+        let message = check(words);
+        assert!(!message.contains("there is no file"), "{words:?}: {message}");
+    }
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
+#[test]
 fn every_shipped_scenario_passes_the_check() {
     let mut seen = 0;
     for directory in [experiments(), experiments().join("examples")] {
