@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use weir_measure::document::{Document, Kind, Number};
+use weir_measure::estimate::Estimate;
 use weir_measure::latency::Latency;
 use weir_measure::means::{LinkMeans, ReasonMeans};
 use weir_measure::scenario::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, RunSeries};
@@ -172,6 +173,9 @@ struct Flow<'a> {
     balanced: bool,
     /// Half width of the 95 % confidence interval of each metric; empty for a single run.
     ci95: Map<String, Value>,
+    /// Mean of each metric over the runs: the centre of the interval of `ci95`; empty for a single
+    /// run. Each run counts once. In distributions, each packet of all runs counts once.
+    means: Map<String, Value>,
 }
 
 /// The results of one direction of a link. Counts and rates are means over runs; distributions
@@ -218,6 +222,9 @@ struct Link<'a> {
     inversions: Option<Inversions>,
     /// Half width of the 95 % confidence interval of each metric; empty for a single run.
     ci95: Map<String, Value>,
+    /// Mean of each metric over the runs: the centre of the interval of `ci95`; empty for a single
+    /// run. Each run counts once. In distributions, each packet of all runs counts once.
+    means: Map<String, Value>,
 }
 
 /// Rank inversions at a port.
@@ -372,6 +379,7 @@ impl<'a> Flow<'a> {
             },
             balanced: all.iter().all(|f| f.balanced()),
             ci95: intervals(&metrics),
+            means: means(&metrics),
         })
     }
 }
@@ -408,6 +416,7 @@ impl<'a> Link<'a> {
             classes: (0..first.classes.len()).map(|class| Class::of(&all, class)).collect(),
             inversions,
             ci95: intervals(&metrics),
+            means: means(&metrics),
         })
     }
 }
@@ -556,10 +565,19 @@ fn numbers(metrics: &[Metric]) -> Map<String, Value> {
 
 /// Half the width of each metric's confidence interval; empty for a single run.
 fn intervals(runs: &[Vec<Metric>]) -> Map<String, Value> {
+    of_each(runs, |estimate| estimate.half_width)
+}
+
+/// The centres of the intervals.
+fn means(runs: &[Vec<Metric>]) -> Map<String, Value> {
+    of_each(runs, |estimate| estimate.half_width.map(|_| estimate.mean))
+}
+
+/// A value of the estimate of each metric, by the metric's name.
+fn of_each(runs: &[Vec<Metric>], value: impl Fn(&Estimate) -> Option<f64>) -> Map<String, Value> {
     let names = runs.first().into_iter().flatten().map(|f| f.name);
-    let half =
-        |name: &str| Some((name.to_owned(), json!(rounded(estimate(runs, name)?.half_width?))));
-    names.filter_map(half).collect()
+    let of = |name: &str| Some((name.to_owned(), json!(rounded(value(&estimate(runs, name)?)?))));
+    names.filter_map(of).collect()
 }
 
 fn mean<T>(runs: &[T], value: impl Fn(&T) -> f64) -> Number {

@@ -96,6 +96,15 @@ fn several_runs_have_means_and_intervals() {
     let mean = results.runs.iter().map(|run| run.flows[1].received as f64).sum::<f64>() / 4.0;
     assert!((summary["flows"][1]["received"].as_f64().unwrap() - mean).abs() <= 0.5);
     assert!(summary["flows"][1]["ci95"]["goodput_bps"].as_f64().unwrap() > 0.0);
+    // Each run counts once in the centre of an interval, and each packet in a distribution.
+    let of_run = |run: &Value| run["flows"][1]["delay_mean_ns"].as_f64().unwrap();
+    let centre = summary["runs"].as_array().unwrap().iter().map(of_run).sum::<f64>() / 4.0;
+    let means = &summary["flows"][1]["means"];
+    assert!((means["delay_mean_ns"].as_f64().unwrap() / centre - 1.0).abs() < 1e-6, "{means}");
+    assert_eq!(
+        means.as_object().unwrap().keys().collect::<Vec<_>>(),
+        summary["flows"][1]["ci95"].as_object().unwrap().keys().collect::<Vec<_>>()
+    );
     let most = results.runs.iter().map(|run| run.flows[1].delay_ns.max).max().unwrap();
     assert_eq!(summary["flows"][1]["delay_ns"]["max"], most, "the distribution is of all packets");
 }
