@@ -249,7 +249,8 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
         (finished.capture(), &args.pcap)
     {
         info.notes.push(format!(
-            "capture: {written} records in {}, one for each arrival, departure and drop of a packet",
+            "capture: {written} records in {}, one for each arrival, departure and drop of \
+             a packet",
             path.display()
         ));
     }

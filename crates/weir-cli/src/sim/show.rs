@@ -20,7 +20,7 @@ pub(crate) fn tables(all: &[Ran]) -> String {
         text += &outcome_tables(&ran.outcomes);
         if ran.outcomes.len() > 1 {
             text += "\n± is half the interval that holds the true mean with 95 % confidence\n\
-                     in a mean, each run counts once; in p50 and p99, each packet of all runs does\n";
+                     in a mean, each run counts once; in p50 and p99, each packet does\n";
         }
     }
     text
