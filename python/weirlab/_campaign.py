@@ -735,11 +735,12 @@ def _of_function(
     point are the labels of the scenario."""
     grid: list[_native.Settings] = [[]]
     given = _axes(axes)
-    _check_runs(math.prod(len(values) for _, values in given) * len(listed or [[]]))
+    points: list[_native.Settings] = listed or [[]]
+    _check_runs(math.prod(len(values) for _, values in given) * len(points))
     for key, values in given:
         grid = [[*point, (key, value)] for point in grid for value in values]
     made: list[tuple[_native.Source, _native.Settings]] = []
-    for first in listed or [[]]:
+    for first in points:
         for rest in grid:
             settings = [*first, *rest]
             words = {key: _read(value) for key, value in settings}

@@ -27,7 +27,7 @@ impl Table {
     }
 
     pub(crate) fn add_row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell).into_owned()).collect());
     }
 
     /// The table in lines of at most `width` characters. Columns that do not fit follow in further
