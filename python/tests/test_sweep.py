@@ -416,6 +416,11 @@ def test_wrong_arguments_are_named(store: Path) -> None:
 def test_only_regular_files_are_campaigns(store: Path) -> None:
     with pytest.raises(OSError, match="/dev/zero: it is no regular file"):
         wl.sweep("/dev/zero", store=store)
+    large = store.parent / "large.toml"
+    with large.open("wb") as file:
+        file.truncate(256_000_001)
+    with pytest.raises(OSError, match="larger than 256 MB"):
+        wl.sweep(large, store=store)
 
 
 def test_too_many_runs_are_refused(store: Path) -> None:

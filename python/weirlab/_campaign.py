@@ -9,21 +9,31 @@ import math
 import os
 import sys
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 from . import _native, _toml
-from ._errors import SweepError
+from ._campaign_arguments import (
+    as_toml,
+    axes_of,
+    campaign_file_of,
+    campaign_of_function,
+    positive_seconds,
+    sampled_points,
+    seed_argument,
+    settings_of_point,
+    value_of,
+)
 from ._campaign_page import campaign_page
 from ._design import Sensitivity, analyse
+from ._errors import SweepError
 from ._precision import Compared, Estimated, Figure, estimate, judge
-from ._results import _library, _plain, _seeds
+from ._results import _library
 from ._runner import Options, Runner, SweepFailure, SweepProgress
-from ._scenario import ScenarioLike, Value, settings_of, source, warn, whole
+from ._scenario import ScenarioLike, Value, source, warn, whole
 from ._stores import Store, open_store
 
 if TYPE_CHECKING:
@@ -126,13 +136,13 @@ def sweep(
     """
     if not isinstance(live, bool):
         raise TypeError(f"live: expected a bool, not {type(live).__name__}")
-    listed = None if points is None else [_settings(point) for point in points]
+    listed = None if points is None else [settings_of_point(point) for point in points]
     if callable(scenario):
-        native = _of_function(scenario, axes, listed, seeds, set, live)
-    elif file := _campaign_file(scenario):
+        native = campaign_of_function(scenario, axes, listed, seeds, set, live)
+    elif file := campaign_file_of(scenario):
         if live or any(given is not None for given in (axes, points, seeds, set)):
             raise ValueError("a campaign file has axes, points, seeds and settings itself")
-        native = _native.campaign_file(str(file), _sampled(file))
+        native = _native.campaign_file(str(file), sampled_points(file))
     else:
         several = isinstance(scenario, Sequence) and not isinstance(scenario, str)
         scenarios = cast(Sequence[ScenarioLike], scenario if several else [scenario])
@@ -141,7 +151,7 @@ def sweep(
             made = source(one, set)
             label = [("scenario", _toml.value(made["default_name"], "scenario"))]
             sources.append((made, label if several else []))
-        native = _native.campaign(sources, _axes(axes), listed or [], _seed_argument(seeds), live)
+        native = _native.campaign(sources, axes_of(axes), listed or [], seed_argument(seeds), live)
     warn(native.diagnostics, 2)
     return Campaign(native, open_store(os.fspath(store)))
 
@@ -228,9 +238,9 @@ class Campaign:
         """
         options = Options(
             retries=whole(retries, "retries"),
-            timeout=None if timeout is None else _positive(timeout, "timeout"),
+            timeout=None if timeout is None else positive_seconds(timeout, "timeout"),
             memory=None if memory is None else whole(memory, "memory"),
-            batch_s=_positive(batch_s, "batch_s"),
+            batch_s=positive_seconds(batch_s, "batch_s"),
             jobs=self._jobs(executor) if jobs is None else max(1, whole(jobs, "jobs")),
         )
         if progress is not True and progress is not False and not callable(progress):
@@ -613,7 +623,7 @@ class Campaign:
         for number in range(self._native.points):
             lines += ["", "[[point]]"]
             for key, value in self._native.settings(number):
-                lines.append(f"{_toml.value(key, 'key')} = {_as_toml(value)}")
+                lines.append(f"{_toml.value(key, 'key')} = {as_toml(value)}")
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -646,7 +656,7 @@ class _Points(Sequence[dict[str, Any]]):
         return self._point(range(len(self))[at])
 
     def _point(self, number: int) -> dict[str, Any]:
-        return {key: _read(value) for key, value in self._native.settings(number)}
+        return {key: value_of(value) for key, value in self._native.settings(number)}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (list, _Points)) and list(self) == [*cast(Iterable[Any], other)]
@@ -675,129 +685,6 @@ def _with_seeds(task: _native.Task, count: int) -> _native.Task:
     point, body, inputs, seeds, by = task
     more = range(max(seeds) + 1, max(seeds) + 1 + max(0, count - len(seeds)))
     return (point, body, inputs, [*seeds, *more][:count], by)
-
-
-def _axes(axes: Mapping[str, Sequence[Value]] | None) -> list[tuple[str, list[str]]]:
-    if axes is None:
-        return []
-    if not isinstance(axes, Mapping):
-        raise TypeError(
-            f"axes: expected a dictionary of lists, not {type(axes).__name__}; for a list of "
-            "points, use points="
-        )
-    found: list[tuple[str, list[str]]] = []
-    for key, values in axes.items():
-        if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-            raise TypeError(f"axes[{key!r}]: expected a list, not {type(values).__name__}")
-        if not values:
-            raise ValueError(f"axes[{key!r}]: at least one value is needed")
-        found.append((key, [settings_of({key: value})[0][1] for value in values]))
-    return found
-
-
-def _settings(point: Mapping[str, Value]) -> _native.Settings:
-    return [(key, value) for key, value, _ in settings_of(point)]
-
-
-def _seed_argument(seeds: int | Iterable[int] | None) -> int | list[int] | None:
-    if seeds is None:
-        return None
-    if isinstance(seeds, Iterable):
-        # The length of a range is known before its numbers take memory.
-        if isinstance(seeds, Sized):
-            _check_runs(len(seeds))
-        return _seeds(seeds)
-    count = whole(seeds, "seeds")
-    if count == 0:
-        raise ValueError("seeds: at least one is needed")
-    _check_runs(count)
-    return count
-
-
-def _check_runs(count: int) -> None:
-    """Refuses more runs than a campaign may have."""
-    if count > _native.MAX_RUNS:
-        raise ValueError(
-            f"the campaign has more than {_native.MAX_RUNS:,} runs: give fewer seeds or values, or "
-            "make several campaigns of it, which may share a store"
-        )
-
-
-def _of_function(
-    function: Callable[..., ScenarioLike],
-    axes: Mapping[str, Sequence[Value]] | None,
-    listed: list[_native.Settings] | None,
-    seeds: int | Iterable[int] | None,
-    changes: Mapping[str, Value] | None,
-    live: bool,
-) -> _native.Campaign:
-    """A campaign with scenarios that a function makes, one for each point. The settings of the
-    point are the labels of the scenario."""
-    grid: list[_native.Settings] = [[]]
-    given = _axes(axes)
-    points: list[_native.Settings] = listed or [[]]
-    _check_runs(math.prod(len(values) for _, values in given) * len(points))
-    for key, values in given:
-        grid = [[*point, (key, value)] for point in grid for value in values]
-    made: list[tuple[_native.Source, _native.Settings]] = []
-    for first in points:
-        for rest in grid:
-            settings = [*first, *rest]
-            words = {key: _read(value) for key, value in settings}
-            made.append((source(function(**words), changes), settings))
-    return _native.campaign(made, [], [], _seed_argument(seeds), live)
-
-
-def _campaign_file(scenario: object) -> Path | None:
-    """The path, if it is that of a campaign file and not of a scenario."""
-    if not isinstance(scenario, (str, os.PathLike)) or (
-        isinstance(scenario, str) and "\n" in scenario
-    ):
-        return None
-    path = Path(cast("str | os.PathLike[str]", scenario))
-    # Another kind of file could be endless.
-    if path.exists() and not path.is_file():
-        raise OSError(f"{path}: it is no regular file, as campaigns and scenarios must be")
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError:
-        return None
-    return path if {"scenario", "scenarios"} & {*content} else None
-
-
-def _sampled(file: Path) -> list[_native.Settings] | None:
-    """The points that the table `sample` of a campaign file describes; None without this table."""
-    content = tomllib.loads(file.read_text(encoding="utf-8")).get("sample")
-    if content is None:
-        return None
-    from ._design import of_table
-
-    return [_settings(point) for point in of_table(content)]
-
-
-def _read(value: str) -> Any:
-    """The value of a setting: TOML, or a word."""
-    try:
-        return _plain(value)
-    except tomllib.TOMLDecodeError:
-        return value
-
-
-def _as_toml(value: str) -> str:
-    """A setting as TOML; a word becomes a string."""
-    try:
-        _plain(value)
-    except tomllib.TOMLDecodeError:
-        return _toml.value(value, "value")
-    return value
-
-
-def _positive(number: float, where: str) -> float:
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        raise TypeError(f"{where}: expected seconds, not {type(number).__name__}")
-    if not 0 < number < float("inf"):
-        raise ValueError(f"{where}: {number} is no number of seconds above 0")
-    return float(number)
 
 
 def _show(progress: SweepProgress) -> None:
