@@ -4,8 +4,8 @@
 //! files of a user are therefore never removed.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirEntry, File, Metadata};
-use std::io::{self, BufReader};
+use std::fs::{self, DirEntry, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -206,7 +206,7 @@ fn is_sweep(path: &Path, entries: &[DirEntry]) -> Option<bool> {
 fn read<T: for<'de> Deserialize<'de>>(path: &Path, entries: &[DirEntry], name: &str) -> Option<T> {
     let entry = entries.iter().find(|entry| entry.file_name() == name)?;
     entry.file_type().ok().filter(fs::FileType::is_file)?;
-    serde_json::from_reader(BufReader::new(File::open(path.join(name)).ok()?)).ok()
+    serde_json::from_str(&weir_sim::disk::read_regular(&path.join(name)).ok()?).ok()
 }
 
 fn entries(path: &Path) -> io::Result<Vec<DirEntry>> {
