@@ -255,8 +255,8 @@ impl Changes {
         }
     }
 
-    /// Restores a link, or all links if `link` is `None`, as saved at the start of a plan. With rules,
-    /// this restores all rules, and `link` must be `None`.
+    /// Restores a link, or all links if `link` is `None`, as saved at the start of a plan. With
+    /// rules, this restores all rules, and `link` must be `None`.
     ///
     /// # Errors
     /// As with [`Self::change`].

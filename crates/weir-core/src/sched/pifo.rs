@@ -20,15 +20,15 @@
 //! # Parameters
 //! `rank`, default `stfq`:
 //!
-//! | rank | rank of a packet (the least is served first) | flow settings | label of the packet, if it has one |
+//! | rank | rank of a packet; the least is served first | flow settings | label, if there is one |
 //! |---|---|---|---|
 //! | `stfq` | virtual start: shares by weight | `weight` | |
 //! | `lstf` | arrival + slack | `deadline`: the slack | slack in ns |
 //! | `edf` | deadline: arrival + `deadline` | `deadline` | the deadline, a time in ns |
-//! | `srpt` | bytes of the flow inside, this packet included | | bytes that the flow still has to send |
-//! | `sjf` | bytes that arrived since the flow was last empty, this packet included | | bytes of the job |
+//! | `srpt` | bytes of the flow inside, with this packet | | bytes that the flow will still send |
+//! | `sjf` | bytes since the flow was last empty, with this packet | | bytes of the job |
 //! | `las` | bytes of all earlier arrivals of the flow | | |
-//! | `fifo+` | the remaining time to the deadline, regardless of the arrival | `deadline` | the remaining time in ns |
+//! | `fifo+` | remaining time to the deadline, at any arrival | `deadline` | remaining time in ns |
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!

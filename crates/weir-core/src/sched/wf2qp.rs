@@ -29,8 +29,8 @@
 //! for the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
 //! weight and less for all other weights. If finishes are equal, the flow with the lower index in
 //! the scheduler is served first. In a busy period that never ends, all times are set back together
-//! before `V` nears the end of its range. This visits each active flow once for every `7 MB · W` of
-//! traffic, so that its cost is negligible.
+//! before `V` nears the end of its range. This visits each active flow once for every `7 MB · W`
+//! of traffic, so that its cost is negligible.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.

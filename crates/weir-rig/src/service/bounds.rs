@@ -6,10 +6,14 @@
 //! explains where the literature states another form.
 //!
 //! ```text
-//! φ   w / (sum of the weights of all flows)             L_k, ℓ_k   the flow's largest and shortest packet
-//! Q   L · w / (least weight)                            L, L_j     the largest packet of all, of another flow
-//! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
-//! n   the number of flows in the aggregate of QFQ+      B          the largest n L_k of all aggregates
+//! φ          w / (sum of the weights of all flows)
+//! Q          L · w / (least weight)
+//! σ          least power of two with w σ ≥ L_k
+//! n          the number of flows in the aggregate of QFQ+
+//! L_k, ℓ_k   the flow's largest and shortest packet
+//! L, L_j     the largest packet of all, of another flow
+//! Σ          over all other flows
+//! B          the largest n L_k of all aggregates
 //! ```
 //! Packets are at most `lmax` long. A bound holds for a fixed flow set: flows and weights do not
 //! change.

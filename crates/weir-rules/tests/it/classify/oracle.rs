@@ -125,7 +125,10 @@ impl<'a> Oracle<'a> {
                     | Test::Tagged(_)
             )
         };
-        let any_address = |test: &&Test| matches!(test, Test::SrcAddress(list) | Test::DstAddress(list) if list.contains(&Address::Any));
+        let any_address = |test: &&Test| match test {
+            Test::SrcAddress(list) | Test::DstAddress(list) => list.contains(&Address::Any),
+            _ => false,
+        };
         let frames = tests.iter().any(link)
             && tests.iter().all(|test| link(test) || neutral(test) || any_address(test));
         let leaving = rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
