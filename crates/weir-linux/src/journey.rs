@@ -4,16 +4,18 @@ use weir_core::Nanos;
 use weir_core::stats::MarkReason;
 use weir_rules::classify::{Resume, Tags};
 
-/// The passes that a packet has completed between its arrival and its departure, and the changes
-/// made to it. Only packets that rules may examine again have a journey.
+/// How far a packet has got through its lane's passes, the points at which the rules examine it,
+/// and the changes made to it. Only packets that rules may examine again have a journey.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journey {
-    /// Index of the lane's pass that is next, or that continues at `resume`.
+    /// Index of the pass in which the packet is examined next. If `resume` is set, this pass has
+    /// begun and continues there.
     pub pass: u8,
     /// How many times the packet has entered the engine.
     pub hops: u8,
-    /// The mark reason of the first pipe that set congestion experienced. Segments of a train share
-    /// a frame, which is not marked: their headers get the mark when they are sent.
+    /// The mark reason of the first pipe that set congestion experienced. For a segment of a train,
+    /// this field is the only record of the mark until the segment is sent, because all segments
+    /// share one frame.
     pub mark: Option<MarkReason>,
     /// Whether the packet is an additional copy that the link made.
     pub duplicate: bool,

@@ -40,7 +40,7 @@ impl Field {
     pub(crate) fn parse(&self, text: &str) -> Option<u128> {
         let bits = if let Some(prefix) = text.strip_prefix('/') {
             let prefix = decimal(prefix).filter(|&n| n <= self.bits.into())? as u32;
-            // Length 0 is a case of its own, because a shift by the full width overflows.
+            // Length 0 is a special case, because a shift by the full width overflows.
             if prefix == 0 {
                 0
             } else {

@@ -85,9 +85,10 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Makes one run. Until the first run is set up, a signal kills the process. Then the signals are
-/// taken, before the run starts a thread: a thread that was started earlier would not block them,
-/// and a signal to it would still kill the process.
+/// Makes one run. While the first run is set up, a signal kills the process. After that, the
+/// process blocks the signals and reads them from a descriptor. It does so before the run starts a
+/// thread: only threads that are started later block them too, and a signal to another thread would
+/// kill the process.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,

@@ -1,5 +1,5 @@
 //! The page of all experiments of a command, with a chapter for each. Each chapter is also stored
-//! in a file of its own, so that a later command with --resume can keep it.
+//! in a separate file, so that a later command with --resume can keep it.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;

@@ -1,5 +1,5 @@
-//! Tests that the past of the web page's objects survives restarts of a real daemon, however it
-//! ends.
+//! Tests that the stored history of the objects on the web page (pipes, lanes) survives a restart
+//! of a real daemon, whether the daemon was stopped or killed.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn survives(lab: &Lab) {
     assert!(old(&first) >= sum - 0.5, "{first:?}");
     drop(stream);
 
-    // Points of ten seconds survive a kill as soon as they are written.
+    // A point that spans ten seconds survives a kill once it is in the file `10s`.
     let written = || fs::metadata(lab.path("state/web-history/10s")).map_or(0, |file| file.len());
     let known = written();
     until("more is written", || written() > known);
@@ -94,7 +94,8 @@ fn survives(lab: &Lab) {
     assert!(!daemon.running.stderr().contains("past of the page"));
     let after = points(&site, "lane:sl-sr");
     let oldest = |points: &[Value]| points.first().map(begin).expect("points");
-    // Each daemon rounds the date at which the page's clock has its zero to a millisecond.
+    // Each daemon computes the date of the zero of the page's clock, rounded to a millisecond. The
+    // dates of one point may therefore differ by 1 ms between two daemons.
     assert!((oldest(&before) - oldest(&after)).abs() <= 1.0, "{before:?} {after:?}");
     let end = before.last().map(time).expect("points");
     let is_of_the_killed = |point: &Value| time(point) > last + 1000.0 && time(point) <= end;

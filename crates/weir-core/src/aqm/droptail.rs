@@ -21,7 +21,8 @@
 //! for each of three bands.
 //!
 //! # Validation
-//! A test compares the queue with an emulator without an AQM, packet by packet.
+//! A test sends the same random packets through a pipe with droptail and through one without an
+//! AQM, and compares the fate of each packet.
 
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::units::Nanos;

@@ -54,7 +54,8 @@ impl Monitor {
     /// Calls [`Observer::on_end`] with the number of frames that the observer missed. Returns the
     /// causes of lateness.
     pub(super) fn end(mut self, missed: u64) -> LateCauses {
-        // The last sample of the first worker may miss later events of the other workers.
+        // The sums were last delivered with the first worker's last sample. The other workers may
+        // have written samples since then, so the sums are delivered once more.
         if let Some(at) = self.sampled.filter(|_| self.readers.len() > 1) {
             self.tell_samples(at);
         }
@@ -176,8 +177,9 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.peak_packets = sum.peak_packets.max(part.peak_packets);
         sum.peak_bytes = sum.peak_bytes.max(part.peak_bytes);
     }
-    // The workers' samples are from different moments: one worker may have sent packets before
-    // another worker's sample counts their arrival. A negative backlog counts as zero.
+    // The workers' samples are from different moments. If a packet arrives on one worker and
+    // departs on another, the sum may include its departure but not yet its arrival. The backlog
+    // has then wrapped below zero, and counts as zero.
     for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
         *count = if (*count).cast_signed() < 0 { 0 } else { *count };
     }

@@ -38,9 +38,10 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `links` is names of links, joined by commas. Returns the containers that have such links,
-    /// each with the names of its own links among them, joined likewise. If `links` is `None`,
-    /// returns all containers, each with `None`, which means all its links.
+    /// Returns the containers that have links with the names in `links`, which are joined by
+    /// commas. Each container comes with those of the names that its links have, joined in the
+    /// same form. If `links` is `None`, returns all containers, each with `None`, which means all
+    /// its links.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {

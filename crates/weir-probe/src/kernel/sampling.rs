@@ -187,7 +187,8 @@ impl Sampling {
         halves(self.get(control::CUT_NETNS)).1
     }
 
-    /// Delivers the readings: completed runs, and the runs that were open at the end of the call.
+    /// Delivers the readings as runs of equal consecutive readings: those that ended during the
+    /// call, and those that were still open at its end.
     fn hand_over(&mut self, group_index: usize, slots: &[Slot], sink: &mut dyn Sink) {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
         let catalogue = &self.groups[group_index].catalogue;
@@ -256,8 +257,8 @@ impl Sampling {
         self.cut |= cut;
     }
 
-    /// Sleeps until shortly before the next scheduled reading unless that is near, but not longer
-    /// than one nap. Returns whether it is time to enter the kernel.
+    /// If the next scheduled reading is not near, sleeps until shortly before it, but at most for
+    /// [`NAP`]. Returns whether it is time to enter the kernel.
     fn approach(&self, group_index: usize) -> bool {
         let (now, next) = (monotonic(), self.pacing[group_index].next);
         if next <= now + 2 * EARLY {
@@ -267,7 +268,7 @@ impl Sampling {
         next <= now + EARLY + NAP
     }
 
-    /// Sleeps until the next tick, but not longer than one nap. Returns whether it is time to read.
+    /// Sleeps until the next tick, but at most for [`NAP`]. Returns whether it is time to read.
     fn wait(&mut self, group_index: usize) -> bool {
         let now = monotonic();
         let pacing = &mut self.pacing[group_index];

@@ -1,5 +1,5 @@
-//! A network namespace with devices that have unchanging queues, and the state of these queues
-//! according to `tc` and the methods.
+//! A network namespace with devices, for tests in which queues do not change while they are read;
+//! and the state of these queues according to `tc` and according to each method of the probe.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -172,7 +172,8 @@ impl Place {
     }
 }
 
-/// Opens a plan on a new thread, since reading moves the thread, and lets `work` read.
+/// Opens a plan and lets `work` read. Both happen on a new thread, since a source moves its thread
+/// into the namespace that it reads.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Seen) + Send,

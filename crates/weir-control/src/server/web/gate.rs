@@ -44,8 +44,8 @@ impl Right {
     }
 }
 
-/// The content security policy of an answer that is a document of its own. It replaces the policy
-/// of the page.
+/// The content security policy of an answer that is a separate document, such as a report. It
+/// replaces the policy of the page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnPolicy(pub(super) &'static str);
 
