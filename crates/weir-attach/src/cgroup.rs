@@ -1,5 +1,6 @@
 //! Control groups of version 2: their paths, IDs and depths.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -87,14 +88,23 @@ pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     }
 }
 
-/// The control group of a systemd unit: the first directory with the unit's name that a search from
-/// the mount point finds.
+/// The control group of a systemd unit: the directory with the unit's name. Several groups can have
+/// this name, because systemd may also run in containers, and because a service that has ended can
+/// leave its group. Groups with processes come before those without, and then groups nearer to the
+/// root.
+///
+/// # Errors
+/// There is no such group, or several groups with processes are equally near to the root.
 pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
     let mount = mount()?;
-    let mut waiting = vec![mount.point.clone()];
-    let mut units = Vec::new();
-    let mut seen = 0;
-    while let Some(directory) = waiting.pop() {
+    at(&unit_below(&mount.point, unit)?)
+}
+
+/// The directory below `root` that [`of_unit`] selects.
+fn unit_below(root: &Path, unit: &str) -> Result<PathBuf, AttachError> {
+    let mut waiting = VecDeque::from([root.to_owned()]);
+    let (mut found, mut units, mut seen) = (Vec::new(), Vec::new(), 0);
+    while let Some(directory) = waiting.pop_front() {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
@@ -103,21 +113,39 @@ pub(crate) fn of_unit(unit: &str) -> Result<Cgroup, AttachError> {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name == unit {
                 let path = entry.path();
-                return at(path.strip_prefix(&mount.point).unwrap_or(&path));
-            }
-            if name.ends_with(".service") && units.len() < MOST_NAMES {
+                found.push((!has_processes(&path), path.components().count(), path));
+            } else if name.ends_with(".service") && units.len() < MOST_NAMES {
                 units.push(name);
             }
             if seen < MOST_DIRECTORIES {
-                waiting.push(entry.path());
+                waiting.push_back(entry.path());
             }
         }
     }
-    let known = match units.len() {
-        0 => "; no unit runs here (is systemd this machine's init?)".to_owned(),
-        _ => format!("; `systemctl` lists them, for example {}", units.join(", ")),
-    };
-    Err(AttachError::Missing { what: format!("running unit {unit}"), known })
+    found.sort();
+    match found.as_slice() {
+        [(false, first, one), (false, second, other), ..] if first == second => {
+            Err(AttachError::Ambiguous {
+                what: format!("unit {unit}"),
+                one: one.display().to_string(),
+                other: other.display().to_string(),
+            })
+        }
+        [(_, _, path), ..] => Ok(path.clone()),
+        [] => {
+            let known = match units.len() {
+                0 => "; no unit runs here (is systemd this machine's init?)".to_owned(),
+                _ => format!("; `systemctl` lists them, for example {}", units.join(", ")),
+            };
+            Err(AttachError::Missing { what: format!("running unit {unit}"), known })
+        }
+    }
+}
+
+/// Whether processes are in the group or in groups below it.
+fn has_processes(directory: &Path) -> bool {
+    let events = fs::read_to_string(directory.join("cgroup.events")).unwrap_or_default();
+    events.lines().any(|line| line == "populated 1")
 }
 
 /// A mount of the control groups of version 2.
@@ -184,5 +212,32 @@ mod tests {
         let inner = "40 30 0:36 /docker/abc /sys/fs/cgroup ro - cgroup2 none rw\n";
         assert_eq!(mount_in(inner).map(|mount| mount.depth), Some(2));
         assert!(mount_in("garbage\n - \n31 - cgroup2 x\n").is_none());
+    }
+
+    /// Makes a directory as a group, and returns its path.
+    fn group(root: &Path, path: &str, has_processes: bool) -> PathBuf {
+        let directory = root.join(path);
+        fs::create_dir_all(&directory).unwrap();
+        let events = format!("populated {}\nfrozen 0\n", u8::from(has_processes));
+        fs::write(directory.join("cgroup.events"), events).unwrap();
+        directory
+    }
+
+    #[test]
+    fn a_unit_that_runs_comes_before_one_that_left_its_group() {
+        let name = format!("weir-attach-units-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let left = group(&root, "a/web.service", false);
+        assert_eq!(unit_below(&root, "web.service").unwrap(), left);
+        let inner = group(&root, "z/box/system.slice/web.service", true);
+        assert_eq!(unit_below(&root, "web.service").unwrap(), inner);
+        let nearer = group(&root, "system.slice/web.service", true);
+        assert_eq!(unit_below(&root, "web.service").unwrap(), nearer);
+        group(&root, "b/web.service", true);
+        let refused = unit_below(&root, "web.service").unwrap_err().to_string();
+        assert!(refused.contains("b/web.service") && refused.contains("cgroup:"), "{refused}");
+        let missing = unit_below(&root, "db.service").unwrap_err().to_string();
+        assert!(missing.contains("running unit db.service; `systemctl` lists"), "{missing}");
+        fs::remove_dir_all(root).unwrap();
     }
 }

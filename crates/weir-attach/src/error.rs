@@ -43,6 +43,16 @@ pub enum AttachError {
         /// What exists instead, beginning with a semicolon; may be empty.
         known: String,
     },
+    /// Several targets have this name.
+    #[error("{what} is the name of {one} and of {other}; name one of them with `cgroup:PATH`")]
+    Ambiguous {
+        /// The target in words.
+        what: String,
+        /// The path of one target.
+        one: String,
+        /// The path of another one.
+        other: String,
+    },
     /// The target has no network of its own.
     #[error("{what} has no network of its own: {advice}")]
     Shared {

@@ -123,6 +123,16 @@ impl Site {
         &self.name
     }
 
+    /// The directory of the control group whose sockets are shaped, and whose end is the end of the
+    /// site; `None` if the site does not consist of a control group.
+    #[must_use]
+    pub fn control_group(&self) -> Option<&Path> {
+        match &self.anchor {
+            Anchor::Cgroup(group) => Some(&group.directory),
+            _ => None,
+        }
+    }
+
     /// The network namespace.
     #[must_use]
     pub fn netns(&self) -> &NetNs {

@@ -189,6 +189,9 @@ impl Drop for Systemd {
 
 fn service(lab: &Lab) {
     let _world = World::with_the_machine();
+    // A group of the unit's name in which nothing runs, as another systemd may have left it.
+    let Some(left) = group(SYSTEMD, "left") else { return };
+    must(&format!("mkdir {}/{UNIT}.service", left.path().display()));
     let machine = match Systemd::boot(lab) {
         Ok(machine) => machine,
         Err(why) => {

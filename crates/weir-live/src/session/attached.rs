@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -69,6 +70,9 @@ struct Slot {
     target: usize,
     /// Name of the site.
     site: String,
+    /// The control group of a systemd unit; `None` for other targets. A unit has the same group
+    /// after a restart, so another group with the unit's name belongs to another systemd.
+    unit: Option<PathBuf>,
     interface: String,
     /// Name in messages and results.
     label: String,
@@ -140,6 +144,7 @@ impl AttachSetup {
             attached.slots.push(Slot {
                 target: slot.target,
                 site: slot.container,
+                unit: None,
                 interface: slot.interface,
                 label: slot.label,
                 current: None,
@@ -206,11 +211,13 @@ impl Attached {
         label: String,
     ) -> Result<(), AttachError> {
         let (attachment, ports) = Attachment::open(site, interface, &self.selected(site))?;
+        let unit = matches!(self.setup.targets[target], Target::Unit(_));
         self.ports.extend(ports);
         self.ends.extend(site::ends(&label, interface));
         self.slots.push(Slot {
             target,
             site: site.name().to_owned(),
+            unit: unit.then(|| site.control_group().map(Path::to_owned)).flatten(),
             interface: interface.to_owned(),
             label,
             current: Some((Arc::clone(site), attachment)),
@@ -243,7 +250,10 @@ impl Attached {
                 let found = target.find().unwrap_or_default();
                 found.into_iter().map(Arc::new).collect()
             });
-            let back = sites.iter().find(|site| site.name() == slot.site);
+            let back = sites.iter().find(|site| {
+                site.name() == slot.site
+                    && slot.unit.as_deref().is_none_or(|unit| site.control_group() == Some(unit))
+            });
             let Some(site) = back.cloned() else { continue };
             let Some(attached) = self.attach_again(index, &site, control) else { continue };
             let slot = &mut self.slots[index];
