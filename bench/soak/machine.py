@@ -21,6 +21,9 @@ from pathlib import Path
 SIDES = {"l": 1, "r": 2}
 START_LIMIT = 60  # seconds for a start, on a slow machine with a large configuration
 ANSWER_LIMIT = 60  # seconds for an answer, on a busy machine
+IDLE_LIMIT = 10  # seconds after which the daemon closes an idle connection
+# How a closed connection shows; RemoteDisconnected is a ConnectionResetError.
+CLOSED = (BrokenPipeError, ConnectionResetError)
 
 
 class Broken(Exception):
@@ -47,14 +50,36 @@ def cable(side: str) -> None:
 
 
 class Api:
-    """One connection to the daemon. When it was closed, the next request opens it again."""
+    """One connection to the daemon. When it was closed, the next request opens it again.
+
+    The daemon closes a connection that was idle for IDLE_LIMIT. On a busy machine, this process
+    may not run for so long. A request on a connection that was idle for so long is therefore sent
+    again on a new connection; `reopened` counts these requests. The daemon closes an idle
+    connection only before it has read the head of a request, so nothing is executed twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.connection: http.client.HTTPConnection | None = None
+        self.answered = 0.0  # when the last answer was complete
+        self.reopened = 0
 
     def request(self, method: str, resource: str, body: object = None) -> object:
         """The answer as JSON. Raises OSError or HTTPException when the daemon does not answer."""
+        is_new = self.connection is None
+        try:
+            status, content, text = self.send(method, resource, body)
+        except CLOSED:
+            if is_new or time.monotonic() - self.answered < IDLE_LIMIT:
+                raise
+            self.reopened += 1
+            status, content, text = self.send(method, resource, body)
+        if status != 200:
+            raise Broken(f"{method} {resource}: status {status}: {content[:300]!r}; {text}")
+        return json.loads(content)
+
+    def send(self, method: str, resource: str, body: object) -> tuple[int, bytes, str | None]:
+        """Sends a request once. Returns the status, the answer and the sent text."""
         if self.connection is None:
             self.connection = http.client.HTTPConnection("weir")
             self.connection.sock = connect(self.path, ANSWER_LIMIT)
@@ -67,9 +92,8 @@ class Api:
         except (OSError, http.client.HTTPException):
             self.close()
             raise
-        if answer.status != 200:
-            raise Broken(f"{method} {resource}: status {answer.status}: {content[:300]!r}; {text}")
-        return json.loads(content)
+        self.answered = time.monotonic()
+        return answer.status, content, text
 
     def close(self) -> None:
         if self.connection:
