@@ -180,9 +180,7 @@ impl Builder<'_> {
         let Some(table) = self.accept(trace::parse_csv(content, name, repeats)) else {
             return false;
         };
-        if let Some(note) = table.outage {
-            self.about_file(*note);
-        }
+        table.notes.into_iter().for_each(|note| self.about_file(note));
         let steps = table.schedule.steps();
         let has_rate = steps.iter().any(|(_, step)| step.capacity.is_some());
         let first = steps.first().filter(|(at, _)| at.0 == 0).map(|(_, step)| step.clone());

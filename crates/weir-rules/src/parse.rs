@@ -358,6 +358,6 @@ fn short_parts(text: &str) -> Vec<Span> {
 
 /// A lower rate than this, in bit/s, is probably a mistake: a full-size packet takes more than
 /// twelve seconds.
-const SLOW_BPS: u64 = 1000;
+pub(crate) const SLOW_BPS: u64 = 1000;
 /// Number of errors after which the rest of a specification is not read.
 const MOST_ERRORS: usize = 20;

@@ -15,6 +15,7 @@ use weir_core::units::{Nanos, Rate};
 
 use crate::decimal::Decimal;
 use crate::diagnostic::{Code, Diagnostic, span_of};
+use crate::parse::SLOW_BPS;
 use crate::quantity::{self, MAX_DELAY, QuantityError};
 use crate::suggest::closest;
 
@@ -23,8 +24,9 @@ use crate::suggest::closest;
 pub struct Table {
     /// The changes.
     pub schedule: Schedule,
-    /// A note about the first rate of zero, if there is one.
-    pub outage: Option<Box<Diagnostic>>,
+    /// Notes about the first rate of zero, and about the first rate without a unit that is smaller
+    /// than 1 kbit/s.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// Reads a Mahimahi trace: one time in ms per line, in ascending order. `#` starts a comment.
@@ -80,9 +82,9 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     };
     let columns = file.header(header)?;
     let mut rows: Vec<(Nanos, Step)> = Vec::new();
-    let (mut outage, mut last) = (None, header);
+    let (mut notes, mut last) = (Vec::new(), header);
     for line in lines {
-        let row = file.row(line, &columns, &mut outage)?;
+        let row = file.row(line, &columns, &mut notes)?;
         if rows.last().is_some_and(|(before, _)| row.0 <= *before) {
             return Err(file
                 .error(line.trim(), "the times do not ascend")
@@ -105,7 +107,7 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     }
     let period = if repeats { Some(file.period(&mut rows, last.trim())?) } else { None };
     match Schedule::new(rows, period) {
-        Ok(schedule) => Ok(Table { schedule, outage: outage.map(Box::new) }),
+        Ok(schedule) => Ok(Table { schedule, notes }),
         Err(
             problem @ (ScheduleError::Empty
             | ScheduleError::NotAscending(_)
@@ -201,7 +203,7 @@ impl<'a> File<'a> {
         self,
         line: &str,
         columns: &[Column],
-        outage: &mut Option<Diagnostic>,
+        notes: &mut Vec<Diagnostic>,
     ) -> Result<(Nanos, Step), Box<Diagnostic>> {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         if cells.len() > columns.len() {
@@ -240,12 +242,10 @@ impl<'a> File<'a> {
                     let rate = rate(text, unit).ok_or_else(|| {
                         bad("a rate of at most 400 Gbit/s, `unlimited`, or 0 for an outage")
                     })?;
-                    // A cell that says 1 bit/s itself is no outage.
-                    if rate == Capacity::Constant(OUTAGE)
-                        && !cell.starts_with('1')
-                        && outage.is_none()
+                    if let Some(note) = self.note(cell, &rate, unit.is_some())
+                        && notes.iter().all(|other| other.code != note.code)
                     {
-                        *outage = Some(self.outage(cell));
+                        notes.push(note);
                     }
                     step.capacity = Some(rate);
                 }
@@ -266,6 +266,25 @@ impl<'a> File<'a> {
         }
         time.map(|time| (time, step))
             .ok_or_else(|| self.error(line.trim(), "the row has no time").label("this row").into())
+    }
+
+    /// The note about a rate, if it is an outage, or a number without a unit that is probably not
+    /// meant in bit/s.
+    fn note(self, cell: &str, rate: &Capacity, has_unit: bool) -> Option<Diagnostic> {
+        let Capacity::Constant(rate) = *rate else { return None };
+        // A cell that says 1 bit/s itself is no outage.
+        if rate == OUTAGE && !cell.starts_with('1') {
+            return Some(self.outage(cell));
+        }
+        let is_bare =
+            !has_unit && Decimal::prefix(cell).is_ok_and(|(_, unit)| unit.trim().is_empty());
+        (is_bare && rate.bps() < SLOW_BPS).then(|| {
+            let note = self
+                .error(cell, format!("`{}` means {} bit/s", shorten(cell), rate.bps()))
+                .label(format!("`{}M` is {0} Mbit/s", shorten(cell)))
+                .help("a rate without a unit is in bit/s; under `rate_mbit` it is in Mbit/s");
+            Diagnostic { code: Code::SmallRate, ..note }
+        })
     }
 
     fn outage(self, cell: &str) -> Diagnostic {
@@ -398,6 +417,19 @@ mod tests {
         ] {
             let error = parse_mahimahi(text, "t").unwrap_err();
             assert!(error.line == line && error.message.contains(message), "{text:?}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn small_rates_without_a_unit_are_noted_once() {
+        let notes = |text: &str| -> Vec<String> {
+            let table = parse_csv(text, "t.csv", false).unwrap();
+            table.notes.iter().map(|note| format!("{}: {}", note.line, note.message)).collect()
+        };
+        assert_eq!(notes("time,rate\n0,4M\n1,5\n2,6\n"), ["3: `5` means 5 bit/s"]);
+        assert_eq!(notes("time,rate\n0,0\n1,5\n").len(), 2, "an outage is another note");
+        for text in ["time,rate\n0,1000\n1,9bit/s\n", "time,rate_mbit\n0,5\n1,0.0001\n"] {
+            assert_eq!(notes(text), [""; 0], "{text}");
         }
     }
 
