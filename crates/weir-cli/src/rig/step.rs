@@ -79,9 +79,9 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
             // it may be much longer.
             most = responsive.iter().fold(most, |most, point| most.max(point[1]));
             let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
-            let name = format!("of the one that does not, up to {longest:.0} ms");
+            let name = format!("unresponsive stream, up to {longest:.0} ms");
             curves.push(Curve::new(
-                "queue delay of senders that answer",
+                "queue delay, responsive senders",
                 colour,
                 Shape::Line(responsive),
             ));
