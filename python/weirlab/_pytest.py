@@ -74,7 +74,7 @@ def weir_run(
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Adds what the links did to the report of a failed test."""
+    """Adds the statistics of the links to the report of a failed test."""
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
     if report.when != "call" or not report.failed:

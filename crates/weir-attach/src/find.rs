@@ -123,8 +123,8 @@ impl Site {
         &self.name
     }
 
-    /// The directory of the control group whose sockets are shaped, and whose end is the end of the
-    /// site; `None` if the site does not consist of a control group.
+    /// The directory of the control group with which the site ends: that of a group, of a unit, or
+    /// of a container in the machine's network. `None` for other sites, also for a process.
     #[must_use]
     pub fn control_group(&self) -> Option<&Path> {
         match &self.anchor {

@@ -2,10 +2,10 @@
 //! `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
 //!
 //! The instructions per packet are the difference between two runs divided by the difference in
-//! their numbers of packets. The program prints the number of departures, the time per packet in
-//! ns, and the number of links that a second engine creates per second. It prints the mean time and
-//! the minimum over [`PARTS`] parts of the run. The minimum excludes most disturbances by other
-//! programs.
+//! their numbers of packets. The program prints the number of departures, and the time per packet in
+//! ns: the mean of the run, and the minimum over its [`PARTS`] parts, which excludes most
+//! disturbances by other programs. It also creates another engine, and prints how many links this
+//! engine creates per second.
 //!
 //! Options: `impaired` gives each link loss and jitter. `ring` gives each link a network card with
 //! a ring of 256 packets and dynamic queue limits. `batch=N` submits N packets at one time, like a
@@ -155,7 +155,7 @@ impl Driver {
                 ecn: Ecn::NotEct,
                 label: 0,
             };
-            // A permutation, so that consecutive packets do not use neighbouring memory.
+            // Consecutive packets use links that are far apart in memory.
             let links = self.links;
             let key = |n: u32| FlowKey {
                 dst: (n.wrapping_mul(2_654_435_761) % links).into(),

@@ -30,8 +30,8 @@ impl Namespace {
     /// Opens the namespace, which exists at least as long as the returned value.
     ///
     /// # Errors
-    /// [`ProbeError::Namespace`], with the existing alternatives, if the namespace does not exist
-    /// or may not be accessed.
+    /// [`ProbeError::Namespace`] if the namespace does not exist or may not be accessed. It has a
+    /// hint: the named namespaces, the missing privilege, or that there is no such process.
     pub fn open(&self) -> Result<NetNs, ProbeError> {
         let path = match self {
             Namespace::Own => PathBuf::from("/proc/thread-self/ns/net"),
@@ -47,8 +47,7 @@ impl Namespace {
         Ok(NetNs::of(file.into()))
     }
 
-    /// The error for a namespace that could not be opened because of `source`, with the existing
-    /// alternatives.
+    /// The error for a namespace that could not be opened because of `source`, with a hint.
     pub(crate) fn refused(&self, source: io::Error) -> ProbeError {
         let hint = match (self, source.kind()) {
             (_, io::ErrorKind::PermissionDenied) => {
@@ -121,8 +120,8 @@ impl FromStr for Target {
             || device.contains(|c: char| c == '/' || c.is_whitespace())
         {
             return Err(format!(
-                "'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and \
-                 `?` stand for others"
+                "'{device}' is no name of a device: it has 1 to 15 characters without `/` and \
+                 spaces; `*` matches any characters, and `?` matches one"
             ));
         }
         let namespace = match (place, place.parse()) {

@@ -11,8 +11,8 @@
 //! guaranteed share.
 //!
 //! # Equations
-//! At each update, with the delay `d` of the older of the two head packets, which was `d_old` at
-//! the previous update:
+//! At each update, `d` is the delay of the older of the two head packets, and `d_old` is the
+//! value of `d` at the previous update:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
@@ -43,8 +43,8 @@
 //! that share; `tshift` serves the queue with the older head packet, where a low-latency packet
 //! counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide` random|recur,
 //! default random: with `recur`, the probabilities of a queue's packets are summed; each time that
-//! the sum exceeds 1, a packet is selected and the sum is reduced by 1. `ect` l4s|any, default l4s:
-//! with `any`, ECT(0) packets are low-latency packets too.
+//! the sum exceeds 1, a packet is dropped or marked and the sum is reduced by 1. `ect` l4s|any,
+//! default l4s: with `any`, ECT(0) packets are low-latency packets too.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed in one step when a packet arrives or

@@ -1,4 +1,5 @@
-//! The kernel's transfers: its TCP in a namespace, a veth pair, and `tbf` over `pfifo`.
+//! The kernel's transfers: its TCP between three namespaces that veth pairs connect, through a
+//! `tbf` with a `pfifo` as its inner queue.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -56,7 +57,8 @@ impl Network {
         network.router.enter(|| {
             address("near", NEAR, None)?;
             address(second, FAR, None)?;
-            // The router forwards a train whole, and its token bucket cuts the train.
+            // The router forwards a train whole. If the queue is in the router, its token bucket
+            // cuts the train.
             write_setting("ipv4/ip_forward", "1")
         })?;
         network.receiver.enter(|| address("eth0", RECEIVER, Some(FAR)).map(drop))?;

@@ -82,7 +82,8 @@ pub struct DepartureEvent<'a> {
     pub due: Nanos,
     /// When the packet arrived.
     pub arrived: Nanos,
-    /// When the packet left its queue.
+    /// When the packet left its queue. If it passed several queues, its arrival plus the time in
+    /// all of them.
     pub dequeued: Nanos,
     /// Whether the packet was sent or dropped.
     pub outcome: Outcome,

@@ -1,4 +1,4 @@
-//! Tests of the loop with rules: the path of packets, changes to the packets, and counters.
+//! Tests of the live loop with rules: the path of packets, changes to the packets, and counters.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -132,8 +132,8 @@ fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
     assert_eq!(lanes.collect::<Vec<_>>(), [0, 0]);
 }
 
-/// An observer that sends to the test, for each IPv4 packet on the lane up, its network-layer bytes
-/// and the time from its departure from the queue to its due time.
+/// An observer that sends to the test, for each IPv4 packet on the lane up, the number of its
+/// network-layer bytes, and the time from its arrival to its due time without the time in queues.
 struct Spans(Sender<(u64, Nanos)>);
 
 impl Observer for Spans {
@@ -230,9 +230,9 @@ fn copies_continue_separately() {
 }
 
 #[test]
-fn a_packet_in_a_loop_of_rules_is_dropped_with_its_own_reason() {
+fn a_packet_that_enters_pipes_too_often_is_dropped_with_its_own_reason() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    // More rules send the packet into a pipe than the number of pipes that a packet may enter.
+    // 99 rules send the packet into the pipe, but a packet may enter pipes at most 64 times.
     let mut script = "disable one_pass\npipe 1 config delay 0\n".to_owned();
     for number in 1..100 {
         script += &format!("add {number} pipe 1 udp from any to any dst-port 4000 out\n");
