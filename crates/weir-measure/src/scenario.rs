@@ -53,11 +53,15 @@ pub struct LinkName {
     pub to: String,
     /// The configuration of the port as text.
     pub spec: String,
-    /// The rate, bit/s; `None` without a limit.
+    /// The rate, bit/s; `None` without a limit. If it changes, its mean while packets are counted.
     pub rate_bps: Option<u64>,
-    /// The propagation delay, ns.
+    /// Whether the rate changes.
+    pub rate_varies: bool,
+    /// The propagation delay, ns. If it changes, its mean while packets are counted.
     pub delay_ns: u64,
-    /// The random loss as a fraction; `None` without loss.
+    /// Whether the propagation delay changes.
+    pub delay_varies: bool,
+    /// The random loss as a fraction; `None` without loss. If it changes, its mean over time.
     pub loss: Option<f64>,
 }
 
@@ -202,11 +206,15 @@ pub struct LinkOutcome {
     pub to: String,
     /// The configuration as text.
     pub spec: String,
-    /// The rate, bit/s; `None` without a limit.
+    /// The rate, bit/s; `None` without a limit. If it changes, its mean while packets are counted.
     pub rate_bps: Option<u64>,
-    /// The propagation delay, ns.
+    /// Whether the rate changes.
+    pub rate_varies: bool,
+    /// The propagation delay, ns. If it changes, its mean while packets are counted.
     pub delay_ns: u64,
-    /// The random loss as a fraction; `None` without loss.
+    /// Whether the propagation delay changes.
+    pub delay_varies: bool,
+    /// The random loss as a fraction; `None` without loss. If it changes, its mean over time.
     pub loss: Option<f64>,
     /// The counters of its packets.
     pub counters: LinkCounters,
@@ -266,14 +274,17 @@ impl FlowOutcome {
 impl LinkOutcome {
     /// The results of a port from its statistics, which do not include classes.
     pub fn from_stats(name: &LinkName, stats: &LinkStats) -> Self {
-        let LinkName { name, from, to, spec, rate_bps, delay_ns, loss } = name.clone();
+        let LinkName { name, from, to, spec, rate_bps, rate_varies, delay_ns, delay_varies, loss } =
+            name.clone();
         Self {
             name,
             from,
             to,
             spec,
             rate_bps,
+            rate_varies,
             delay_ns,
+            delay_varies,
             loss,
             counters: stats.counters.clone(),
             queue_ns: Distribution::from(&stats.queue_ns),

@@ -54,6 +54,15 @@ pub fn exact_rate(bps: u64) -> String {
     exact(bps, &RATE_UNITS)
 }
 
+/// The configured rate of a link: `4 Mbit/s`, `unlimited`, or `3.25 Mbit/s mean` if it varies.
+pub fn configured_rate(bps: Option<u64>, varies: bool) -> String {
+    match bps {
+        None => "unlimited".to_owned(),
+        Some(bps) if varies => format!("{} mean", rate(bps as f64)),
+        Some(bps) => exact_rate(bps),
+    }
+}
+
 /// A duration in nanoseconds, such as `20.1 ms`.
 pub fn duration(ns: f64) -> String {
     scaled(ns, &TIME_UNITS)

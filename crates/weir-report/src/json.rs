@@ -106,9 +106,9 @@ struct Link<'a> {
     from: &'a str,
     /// The end to which the link delivers packets.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
+    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are counted.
     rate_bps: Option<u64>,
-    /// Configured propagation delay, ns.
+    /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     delay_ns: u64,
     #[serde(flatten)]
     counters: &'a LinkCounters,
@@ -120,7 +120,8 @@ struct Link<'a> {
     lateness_ns: Latency,
     /// The configuration in the command language.
     spec: &'a str,
-    /// Configured random loss as a fraction; null without random loss.
+    /// Configured random loss as a fraction; null without random loss. If it changes, its mean over
+    /// time.
     loss: Option<f64>,
     /// Mean rate of departures while the link was busy, bit/s; at most the peak.
     mean_out_bps: u64,

@@ -45,12 +45,20 @@ pub struct LinkResult {
     /// Whether rules select the path of each packet. The direction itself then has no configured
     /// rate or delay.
     pub by_rules: bool,
-    /// Configured rate, bit/s; `None` when unlimited. For a trace, its mean.
+    /// Configured rate, bit/s; `None` when unlimited. If it changes, its mean
+    /// while packets are counted.
     pub rate_bps: Option<u64>,
-    /// Configured propagation delay, ns.
+    /// Whether the configured rate changes.
+    pub rate_varies: bool,
+    /// Configured propagation delay, ns. If it changes, its mean
+    /// while packets are counted.
     pub delay_ns: u64,
+    /// Whether the configured delay changes.
+    pub delay_varies: bool,
     /// Configured random loss as a fraction (long-run mean); `None` when there is none.
     pub loss: Option<f64>,
+    /// Whether the configured loss changes, so that it is a mean over time.
+    pub loss_varies: bool,
     /// The counters.
     pub counters: LinkCounters,
     /// Queueing delay, ns.
@@ -66,13 +74,23 @@ pub struct LinkResult {
 impl LinkResult {
     /// The configured rate as readable text.
     pub fn configured_rate(&self) -> String {
-        let by_rate = || self.rate_bps.map_or("unlimited".to_owned(), format::exact_rate);
+        let by_rate = || format::configured_rate(self.rate_bps, self.rate_varies);
         if self.by_rules { BY_RULES.to_owned() } else { by_rate() }
     }
 
     /// The configured delay as readable text.
     pub fn configured_delay(&self) -> String {
-        if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
+        let by_delay = || match self.delay_varies {
+            true => format!("{} mean", format::duration(self.delay_ns as f64)),
+            false => format::exact_duration(self.delay_ns),
+        };
+        if self.by_rules { BY_RULES.to_owned() } else { by_delay() }
+    }
+
+    /// The configured random loss as readable text; `None` without loss.
+    pub fn configured_loss(&self) -> Option<String> {
+        let mean = if self.loss_varies { " mean" } else { "" };
+        self.loss.map(|loss| format!("{}{mean}", format::percent(loss)))
     }
 
     /// A link's results from the engine's statistics. `name` identifies the link, which carries

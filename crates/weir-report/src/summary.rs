@@ -81,9 +81,9 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
         let [p50, p99] = quantiles(&l.queue_ns);
         row("in queue", "", &[p50, p99, format!("{} max", duration(l.queue_ns.max() as f64))]);
     }
-    if let (Some(loss), Some(measured)) = (l.loss, l.measured_loss()) {
+    if let (Some(loss), Some(measured)) = (l.configured_loss(), l.measured_loss()) {
         let packets = format!("{} packets", measured.counts());
-        row("random loss", &percent(loss), &[percent(measured.fraction()), packets]);
+        row("random loss", &loss, &[percent(measured.fraction()), packets]);
     }
     let mut cells = vec![
         format!("{} in", count(l.counters.packets_in)),

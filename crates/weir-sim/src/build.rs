@@ -8,10 +8,11 @@
 //! addresses and port numbers.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use weir_core::config::{Capacity, LinkConfig, Loss, PipeConfig};
+use weir_core::Nanos;
+use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::key::FlowKey;
-use weir_core::units::Rate;
 
 use crate::measure::{FlowName, LinkName, Names};
 use crate::network::{FlowSpec, Network, PortId};
@@ -90,6 +91,7 @@ impl<'a> Ports<'a> {
             switches: BTreeMap::new(),
         };
         let node_name = |node: usize| scenario.nodes[node].name.clone();
+        let counted = scenario.warmup..scenario.duration;
         for (number, link) in scenario.links.iter().enumerate() {
             for (side, direction) in link.directions.iter().enumerate() {
                 if matches!(scenario.nodes[link.ends[side]].kind, NodeKind::Switch(_)) {
@@ -100,6 +102,7 @@ impl<'a> Ports<'a> {
                     direction,
                     node_name(link.ends[side]),
                     node_name(link.ends[1 - side]),
+                    counted.clone(),
                 ));
             }
         }
@@ -136,6 +139,7 @@ impl<'a> Ports<'a> {
                     &link.directions[*side],
                     name.clone(),
                     node_name(link.ends[1 - side]),
+                    counted.clone(),
                 ));
             }
             all.switches.insert(node, (switch, inputs));
@@ -169,34 +173,26 @@ fn add_port(network: &mut Network, direction: &Direction) -> PortId {
     }
 }
 
-/// The description of a port in results.
-pub fn link_name(direction: &Direction, from: String, to: String) -> LinkName {
+/// The description of a port in results. Rate, delay and loss are means over `counted`, the time in
+/// which packets are counted.
+pub fn link_name(
+    direction: &Direction,
+    from: String,
+    to: String,
+    counted: Range<Nanos>,
+) -> LinkName {
     let PipeConfig { link, .. } = &direction.spec.pipe;
-    let rate_bps = match &link.capacity {
-        Capacity::Unlimited => None,
-        capacity => Rate::new(capacity.mean_bps()).map(Rate::bps),
-    };
+    let means = link.means(Some(counted));
     LinkName {
         name: direction.name.clone(),
         from,
         to,
         spec: direction.words(),
-        rate_bps,
-        delay_ns: link.delay.0,
-        loss: mean_loss(link.loss),
-    }
-}
-
-/// Long-run share of packets that a loss model loses.
-fn mean_loss(loss: Loss) -> Option<f64> {
-    match loss {
-        Loss::None => None,
-        Loss::Bernoulli(probability) => Some(probability.as_f64()),
-        Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
-            let (leave, back) = (good_to_bad.as_f64(), bad_to_good.as_f64());
-            let bad = if leave + back == 0.0 { 0.0 } else { leave / (leave + back) };
-            Some((1.0 - bad) * loss_in_good.as_f64() + bad * loss_in_bad.as_f64())
-        }
+        rate_bps: means.rate_bps,
+        rate_varies: means.rate_varies,
+        delay_ns: means.delay.0,
+        delay_varies: means.delay_varies,
+        loss: means.loss,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weir_report::format::{count, duration, percent, rate};
+use weir_report::format::{configured_rate, count, duration, percent, rate};
 use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
 use weir_sim::run::Ran;
 
@@ -143,7 +143,7 @@ fn links(outcomes: &[Outcome]) -> String {
         let link = runs[0].1;
         table.add_row(vec![
             link.name.clone(),
-            link.rate_bps.map_or_else(|| "unlimited".to_owned(), |bps| rate(bps as f64)),
+            configured_rate(link.rate_bps, link.rate_varies),
             if used.runs == 0 { "-".to_owned() } else { percent(used.mean) },
             with_confidence(runs, |_, link| link.queue_ns.mean(), duration),
             duration(queue.quantile(0.99) as f64),

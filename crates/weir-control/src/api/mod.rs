@@ -32,8 +32,8 @@ pub use view::{
     SchedView, TableEntryView, TablePage, TableView,
 };
 pub(crate) use view::{
-    configuration, lengths, netconfigs, pipe, pipes, queue, queues, rate, rules, sched, scheds,
-    table_page, tables,
+    configuration, delay, lengths, netconfigs, pipe, pipes, queue, queues, rate, rules, sched,
+    scheds, table_page, tables,
 };
 
 /// Commands to execute: all of them, or none.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_core::aqm::Policy;
-use weir_core::config::Capacity;
 use weir_rules::command::{Command, NetConfigCommand};
 use weir_rules::rule::{DEFAULT_RULE, RESERVED_SET, RuleAction};
 use weir_rules::ruleset::{DEFAULT_RULE_ID, Ruleset};
@@ -52,9 +51,9 @@ pub struct PipeView {
     pub number: u16,
     /// The link specification in canonical form.
     pub spec: String,
-    /// Rate in bit/s; none if unlimited. For a rate trace, the mean.
+    /// Rate in bit/s; none if unlimited. The mean if it changes over time.
     pub rate_bps: Option<u64>,
-    /// Delay in ns.
+    /// Delay in ns. The mean if it changes over time.
     pub delay_ns: u64,
     /// The AQM of the pipe's queue; none for drop tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,9 +94,9 @@ pub struct SchedView {
     /// scheduler has its own link.
     #[serde(default)]
     pub parent: Option<u16>,
-    /// Rate in bit/s; none if unlimited. For a rate trace, the mean.
+    /// Rate in bit/s; none if unlimited. The mean if it changes over time.
     pub rate_bps: Option<u64>,
-    /// Delay in ns.
+    /// Delay in ns. The mean if it changes over time.
     pub delay_ns: u64,
     /// The counters of the scheduler. A scheduler with a parent has empty counters, because its
     /// packets are counted by the link of the outermost scheduler.
@@ -237,7 +236,7 @@ pub(crate) fn pipe(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<
         number,
         spec: weir_rules::canonical(spec),
         rate_bps: rate(spec),
-        delay_ns: spec.pipe.link.delay.0,
+        delay_ns: delay(spec),
         aqm: spec.pipe.queue.aqm.as_ref().map(AqmView::from),
         state: snapshot.links.get(&number).cloned().unwrap_or_default(),
     })
@@ -259,7 +258,7 @@ pub(crate) fn sched(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option
         settings: settings.collect(),
         parent: spec.scheduler.parent,
         rate_bps: rate(&spec.link),
-        delay_ns: spec.link.pipe.link.delay.0,
+        delay_ns: delay(&spec.link),
         state: snapshot.links.get(&number).cloned().unwrap_or_default(),
     })
 }
@@ -362,13 +361,14 @@ fn table_view(name: &str, table: &Table) -> TableView {
     }
 }
 
-/// The configured rate in bit/s; the mean for a trace, none if unlimited.
+/// The configured rate in bit/s; the mean if it changes, none if unlimited.
 pub(crate) fn rate(spec: &LinkSpec) -> Option<u64> {
-    match &spec.pipe.link.capacity {
-        Capacity::Unlimited => None,
-        Capacity::Constant(rate) => Some(rate.bps()),
-        Capacity::Trace(trace) => Some(trace.mean_bps()),
-    }
+    spec.pipe.link.means(None).rate_bps
+}
+
+/// The configured delay in ns; the mean if it changes.
+pub(crate) fn delay(spec: &LinkSpec) -> u64 {
+    spec.pipe.link.means(None).delay.0
 }
 
 fn action(action: &RuleAction) -> &'static str {

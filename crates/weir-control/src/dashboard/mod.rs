@@ -147,7 +147,7 @@ pub struct ObjectView {
     pub whole: Option<String>,
     /// The configuration in the command language; empty for a perfect link.
     pub spec: String,
-    /// The configured rate in bit/s; none if unlimited.
+    /// The configured rate in bit/s; none if unlimited. The mean if it changes over time.
     pub rate_bps: Option<u64>,
     /// The configured delay in ns.
     pub delay_ns: u64,

@@ -20,7 +20,7 @@ pub fn ruled_objects(rules: &Ruleset, most: usize) -> (Vec<ObjectView>, u64) {
     let pipes = rules.pipes.iter().map(|(&number, spec)| ObjectView {
         spec: weir_rules::canonical(spec),
         rate_bps: api::rate(spec),
-        delay_ns: spec.pipe.link.delay.0,
+        delay_ns: api::delay(spec),
         aqm: spec.pipe.queue.aqm.as_ref().map(AqmView::from),
         masked: spec.pipe.queue.mask != Default::default(),
         ..view(Object::Pipe(number))
@@ -30,7 +30,7 @@ pub fn ruled_objects(rules: &Ruleset, most: usize) -> (Vec<ObjectView>, u64) {
         algorithm: Some(spec.scheduler.discipline.row().name.to_owned()),
         parent: spec.scheduler.parent.map(|parent| Object::Sched(parent).to_string()),
         rate_bps: api::rate(&spec.link),
-        delay_ns: spec.link.pipe.link.delay.0,
+        delay_ns: api::delay(&spec.link),
         masked: spec.scheduler.mask != Default::default(),
         ..view(Object::Sched(number))
     });

@@ -3,6 +3,7 @@
 mod delay;
 mod impair;
 mod loss;
+mod means;
 mod model;
 mod overhead;
 mod profile;
@@ -13,6 +14,7 @@ mod trace;
 pub(crate) use delay::DelayLine;
 pub(crate) use impair::Impairments;
 pub(crate) use loss::LossProcess;
+pub use means::ConfiguredMeans;
 pub use model::{Capacity, Loss};
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};

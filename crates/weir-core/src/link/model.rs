@@ -48,3 +48,20 @@ pub enum Loss {
         bad_to_good: Probability,
     },
 }
+
+impl Loss {
+    /// The long-run share of packets that are lost; `None` without loss. For Gilbert-Elliott, the
+    /// losses of both states, weighted by the share of packets in each: p/(p+r) in the bad one.
+    #[must_use]
+    pub fn mean(self) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Bernoulli(probability) => Some(probability.as_f64()),
+            Self::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
+                let (leave, back) = (good_to_bad.as_f64(), bad_to_good.as_f64());
+                let bad = if leave + back > 0.0 { leave / (leave + back) } else { 0.0 };
+                Some((1.0 - bad) * loss_in_good.as_f64() + bad * loss_in_bad.as_f64())
+            }
+        }
+    }
+}

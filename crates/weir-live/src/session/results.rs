@@ -104,9 +104,11 @@ impl Finished {
 pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &State) -> Snapshot {
     let mut series = series.into_iter();
     let lanes = report.lanes.iter().zip(&state.directions);
+    let elapsed = report.at.since(report.started);
     let links = lanes.map(|(lane, direction)| {
         let spec = state.link_of(lane.pipe).map(|link| &link.spec);
-        link_result((&direction.from, &direction.to), lane, series.next().unwrap_or_default(), spec)
+        let series = series.next().unwrap_or_default();
+        link_result((&direction.from, &direction.to), lane, series, spec, elapsed)
     });
     let mut links: Vec<LinkResult> = links.collect();
     let (rules, pipes) = match &state.rules {
@@ -118,7 +120,7 @@ pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &Sta
         Some(active) => rules::results(active.ruleset(), report),
         None => Default::default(),
     };
-    Snapshot { elapsed: report.at.since(report.started), links, rules, pipes }
+    Snapshot { elapsed, links, rules, pipes }
 }
 
 /// The results of the links of a scenario, in the order of the file.
@@ -131,7 +133,8 @@ fn inner_links<'a>(
         let found = report.pipes.binary_search_by_key(id, |pipe| pipe.0);
         let stats = found.map_or(&nothing, |index| &report.pipes[index].1);
         let [from, to] = ends;
-        with_spec(LinkResult::from_stats(&link.name, from, to, stats), &link.spec)
+        let elapsed = report.at.since(report.started);
+        with_spec(LinkResult::from_stats(&link.name, from, to, stats), &link.spec, elapsed)
     })
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn names() -> Names {
         spec: format!("bw {}Mbit/s delay {ms}ms", rate / 1_000_000),
         rate_bps: Some(rate),
         delay_ns: ms * 1_000_000,
-        loss: None,
+        ..LinkName::default()
     };
     Names {
         scenario: "demo".into(),

@@ -102,7 +102,8 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
         Curve::new("out", 0, curve(|x| x.bytes_out)),
     ];
     if let Some(bps) = l.rate_bps {
-        curves.push(Curve::new("configured", 4, Shape::Level(bps as f64)));
+        let name = if l.rate_varies { "configured mean" } else { "configured" };
+        curves.push(Curve::new(name, 4, Shape::Level(bps as f64)));
     }
     let description = format!(
         "Rate over time into and out of link {}, means over {}. Configured: {}.",
@@ -173,7 +174,8 @@ fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
         Curve::new("total", 0, cumulative(&l.total_ns, points)),
     ];
     if l.delay_ns > 0 {
-        curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
+        let name = if l.delay_varies { "configured mean delay" } else { "configured delay" };
+        curves.push(Curve::new(name, 4, Shape::Mark(l.delay_ns as f64)));
     }
     let plot = Plot {
         title: "Delay, cumulative".to_owned(),
@@ -195,7 +197,8 @@ fn delay_histogram(l: &LinkResult) -> Chart {
     let axis = latency_axis("total delay", &l.total_ns, l.delay_ns, l.delay_ns);
     let mut curves = vec![Curve::new("total", 0, Shape::Bars(binned(&l.total_ns, &axis)))];
     if l.delay_ns > 0 {
-        curves.push(Curve::new("configured delay", 4, Shape::Mark(l.delay_ns as f64)));
+        let name = if l.delay_varies { "configured mean delay" } else { "configured delay" };
+        curves.push(Curve::new(name, 4, Shape::Mark(l.delay_ns as f64)));
     }
     let plot = Plot {
         title: "Delay, distribution".to_owned(),

@@ -165,7 +165,7 @@ fn changes(l: &LinkResult) -> Markup {
     let packets = (counters.packets_in + counters.duplicated).max(1) as f64;
     let share_of = |number: u64| with_share(count(number), percent(number as f64 / packets));
     let configured =
-        l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
+        l.configured_loss().map_or(String::new(), |p| format!("; random loss configured {p}"));
     let measured = l.loss.and(l.measured_loss()).map_or(String::new(), |measured| {
         format!(", measured {} ({})", percent(measured.fraction()), measured.counts())
     });

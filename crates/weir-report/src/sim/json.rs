@@ -188,9 +188,9 @@ struct Link<'a> {
     from: &'a str,
     /// The node to which the link delivers packets.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
+    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are counted.
     rate_bps: Option<u64>,
-    /// Configured propagation delay, ns.
+    /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     delay_ns: u64,
     #[serde(flatten)]
     counters: LinkMeans,
@@ -202,7 +202,8 @@ struct Link<'a> {
     lateness_ns: Latency,
     /// The configuration in the command language.
     spec: &'a str,
-    /// Configured random loss as a fraction; null without random loss.
+    /// Configured random loss as a fraction; null without random loss. If it changes, its mean over
+    /// time.
     loss: Option<Number>,
     /// Mean rate of departures, bit/s.
     mean_out_bps: Number,

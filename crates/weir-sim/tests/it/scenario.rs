@@ -1,11 +1,12 @@
 //! Scenario files: parsing, error messages, and repeatable runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_core::Nanos;
 use weir_core::stats::DropReason;
-use weir_rules::NoFiles;
+use weir_rules::{Files, NoFiles};
 use weir_sim::measure::{Names, Outcome, Record, Sink};
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Edited, Scenario, parse};
@@ -63,7 +64,12 @@ fn scenario(text: &str) -> Scenario {
 
 /// Carries out all runs of a scenario, on `threads` threads.
 fn ran(text: &str, threads: usize) -> Vec<Ran> {
-    let points = scenario::points(&Edited::new(text), &scenario(text), "t.toml", &NoFiles).unwrap();
+    ran_with(text, &NoFiles, threads)
+}
+
+fn ran_with(text: &str, files: &dyn Files, threads: usize) -> Vec<Ran> {
+    let scenario = parse(text, "t.toml", files).scenario.unwrap();
+    let points = scenario::points(&Edited::new(text), &scenario, "t.toml", files).unwrap();
     run_points(points, threads, &Progress::default(), &|_, _, _| None).unwrap().unwrap()
 }
 
@@ -146,6 +152,22 @@ fn the_second_of_several_runs_is_the_run_of_the_next_seed() {
     let next = outcomes(&TWO_HOSTS.replacen("seed = 7", "seed = 8", 1));
     assert_eq!(several.iter().map(|outcome| outcome.seed).collect::<Vec<_>>(), [7, 8]);
     assert!(several[1] == next[0]);
+}
+
+#[test]
+fn the_rate_of_a_link_that_changes_is_its_mean_while_packets_are_counted() {
+    let table = "time,rate,delay\n0,10M,10\n1,2M,40\n";
+    let files = BTreeMap::from([("t.csv".to_owned(), table.to_owned())]);
+    for change in ["bw 1Mbit/s schedule t.csv", "schedule t.csv"] {
+        let text = TWO_HOSTS.replacen("bw 10Mbit/s delay 10ms loss 0.01", change, 1);
+        let outcome = ran_with(&text, &files, 1).remove(0).outcomes.remove(0);
+        let link = &outcome.links[2];
+        // Half a second of 10 Mbit/s and a second of 2 Mbit/s.
+        assert_eq!((link.rate_bps, link.rate_varies), (Some(4_666_666), true), "{change}");
+        assert_eq!((link.delay_ns, link.delay_varies), (30_000_000, true), "{change}");
+        let used = outcome.utilisation(link).unwrap();
+        assert!((0.9..1.01).contains(&used), "{change}: {used}");
+    }
 }
 
 #[test]

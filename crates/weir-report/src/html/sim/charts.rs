@@ -83,13 +83,14 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
     let queue = merged_queue(results, n);
     if queue.count > 0 {
         let total = merged_total(results, n);
-        let delay = first.links[n].delay_ns;
+        let link = &first.links[n];
+        let name = if link.delay_varies { "configured mean delay" } else { "configured delay" };
         let curves = vec![("in queue", 5, &queue), ("total", 0, &total)];
         charts.push(cumulative(
             "Delay, cumulative",
             "delay",
             &curves,
-            (delay > 0).then_some(delay),
+            (link.delay_ns > 0).then_some((name, link.delay_ns)),
             String::new(),
         ));
     }
@@ -186,7 +187,8 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     period.curves(results, "in", 1, false, |run| rate(run, |s| s.bytes_in), &mut curves);
     period.curves(results, "out", 0, true, |run| rate(run, |s| s.bytes_out), &mut curves);
     if let Some(bps) = link.rate_bps {
-        curves.push(Curve::new("configured", 4, Shape::Level(bps as f64)));
+        let name = if link.rate_varies { "configured mean" } else { "configured" };
+        curves.push(Curve::new(name, 4, Shape::Level(bps as f64)));
     }
     let description = format!("Rate into and out of link {} over time.", link.name);
     let remark = format!("Means over {}.", period.words());
@@ -297,14 +299,15 @@ fn cumulative(
     title: &str,
     label: &str,
     curves: &[(&str, u8, &Distribution)],
-    configured: Option<u64>,
+    configured: Option<(&str, u64)>,
     remark: String,
 ) -> Chart {
     let filled = || curves.iter().map(|(_, _, d)| *d).filter(|d| d.count > 0);
     let low = filled().map(|d| d.min).min().unwrap_or(0);
     let bulk =
         filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
-    let high = filled().map(|d| d.max).max().unwrap_or(1).max(configured.unwrap_or(0)) as f64;
+    let high =
+        filled().map(|d| d.max).max().unwrap_or(1).max(configured.map_or(0, |(_, ns)| ns)) as f64;
     let x = if high > bulk * 20.0 {
         Axis::log(label, Unit::Nanoseconds).with_range(bulk * 0.9, high * 1.25)
     } else {
@@ -322,7 +325,7 @@ fn cumulative(
         .filter(|(_, _, d)| d.count > 0)
         .map(|(name, colour, d)| Curve::new(name, *colour, shares(d)))
         .collect();
-    all.extend(configured.map(|ns| Curve::new("configured delay", 4, Shape::Mark(ns as f64))));
+    all.extend(configured.map(|(name, ns)| Curve::new(name, 4, Shape::Mark(ns as f64))));
     let y = Axis::linear("packets", Unit::Fraction).with_range(0.0, 1.0);
     let plot = Plot { title: title.to_owned(), description, x, y, curves: all };
     Chart { variants: vec![variant("", "latency", plot)], remark }

@@ -13,7 +13,7 @@ use weir_measure::scenario::{LinkOutcome, Outcome};
 
 use super::charts::{Chart, Data, micro};
 use super::page::{figure, meta, page, row, table, with_share};
-use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate};
+use crate::format::{configured_rate, count, duration, elapsed, exact_duration, percent, rate};
 use crate::sim::{Metric, Results, estimate, metrics_of_flow, metrics_of_link, to_json};
 
 /// The report as one self-contained HTML document. The same results give the same bytes.
@@ -216,7 +216,7 @@ fn cells_of_link(link: &LinkOutcome, runs: &[Vec<Metric>]) -> [Markup; 11] {
         },
     );
     [
-        html! { (link.rate_bps.map_or("unlimited".to_owned(), exact_rate)) },
+        html! { (configured_rate(link.rate_bps, link.rate_varies)) },
         cell(runs, "throughput_bps", rate),
         cell(runs, "utilisation", percent),
         time("queue_mean_ns"),
