@@ -2,13 +2,13 @@
 //!
 //! # Model
 //! Packets of the L4S service (ECT(1) or CE) wait in a low-latency queue, all other packets in a
-//! classic queue. As in `pi2`, a controller holds the delay of the classic queue at a target.
-//! Low-latency packets are marked with a probability proportional to the controller's output, and
-//! classic packets are dropped or marked with the square of the output. This balances the rates of
-//! both kinds of senders, although the low-latency queue has a delay of one millisecond and the
-//! classic queue of fifteen. Low-latency packets that have waited longer than a threshold, the
-//! *step*, are always marked. The low-latency queue has priority, but the classic queue has a
-//! guaranteed share.
+//! classic queue. As in `pi2`, a controller holds a delay at a target: the longer one of the delays
+//! of the two queues. Low-latency packets are marked with a probability proportional to the
+//! controller's output, and classic packets are dropped or marked with the square of the output.
+//! This balances the rates of both kinds of senders, although the low-latency queue has a delay of
+//! one millisecond and the classic queue of fifteen. Low-latency packets that have waited longer
+//! than a threshold, the *step*, are always marked. The low-latency queue has priority, but the
+//! classic queue has a guaranteed share.
 //!
 //! # Equations
 //! At each update, `d` is the delay of the older of the two head packets, and `d_old` is the
@@ -42,9 +42,10 @@
 //! while both queues have packets. `schedule` wrr|tshift, default wrr: `wrr` serves the queues by
 //! that share; `tshift` serves the queue with the older head packet, where a low-latency packet
 //! counts as older by the setting `tshift` (0 to 10s, default 50 ms). `decide` random|recur,
-//! default random: with `recur`, the probabilities of a queue's packets are summed; each time that
-//! the sum exceeds 1, a packet is dropped or marked and the sum is reduced by 1. `ect` l4s|any,
-//! default l4s: with `any`, ECT(0) packets are low-latency packets too.
+//! default random, is how packets are chosen to be dropped or marked: `random` draws for each
+//! packet; `recur` sums the probabilities of a queue's packets, and each time that the sum exceeds
+//! 1, chooses a packet and reduces the sum by 1. `ect` l4s|any, default l4s: with `any`, ECT(0)
+//! packets are low-latency packets too.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed in one step when a packet arrives or
@@ -69,8 +70,9 @@
 //! sums, as with the settings `schedule tshift` and `decide recur`.
 //!
 //! # Validation
-//! Tests compare `p'` with floating point and the order of packets with lists, and check the counts
-//! of drops and marks of each kind, with and without overload, and the share of the classic queue.
+//! Tests compare `p'` with a computation in floating point, and the order of packets with a model
+//! that keeps the queues as lists. They check the counts of drops and marks of each kind, with and
+//! without overload, and the share of the classic queue.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
