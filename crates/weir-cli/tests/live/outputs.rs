@@ -144,16 +144,15 @@ fn destinations(lab: &Lab) {
     assert_eq!((done.code, done.stdout.as_str()), (0, "-\n-.html\n"), "{done:?}");
 }
 
+/// The mean is over the run. In each period of 0.2 s, it reaches its end value of 3.25 Mbit/s and
+/// 32.5 ms from below, and after a second it is less by 4 % at most.
 fn mean_rate(lab: &Lab) {
-    let csv = lab.file("rates.csv", "time,rate,delay\n0,1Mbit/s,10ms\n1,4Mbit/s,40ms\n4,,\n");
-    let result = lab.pair(&format!("trace {csv}"), 7, "true", "true");
+    let csv = lab.file("rates.csv", "time,rate,delay\n0,1Mbit/s,10ms\n0.05,4Mbit/s,40ms\n0.2,,\n");
+    let result = lab.pair(&format!("trace {csv}"), 7, "sleep 1", "sleep 1");
     for name in ["to-left", "to-right"] {
         let link = link(&result, name);
-        assert_eq!(
-            (number(link, "rate_bps"), number(link, "delay_ns")),
-            (3_250_000, 32_500_000),
-            "{link}"
-        );
+        assert!((3_120_000..=3_250_000).contains(&number(link, "rate_bps")), "{link}");
+        assert!((31_200_000..=32_500_000).contains(&number(link, "delay_ns")), "{link}");
     }
 }
 
