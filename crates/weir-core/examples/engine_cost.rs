@@ -2,8 +2,8 @@
 //! `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
 //!
 //! The instructions per packet are the difference between two runs divided by the difference in
-//! their numbers of packets. The program prints the number of departures, and the time per packet in
-//! ns: the mean of the run, and the minimum over its [`PARTS`] parts, which excludes most
+//! their numbers of packets. The program prints the number of departures, and the time per packet
+//! in ns: the mean of the run, and the minimum over its [`PARTS`] parts, which excludes most
 //! disturbances by other programs. It also creates another engine, and prints how many links this
 //! engine creates per second.
 //!

@@ -106,7 +106,8 @@ struct Link<'a> {
     from: &'a str,
     /// The end to which the link delivers packets.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are counted.
+    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are
+    /// counted.
     rate_bps: Option<u64>,
     /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     delay_ns: u64,

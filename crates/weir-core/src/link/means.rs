@@ -25,8 +25,9 @@ pub struct ConfiguredMeans {
 }
 
 impl LinkConfig {
-    /// The mean rate, delay and loss of this link over a span of time since its start, in which each
-    /// value counts as long as it is in force. For an empty span, the values at its beginning.
+    /// The mean rate, delay and loss of this link over a span of time, counted from its start. Each
+    /// value is weighted by the time for which it applies. An empty span has the values that apply
+    /// at its start.
     ///
     /// Without a span: over one period of a repeating schedule, otherwise over all its steps; the
     /// last step, which does not end, then counts as long as the step before it. The rate of a
