@@ -21,16 +21,25 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
+use crate::fingerprint::Fingerprint;
 use crate::rng::Stream;
 use crate::units::{Nanos, Probability};
 
 /// A distribution of deviations in units of the configured amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Distribution {
+    fingerprint: Fingerprint,
     name: String,
     /// Ascending quantiles, times [`SCALE`].
     table: Box<[i32]>,
+}
+
+impl Hash for Distribution {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fingerprint.hash(state);
+    }
 }
 
 /// Why a table of values is not a valid distribution.
@@ -52,7 +61,7 @@ impl Distribution {
             return Err(DistributionError::Size(table.len()));
         }
         table.sort_unstable();
-        Ok(Self { name, table: table.into() })
+        Ok(Self::new(name, table.into()))
     }
 
     /// Uniform between −1 and 1.
@@ -83,7 +92,11 @@ impl Distribution {
             libm::round(quantile((f64::from(i) + 0.5) / TABLE_SIZE as f64) * f64::from(SCALE))
                 as i32
         };
-        Self { name: name.into(), table: (0..TABLE_SIZE as u32).map(at).collect() }
+        Self::new(name.into(), (0..TABLE_SIZE as u32).map(at).collect())
+    }
+
+    fn new(name: String, table: Box<[i32]>) -> Self {
+        Self { fingerprint: Fingerprint::of(&table), name, table }
     }
 
     /// The distribution's name.
@@ -94,6 +107,11 @@ impl Distribution {
     /// The quantiles times [`SCALE`], ascending.
     pub fn table(&self) -> &[i32] {
         &self.table
+    }
+
+    /// The bytes that the quantiles take in memory.
+    pub fn memory(&self) -> usize {
+        size_of_val(&*self.table)
     }
 
     /// The deviation in ns: the quantile that the random number `uniform` selects, times `amount`.

@@ -15,6 +15,7 @@ pub mod descriptor;
 pub mod device;
 pub mod dist;
 mod emulator;
+mod fingerprint;
 pub mod gate;
 mod heap;
 pub mod key;

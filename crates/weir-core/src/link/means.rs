@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{Capacity, Step};
+use super::{Capacity, Loss, Schedule, Step};
 use crate::config::LinkConfig;
 use crate::units::Nanos;
 
@@ -30,146 +30,231 @@ impl LinkConfig {
     /// at its start.
     ///
     /// Without a span: over one period of a repeating schedule, otherwise over all its steps; the
-    /// last step, which does not end, then counts as long as the step before it. The rate of a
-    /// trace is always its mean over one period.
+    /// last step, which does not end, then counts as long as the step before it. These means do not
+    /// visit the steps. The rate of a trace is always its mean over one period.
     #[must_use]
     pub fn means(&self, span: Option<Range<Nanos>>) -> ConfiguredMeans {
-        let first =
-            Values { rate_bps: bps(&self.capacity), delay: self.delay, loss: self.loss.mean() };
-        let Some(schedule) = &self.schedule else {
-            let mut sum = Sum::default();
-            sum.add(first, 1, 1);
-            return sum.means(self);
+        let constant = Values {
+            rate_bps: Some(bps(&self.capacity)),
+            delay: Some(self.delay),
+            loss: Some(self.loss.mean()),
         };
-        let steps = schedule.steps();
-        // In a repeating schedule, each period begins with the values at the end of the period
-        // before it.
-        let again = steps.iter().fold(first, |values, (_, step)| values.after(step));
-        let until = |end: Nanos| {
-            let mut sum = Sum::default();
-            match schedule.period() {
-                Some(period) if end >= period => {
-                    let (rounds, rest) = (end.0 / period.0, Nanos(end.0 % period.0));
-                    sum.add_steps(first, steps, period, 1);
-                    sum.add_steps(again, steps, period, rounds - 1);
-                    sum.add_steps(again, steps, rest, 1);
-                }
-                _ => sum.add_steps(first, steps, end, 1),
+        let (sum, initial) = match (&self.schedule, span) {
+            (Some(schedule), None) => {
+                let Whole { sum, last } = schedule.whole();
+                // Each period begins with the values at the end of the period before it.
+                let before = if schedule.period().is_some() { *last } else { Values::default() };
+                (sum.clone(), before.or(constant))
             }
-            sum
-        };
-        let sum = match (span, schedule.period()) {
-            (Some(span), _) if span.start < span.end => until(span.end).less(&until(span.start)),
-            (Some(span), _) => {
+            (Some(schedule), Some(span)) if span.start < span.end => {
+                (Sum::between(schedule, span.start, span.end), constant)
+            }
+            (Some(schedule), Some(span)) => {
                 let now = schedule.last_step_until(span.start);
                 let now = now.map(|number| schedule.in_force_after(number));
-                let mut sum = Sum::default();
-                sum.add(now.map_or(first, |step| first.after(&step)), 1, 1);
-                sum
+                let values = now.map_or(Values::default(), |step| Values::default().after(&step));
+                (Sum::of(values), constant)
             }
-            (None, Some(period)) => {
-                let mut sum = Sum::default();
-                sum.add_steps(again, steps, period, 1);
-                sum
-            }
-            (None, None) => {
-                let at = |back: usize| {
-                    steps.len().checked_sub(back).map_or(Nanos::ZERO, |number| steps[number].0)
-                };
-                let last = at(1);
-                until(last.saturating_add(Nanos(last.since(at(2)).0.max(1))))
-            }
+            (None, _) => (Sum::of(constant), constant),
         };
-        sum.means(self)
+        let means = sum.means(initial);
+        let varies = means.rate_varies || matches!(self.capacity, Capacity::Trace(_));
+        ConfiguredMeans { rate_varies: varies, ..means }
     }
 }
 
-/// The values in force at a time.
-#[derive(Clone, Copy, PartialEq)]
+/// The values in force at a time; `None` for a value that the schedule has not set before.
+#[derive(Clone, Copy, Debug, Default)]
 struct Values {
-    rate_bps: Option<u64>,
-    delay: Nanos,
-    loss: Option<f64>,
+    /// The inner `None` is an unlimited rate.
+    rate_bps: Option<Option<u64>>,
+    delay: Option<Nanos>,
+    /// The inner `None` is no loss.
+    loss: Option<Option<f64>>,
 }
 
 impl Values {
     fn after(self, step: &Step) -> Self {
         Self {
-            rate_bps: step.capacity.as_ref().map_or(self.rate_bps, bps),
-            delay: step.delay.unwrap_or(self.delay),
-            loss: step.loss.map_or(self.loss, |loss| loss.mean()),
+            rate_bps: step.capacity.as_ref().map(bps).or(self.rate_bps),
+            delay: step.delay.or(self.delay),
+            loss: step.loss.map(Loss::mean).or(self.loss),
+        }
+    }
+
+    fn or(self, others: Self) -> Self {
+        Self {
+            rate_bps: self.rate_bps.or(others.rate_bps),
+            delay: self.delay.or(others.delay),
+            loss: self.loss.or(others.loss),
         }
     }
 }
 
+/// All steps of a schedule, summed up once.
+#[derive(Clone, Debug)]
+pub(super) struct Whole {
+    /// Over one period or, without one, until the last step has lasted as long as the step before
+    /// it.
+    sum: Sum,
+    /// The values that the last steps have set.
+    last: Values,
+}
+
+impl Whole {
+    /// The sum of the steps of a schedule with this period.
+    pub(super) fn of(steps: &[(Nanos, Step)], period: Option<Nanos>) -> Self {
+        let at = |back: usize| {
+            steps.len().checked_sub(back).map_or(Nanos::ZERO, |number| steps[number].0)
+        };
+        let end = period.unwrap_or_else(|| {
+            let last = at(1);
+            last.saturating_add(Nanos(last.since(at(2)).0.max(1)))
+        });
+        let mut sum = Sum::default();
+        sum.add_steps(Values::default(), steps, Nanos::ZERO..end, 1);
+        let last = steps.iter().fold(Values::default(), |values, (_, step)| values.after(step));
+        Self { sum, last }
+    }
+}
+
+/// What is known of one value over a time.
+#[derive(Clone, Debug, Default)]
+struct Seen<T> {
+    /// The first value that the schedule has set.
+    first: Option<T>,
+    /// Whether the schedule has set another value.
+    varies: bool,
+    /// The time in ns before the schedule sets the value.
+    unset: u128,
+}
+
+impl<T: Copy + PartialEq> Seen<T> {
+    fn add(&mut self, value: Option<T>, lasts: u128) {
+        match value {
+            Some(value) => self.varies |= *self.first.get_or_insert(value) != value,
+            None => self.unset += lasts,
+        }
+    }
+
+    /// Whether there were several values, if `initial` was the value before the schedule set it.
+    fn varies_from(&self, initial: T) -> bool {
+        self.varies || (self.unset > 0 && self.first.is_some_and(|first| first != initial))
+    }
+}
+
 /// Sums of values times the time for which they were in force, in ns.
-#[derive(Default)]
-struct Sum {
-    bits: u128,
-    delays: u128,
-    losses: f64,
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sum {
     lasts: u128,
+    rate: Seen<Option<u64>>,
+    delay: Seen<Nanos>,
+    loss: Seen<Option<f64>>,
+    bits: u128,
     /// Time without a limit of the rate.
     unlimited: u128,
-    /// The first values, to which the others are compared.
-    first: Option<Values>,
-    rate_varies: bool,
-    delay_varies: bool,
-    loss_varies: bool,
+    delays: u128,
+    losses: f64,
     has_loss: bool,
 }
 
 impl Sum {
+    /// The values at one moment.
+    fn of(values: Values) -> Self {
+        let mut sum = Self::default();
+        sum.add(values, 1, 1);
+        sum
+    }
+
+    /// The values of a schedule from `start` to the later time `end`.
+    fn between(schedule: &Schedule, start: Nanos, end: Nanos) -> Self {
+        let (steps, mut sum) = (schedule.steps(), Self::default());
+        let Some(period) = schedule.period() else {
+            sum.add_steps(Values::default(), steps, start..end, 1);
+            return sum;
+        };
+        let values_in =
+            |round: u64| if round == 0 { Values::default() } else { schedule.whole().last };
+        let split = |at: Nanos| (at.0 / period.0, Nanos(at.0 % period.0));
+        let ((first, from), (last, until)) = (split(start), split(end));
+        if first == last {
+            sum.add_steps(values_in(first), steps, from..until, 1);
+        } else {
+            sum.add_steps(values_in(first), steps, from..period, 1);
+            sum.add_steps(values_in(1), steps, Nanos::ZERO..period, last - first - 1);
+            sum.add_steps(values_in(1), steps, Nanos::ZERO..until, 1);
+        }
+        sum
+    }
+
     /// Adds values that were in force for `lasts` ns, `times` times.
     fn add(&mut self, values: Values, lasts: u64, times: u64) {
         let lasts = u128::from(lasts) * u128::from(times);
         if lasts == 0 {
             return;
         }
-        let first = *self.first.get_or_insert(values);
-        self.rate_varies |= first.rate_bps != values.rate_bps;
-        self.delay_varies |= first.delay != values.delay;
-        self.loss_varies |= first.loss != values.loss;
-        self.has_loss |= values.loss.is_some();
         self.lasts += lasts;
-        self.delays += u128::from(values.delay.0) * lasts;
-        self.losses += values.loss.unwrap_or(0.0) * lasts as f64;
+        self.rate.add(values.rate_bps, lasts);
+        self.delay.add(values.delay, lasts);
+        self.loss.add(values.loss, lasts);
+        self.weigh(values, lasts);
+    }
+
+    /// Adds the products of the values that are set and this time.
+    fn weigh(&mut self, values: Values, lasts: u128) {
         match values.rate_bps {
-            Some(rate) => self.bits += u128::from(rate) * lasts,
-            None => self.unlimited += lasts,
+            Some(Some(rate)) => self.bits += u128::from(rate) * lasts,
+            Some(None) => self.unlimited += lasts,
+            None => {}
+        }
+        self.delays += u128::from(values.delay.unwrap_or(Nanos::ZERO).0) * lasts;
+        if let Some(Some(loss)) = values.loss {
+            self.has_loss = true;
+            self.losses += loss * lasts as f64;
         }
     }
 
-    /// Adds the values of steps until `end`, `times` times. `values` are in force at the beginning.
-    fn add_steps(&mut self, mut values: Values, steps: &[(Nanos, Step)], end: Nanos, times: u64) {
-        let mut since = Nanos::ZERO;
-        for (at, step) in steps.iter().take_while(|(at, _)| *at < end) {
+    /// Adds the values within a span of a period, `times` times. `values` are in force when the
+    /// period begins.
+    fn add_steps(
+        &mut self,
+        mut values: Values,
+        steps: &[(Nanos, Step)],
+        span: Range<Nanos>,
+        times: u64,
+    ) {
+        let mut since = span.start;
+        for (at, step) in steps.iter().take_while(|(at, _)| *at < span.end) {
             self.add(values, at.since(since).0, times);
-            (since, values) = (*at, values.after(step));
+            (since, values) = (since.max(*at), values.after(step));
         }
-        self.add(values, end.since(since).0, times);
+        self.add(values, span.end.since(since).0, times);
     }
 
-    /// This sum without the beginning that `other` has summed up.
-    fn less(mut self, other: &Self) -> Self {
-        self.bits -= other.bits;
-        self.delays -= other.delays;
-        self.losses -= other.losses;
-        self.lasts -= other.lasts;
-        self.unlimited -= other.unlimited;
-        self
-    }
-
-    /// The means over the time that was added, which is not zero.
-    fn means(&self, link: &LinkConfig) -> ConfiguredMeans {
+    /// The means over the time that was added, which is not zero. `initial` are the values before
+    /// the schedule sets them.
+    fn means(mut self, initial: Values) -> ConfiguredMeans {
+        let rate_varies = initial.rate_bps.is_some_and(|rate| self.rate.varies_from(rate));
+        let delay_varies = initial.delay.is_some_and(|delay| self.delay.varies_from(delay));
+        let loss_varies = initial.loss.is_some_and(|loss| self.loss.varies_from(loss));
+        let (rate_bps, delay, loss) = (initial.rate_bps, initial.delay, initial.loss);
+        for (values, unset) in [
+            (Values { rate_bps, ..Values::default() }, self.rate.unset),
+            (Values { delay, ..Values::default() }, self.delay.unset),
+            (Values { loss, ..Values::default() }, self.loss.unset),
+        ] {
+            if unset > 0 {
+                self.weigh(values, unset);
+            }
+        }
         let mean = |sum: u128| u64::try_from(sum / self.lasts.max(1)).unwrap_or(u64::MAX);
         ConfiguredMeans {
             rate_bps: (self.unlimited == 0).then(|| mean(self.bits)),
             delay: Nanos(mean(self.delays)),
             loss: self.has_loss.then(|| (self.losses / self.lasts.max(1) as f64).clamp(0.0, 1.0)),
-            rate_varies: self.rate_varies || matches!(link.capacity, Capacity::Trace(_)),
-            delay_varies: self.delay_varies,
-            loss_varies: self.loss_varies,
+            rate_varies,
+            delay_varies,
+            loss_varies,
         }
     }
 }
@@ -188,7 +273,6 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::link::{Loss, Schedule};
     use crate::units::{Probability, Rate};
 
     fn constant(mbit: u64) -> Capacity {
@@ -240,6 +324,32 @@ mod tests {
         assert_eq!(mean(&repeated, 4, 10), Some(4000));
         assert_eq!(mean(&repeated, 0, 1_000_000_000), Some(4000));
         assert_eq!(repeated.means(None).rate_bps, Some(4_000_000));
+    }
+
+    #[test]
+    fn a_mean_over_all_steps_is_that_of_the_steps() {
+        for period in [None, Some(7), Some(9)] {
+            for steps in [&[(2, 4)][..], &[(0, 1), (3, 6)], &[(1, 2), (3, 0), (6, 5)]] {
+                let link = link(steps, period);
+                let (last, before) = (steps[steps.len() - 1].0, steps.len().checked_sub(2));
+                let gap = last - before.map_or(0, |number| steps[number].0);
+                let span = match period {
+                    // The values before the first step are those at the end of the first period.
+                    Some(period) => period..2 * period,
+                    None => 0..last + gap,
+                };
+                let span = Nanos::from_secs(span.start)..Nanos::from_secs(span.end);
+                assert_eq!(link.means(None), link.means(Some(span)), "{steps:?} {period:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_before_and_after_the_span_do_not_count() {
+        let once = link(&[(0, 10), (5, 1), (9, 3)], None);
+        let means = |from, to| once.means(Some(Nanos::from_secs(from)..Nanos::from_secs(to)));
+        assert!(!means(5, 9).rate_varies && !means(6, 8).delay_varies);
+        assert!(means(4, 6).rate_varies && means(8, 10).rate_varies);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::trace::Trace;
 use crate::units::{Probability, Rate};
 
 /// The rate at which a link serialises packets.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Capacity {
     /// Packets take no time to serialise.
     #[default]
@@ -29,7 +29,7 @@ impl Capacity {
 }
 
 /// Random loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Loss {
     /// No loss.
     #[default]

@@ -17,17 +17,26 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
+use crate::fingerprint::Fingerprint;
 use crate::units::{Nanos, Probability};
 
 /// A distribution of additional air-time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
+    fingerprint: Fingerprint,
     name: String,
     samples: Vec<Nanos>,
     /// A packet is lost if it draws a sample with this index or a higher index.
     loss_from: usize,
     loss_level: Probability,
+}
+
+impl Hash for Profile {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fingerprint.hash(state);
+    }
 }
 
 /// Why points do not form a profile.
@@ -68,7 +77,8 @@ impl Profile {
         let one = u128::from(Probability::ONE.raw());
         let loss_from =
             ((u128::from(loss_level.raw()) * samples.len() as u128 + one / 2) / one) as usize;
-        Ok(Self { name, samples, loss_from, loss_level })
+        let fingerprint = Fingerprint::of(&samples);
+        Ok(Self { fingerprint, name, samples, loss_from, loss_level })
     }
 
     /// The name of the profile in its file.
@@ -79,6 +89,11 @@ impl Profile {
     /// The samples, ascending.
     pub fn samples(&self) -> &[Nanos] {
         &self.samples
+    }
+
+    /// The bytes that the samples take in memory.
+    pub fn memory(&self) -> usize {
+        size_of_val(self.samples.as_slice())
     }
 
     /// The quantile above which a packet is lost.

@@ -4,12 +4,15 @@
 //! rate that changes often is integrated exactly.
 
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
+use super::means::Whole;
 use super::{Capacity, Loss};
+use crate::fingerprint::Fingerprint;
 use crate::units::Nanos;
 
 /// The changes at one time; `None` keeps the previous value.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Step {
     /// New capacity.
     pub capacity: Option<Capacity>,
@@ -20,12 +23,30 @@ pub struct Step {
 }
 
 /// Changes in ascending order of time, which repeat if there is a period.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
+    fingerprint: Fingerprint,
     steps: Vec<(Nanos, Step)>,
     /// For each step, the steps of one period that determine the values in force after this step.
     setters: Vec<Setters>,
     period: Option<Nanos>,
+    whole: Whole,
+}
+
+impl PartialEq for Schedule {
+    fn eq(&self, other: &Self) -> bool {
+        // The other fields follow from these.
+        (self.fingerprint, self.period, &self.steps)
+            == (other.fingerprint, other.period, &other.steps)
+    }
+}
+
+impl Eq for Schedule {}
+
+impl Hash for Schedule {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fingerprint.hash(state);
+    }
 }
 
 /// For each value, the last step of a period that set it; `None` if no step has set it yet.
@@ -79,12 +100,37 @@ impl Schedule {
             setter.loss = step.loss.map(|_| number).or(setter.loss);
             setter
         });
-        Ok(Self { setters: setters.collect(), steps, period })
+        let setters = setters.collect();
+        let (fingerprint, whole) = (Fingerprint::of(&steps), Whole::of(&steps, period));
+        Ok(Self { fingerprint, steps, setters, period, whole })
     }
 
     /// The steps of one period.
     pub fn steps(&self) -> &[(Nanos, Step)] {
         &self.steps
+    }
+
+    /// All steps, summed up.
+    pub(super) fn whole(&self) -> &Whole {
+        &self.whole
+    }
+
+    /// The bytes that a step takes in memory.
+    pub const ROW: usize = size_of::<(Nanos, Step)>() + size_of::<Setters>();
+
+    /// The bytes that the steps take in memory.
+    pub fn memory(&self) -> usize {
+        self.steps.len() * Self::ROW
+    }
+
+    /// Whether a step changes the capacity.
+    pub fn has_capacity(&self) -> bool {
+        self.setters.last().is_some_and(|all| all.capacity.is_some())
+    }
+
+    /// Whether a step changes the delay.
+    pub fn has_delay(&self) -> bool {
+        self.setters.last().is_some_and(|all| all.delay.is_some())
     }
 
     /// The time after which the schedule repeats; `None` if it does not repeat.

@@ -10,15 +10,24 @@
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
 
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
+use crate::fingerprint::Fingerprint;
 use crate::units::{NANOS_PER_SEC, Nanos};
 
 /// The times at which a link may deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
+    fingerprint: Fingerprint,
     /// Ascending. Equal times are several opportunities at one time.
     opportunities: Vec<Nanos>,
     period: Nanos,
+}
+
+impl Hash for Trace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fingerprint.hash(state);
+    }
 }
 
 /// Why times do not form a trace.
@@ -50,7 +59,7 @@ impl Trace {
         if period == Nanos::ZERO {
             return Err(TraceError::NoDuration);
         }
-        Ok(Self { opportunities, period })
+        Ok(Self { fingerprint: Fingerprint::of(&opportunities), opportunities, period })
     }
 
     /// The time after which the trace repeats.
@@ -61,6 +70,11 @@ impl Trace {
     /// The opportunities of one period.
     pub fn opportunities(&self) -> &[Nanos] {
         &self.opportunities
+    }
+
+    /// The bytes that the opportunities take in memory.
+    pub fn memory(&self) -> usize {
+        size_of_val(self.opportunities.as_slice())
     }
 
     /// Mean rate over one period in bits per second.
