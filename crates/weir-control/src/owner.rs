@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
+use weir_rules::Budget;
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::{Query, Ruleset};
 use weir_rules::show;
@@ -134,7 +135,8 @@ impl Resumed {
             .name("weir-config".to_owned())
             .spawn(move || work.run())
             .map_err(ResumeError::Thread)?;
-        Ok(Owner { jobs, store, shared, thread: Arc::new(thread) })
+        let budget = Arc::default();
+        Ok(Owner { jobs, store, shared, budget, thread: Arc::new(thread) })
     }
 }
 
@@ -146,6 +148,8 @@ pub struct Owner {
     store: Arc<Store>,
     /// The configuration in force, which the owner's thread replaces.
     shared: Arc<RwLock<Current>>,
+    /// The memory for values from files of requests that have not been executed.
+    budget: Arc<Budget>,
     thread: Arc<JoinHandle<()>>,
 }
 
@@ -161,7 +165,7 @@ impl Owner {
     /// thread.
     #[must_use]
     pub fn prepare(&self, request: &CommandRequest) -> Prepared {
-        Prepared::new(request, self.store.files())
+        Prepared::new(request, self.store.files(), &self.budget)
     }
 
     /// Submits commands. The answer arrives when they are saved and in force, or refused.

@@ -79,7 +79,7 @@ fn traces_rate(spec: &LinkSpec) -> bool {
 
 fn schedules_rate(spec: &LinkSpec) -> bool {
     let schedule = spec.pipe.link.schedule.as_ref();
-    schedule.is_some_and(|table| table.steps().iter().any(|(_, step)| step.capacity.is_some()))
+    schedule.is_some_and(|table| table.has_capacity())
 }
 
 fn forget_trace(spec: &mut LinkSpec) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_core::config::{Capacity, LinkConfig, PipeConfig, QueueLimit};
-use weir_core::link::Step;
+use weir_core::link::Schedule;
 use weir_core::units::Rate;
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
@@ -14,6 +14,8 @@ use crate::keyword::{
     SCHED, SCHEDULE, TRACE,
 };
 use crate::link::LinkSpec;
+use crate::parsed::{ByName, MemoryError, ParsedFiles, Value};
+use crate::trace::Table;
 use crate::{dist, profile, quantity, trace};
 
 /// Builds the link. The result is valid only if no error was reported.
@@ -24,7 +26,9 @@ pub(crate) fn build(
     diagnostics: &mut Diagnostics,
 ) -> LinkSpec {
     let rate = constant_rate(&draft.spec);
-    let mut builder = Builder { text, files, diagnostics, rate, quotable: false, draft };
+    let own = ParsedFiles::default();
+    let parsed = files.parsed().unwrap_or(&own);
+    let mut builder = Builder { text, files, parsed, diagnostics, rate, draft };
     builder.trace_and_schedule();
     builder.reorder();
     builder.profile();
@@ -53,11 +57,11 @@ fn constant_rate(spec: &LinkSpec) -> Option<Rate> {
 struct Builder<'a> {
     text: &'a str,
     files: &'a dyn Files,
+    /// The values of the files that were read before.
+    parsed: &'a ParsedFiles,
     diagnostics: &'a mut Diagnostics,
     /// The rate that `bw` specifies; `None` without `bw` and for `bw unlimited`.
     rate: Option<Rate>,
-    /// Whether messages may quote the file that was read last.
-    quotable: bool,
     draft: Draft,
 }
 
@@ -75,8 +79,55 @@ impl Builder<'_> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Reads a file, and records whether messages may quote it.
-    fn read(&mut self, name: &str, span: &Span) -> Option<String> {
+    /// Returns the value of a file, and what the file contains beside it. The file is read by
+    /// `parse`, unless an earlier link has read it. Faults are reported.
+    fn value<T: Value, A: Clone>(
+        &mut self,
+        known: fn(&ParsedFiles) -> &ByName<T, A>,
+        (name, repeats): (&str, bool),
+        span: &Span,
+        parse: impl FnOnce(&str, bool) -> Result<(T, A), Box<Diagnostic>>,
+    ) -> Option<(Arc<T>, A)> {
+        let (parsed, key) = (self.parsed, (name.to_owned(), repeats));
+        let before = known(parsed).borrow().get(&key).cloned();
+        let result = match before {
+            Some(result) => result,
+            None => {
+                if let Some(error) = parsed.refused() {
+                    self.too_much(span, error);
+                    return None;
+                }
+                let (content, quotable) = self.read(name, span)?;
+                let result = match parse(&content, quotable) {
+                    Ok((value, also)) => match parsed.keep(value) {
+                        Ok(value) => Ok((value, also)),
+                        Err(error) => {
+                            self.too_much(span, error);
+                            return None;
+                        }
+                    },
+                    Err(error) if quotable => Err(*error),
+                    Err(error) => Err(error.without_quotes()),
+                };
+                known(parsed).borrow_mut().insert(key, result.clone());
+                result
+            }
+        };
+        result.map_err(|diagnostic| self.diagnostics.push(diagnostic)).ok()
+    }
+
+    fn too_much(&mut self, span: &Span, error: MemoryError) {
+        let help = match error {
+            MemoryError::Own { .. } => {
+                "use fewer or shorter files; uses of one file share its memory"
+            }
+            MemoryError::Others { .. } => "try again in a moment",
+        };
+        self.say(Code::TooMuch, span, error.to_string(), "this file is not read", help);
+    }
+
+    /// Reads a file. Returns its text, and whether messages may quote it.
+    fn read(&mut self, name: &str, span: &Span) -> Option<(String, bool)> {
         if name.contains(char::is_control) {
             self.say(
                 Code::BadValue,
@@ -88,10 +139,7 @@ impl Builder<'_> {
             return None;
         }
         match self.files.read_quotable(name) {
-            Ok((text, quotable)) => {
-                self.quotable = quotable;
-                Some(text)
-            }
+            Ok(read) => Some(read),
             Err(error) => {
                 let message = format!("cannot read `{name}`: {error}");
                 let mut diagnostic =
@@ -105,18 +153,6 @@ impl Builder<'_> {
                 None
             }
         }
-    }
-
-    /// Returns what was parsed from the file that was read last. If parsing failed, reports the
-    /// diagnostic and returns `None`.
-    fn accept<T>(&mut self, result: Result<T, Box<Diagnostic>>) -> Option<T> {
-        result.map_err(|error| self.about_file(*error)).ok()
-    }
-
-    /// Reports a diagnostic about the file that was read last.
-    fn about_file(&mut self, diagnostic: Diagnostic) {
-        let diagnostic = if self.quotable { diagnostic } else { diagnostic.without_quotes() };
-        self.diagnostics.push(diagnostic);
     }
 
     fn link(&mut self) -> &mut LinkConfig {
@@ -149,19 +185,19 @@ impl Builder<'_> {
                 help,
             );
         }
-        let Some(content) = self.read(&name, &span) else { return };
-        self.table(&name, &content, self.draft.schedule_repeats, &span);
+        self.table(&name, self.draft.schedule_repeats, &span);
     }
 
     fn trace(&mut self, name: &str, span: &Span) {
-        let Some(content) = self.read(name, span) else { return };
         let has_rate = if is_table(name) {
-            self.table(name, &content, true, span)
-        } else if let Some(trace) = self.accept(trace::parse_mahimahi(&content, name)) {
-            self.link().capacity = Capacity::Trace(Arc::new(trace));
-            true
+            self.table(name, true, span)
         } else {
-            false
+            let parse = |text: &str, _| trace::parse_mahimahi(text, name).map(|trace| (trace, ()));
+            let trace = self.value(|parsed| &parsed.traces, (name, false), span, parse);
+            if let Some((trace, ())) = &trace {
+                self.link().capacity = Capacity::Trace(Arc::clone(trace));
+            }
+            trace.is_some()
         };
         if let (true, Some(bw)) = (has_rate, self.place(&BW)) {
             let help = "remove `bw`, or the trace";
@@ -176,14 +212,20 @@ impl Builder<'_> {
     }
 
     /// Adds a table of changes to the link. Returns whether the table contains rates.
-    fn table(&mut self, name: &str, content: &str, repeats: bool, span: &Span) -> bool {
-        let Some(table) = self.accept(trace::parse_csv(content, name, repeats)) else {
-            return false;
+    fn table(&mut self, name: &str, repeats: bool, span: &Span) -> bool {
+        let parse = |text: &str, quotable: bool| {
+            let Table { schedule, mut notes } = trace::parse_csv(text, name, repeats)?;
+            if !quotable {
+                notes = notes.into_iter().map(Diagnostic::without_quotes).collect();
+            }
+            Ok((schedule, notes))
         };
-        table.notes.into_iter().for_each(|note| self.about_file(note));
-        let steps = table.schedule.steps();
-        let has_rate = steps.iter().any(|(_, step)| step.capacity.is_some());
-        let first = steps.first().filter(|(at, _)| at.0 == 0).map(|(_, step)| step.clone());
+        let table = self.value(|parsed| &parsed.schedules, (name, repeats), span, parse);
+        let Some((schedule, notes)) = table else { return false };
+        notes.into_iter().for_each(|note| self.diagnostics.push(note));
+        let has_rate = schedule.has_capacity();
+        let first =
+            schedule.steps().first().filter(|(at, _)| at.0 == 0).map(|(_, step)| step.clone());
         let first = first.unwrap_or_default();
         let has_trace = self.draft.spec.files.trace.is_some();
         for (row, replaced) in [
@@ -211,19 +253,19 @@ impl Builder<'_> {
                 help,
             );
         }
-        self.link().schedule = Some(Arc::new(table.schedule));
+        self.link().schedule = Some(schedule);
         has_rate
     }
 
-    /// Whether the link has a schedule with a step that satisfies `what`.
-    fn schedule_has(&self, what: fn(&Step) -> bool) -> bool {
+    /// Whether the link has a schedule for which `what` holds.
+    fn schedule_has(&self, what: fn(&Schedule) -> bool) -> bool {
         let schedule = self.draft.spec.pipe.link.schedule.as_ref();
-        schedule.is_some_and(|schedule| schedule.steps().iter().any(|(_, step)| what(step)))
+        schedule.is_some_and(|schedule| what(schedule))
     }
 
     fn reorder(&mut self) {
         let Some(places) = self.draft.places(REORDER.name).cloned() else { return };
-        let scheduled = self.schedule_has(|step| step.delay.is_some());
+        let scheduled = self.schedule_has(Schedule::has_delay);
         let link = self.link();
         if link.delay.0 == 0 && link.jitter.is_none() && !scheduled {
             let help = "give a `delay`: packets that skip it overtake those in flight";
@@ -240,7 +282,7 @@ impl Builder<'_> {
     /// Warns of jitter without a delay. If the distribution of the jitter is in a file, reads the
     /// file.
     fn jitter(&mut self) {
-        let alone = self.link().delay.0 == 0 && !self.schedule_has(|step| step.delay.is_some());
+        let alone = self.link().delay.0 == 0 && !self.schedule_has(Schedule::has_delay);
         if let (true, Some(span)) = (alone, self.place(&JITTER)) {
             self.say(
                 Code::JitterAlone,
@@ -251,10 +293,10 @@ impl Builder<'_> {
             );
         }
         let Some(At { value: name, span }) = self.draft.jitter_file.take() else { return };
-        let Some(content) = self.read(&name, &span) else { return };
-        let Some(distribution) = self.accept(dist::parse(&content, &name)) else { return };
-        if let Some(jitter) = &mut self.link().jitter {
-            jitter.distribution = Arc::new(distribution);
+        let parse = |text: &str, _| dist::parse(text, &name).map(|distribution| (distribution, ()));
+        let read = self.value(|parsed| &parsed.distributions, (&name, false), &span, parse);
+        if let (Some((distribution, ())), Some(jitter)) = (read, &mut self.link().jitter) {
+            jitter.distribution = distribution;
         }
     }
 
@@ -264,10 +306,12 @@ impl Builder<'_> {
         else {
             return;
         };
-        let Some(content) = self.read(&name, &span) else { return };
-        let Some(file) = self.accept(profile::parse(&content, &name)) else { return };
-        self.link().profile = Some(Arc::new(file.profile));
-        let Some(rate) = file.rate else { return };
+        let parse =
+            |text: &str, _| profile::parse(text, &name).map(|file| (file.profile, file.rate));
+        let read = self.value(|parsed| &parsed.profiles, (&name, false), &span, parse);
+        let Some((profile, rate)) = read else { return };
+        self.link().profile = Some(profile);
+        let Some(rate) = rate else { return };
         let varies =
             self.link().schedule.is_some() || matches!(self.link().capacity, Capacity::Trace(_));
         let given = match self.rate {
@@ -302,7 +346,7 @@ impl Builder<'_> {
 
     /// Adds warnings about values that are accepted but have no effect or an unexpected effect.
     fn hints(&mut self) {
-        let scheduled = self.schedule_has(|step| step.capacity.is_some());
+        let scheduled = self.schedule_has(Schedule::has_capacity);
         let link = &self.draft.spec.pipe.link;
         let constant = matches!(link.capacity, Capacity::Constant(_));
         let unlimited = matches!(link.capacity, Capacity::Unlimited)

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use crate::parsed::ParsedFiles;
+
 /// The source of the files that a specification names.
 pub trait Files {
     /// The text of the file at `path`.
@@ -26,6 +28,12 @@ pub trait Files {
     /// As with [`Self::read`].
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.read(path).map(String::into_bytes)
+    }
+
+    /// The values that all texts share that are read with this source; `None` if each text reads
+    /// its files again.
+    fn parsed(&self) -> Option<&ParsedFiles> {
+        None
     }
 }
 

@@ -16,6 +16,7 @@ use weir_core::units::{Nanos, Rate};
 use crate::decimal::Decimal;
 use crate::diagnostic::{Code, Diagnostic, span_of};
 use crate::parse::SLOW_BPS;
+use crate::parsed::MOST_MEMORY;
 use crate::quantity::{self, MAX_DELAY, QuantityError};
 use crate::suggest::closest;
 
@@ -43,6 +44,13 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
         .filter(|word| !word.is_empty())
     {
         let time = quantity::time(word, MAX_TIME);
+        if times.len() == MOST_OPPORTUNITIES {
+            return Err(file
+                .error(word, format!("a trace has at most {MOST_OPPORTUNITIES} times"))
+                .label("the first time beyond them")
+                .help("a shorter trace repeats after its end")
+                .into());
+        }
         times.push(time.map_err(|_| {
             file.error(word, format!("`{}` is no time", shorten(word)))
                 .label("expected a time in ms")
@@ -100,6 +108,13 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
                     "rows are at least {} apart; leave out rows, or merge them into their mean",
                     quantity::write_time(MIN_STEP)
                 ))
+                .into());
+        }
+        if rows.len() == MOST_ROWS {
+            return Err(file
+                .error(line.trim(), format!("a table has at most {MOST_ROWS} rows"))
+                .label("the first row beyond them")
+                .help("merge rows into their mean, or let a shorter table repeat")
                 .into());
         }
         last = line;
@@ -376,6 +391,10 @@ fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
+/// The most rows of a table: as many as fit into the memory for a configuration's files.
+const MOST_ROWS: usize = MOST_MEMORY / Schedule::ROW;
+/// The most times of a trace, likewise.
+const MOST_OPPORTUNITIES: usize = MOST_MEMORY / size_of::<Nanos>();
 /// The columns that a table may have.
 const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
 /// A help text with the expected form of a table.

@@ -42,6 +42,18 @@ impl<T> Log<T> {
         self.count
     }
 
+    /// Forgets how to take back the changes before the newest one that `keep` rejects. They remain
+    /// in the log. `keep` sees the newest change first.
+    pub fn limit(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        let mut kept = true;
+        for (_, back) in self.kept.iter_mut().rev() {
+            kept = kept && back.as_ref().is_none_or(&mut keep);
+            if !kept {
+                *back = None;
+            }
+        }
+    }
+
     /// The number of changes so far.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -98,6 +110,25 @@ mod tests {
         log.add(ChangeView { undoes: Some(3), ..ChangeView::default() }, None);
         assert_eq!(*log.undoable(2).unwrap().1, 20);
         assert_eq!(log.after(3).0.len(), 1);
+    }
+
+    #[test]
+    fn a_limit_forgets_the_oldest_states() {
+        let mut log = Log::default();
+        for n in 1..=4u64 {
+            log.add(ChangeView::default(), Some(n));
+        }
+        let mut room = 2;
+        log.limit(|_| {
+            room -= 1;
+            room >= 0
+        });
+        assert_eq!(log.after(0).0.len(), 4, "the changes are still listed");
+        for n in [4, 3] {
+            assert!(log.undoable(n).is_ok());
+            log.undone(n);
+        }
+        assert!(log.undoable(2).unwrap_err().to_string().contains("no change can be taken back"));
     }
 
     #[test]

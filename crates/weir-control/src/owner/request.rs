@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_core::dist::Distribution;
 use weir_rules::command::{Command, NetConfigCommand, Spanned};
 use weir_rules::ruleset::{Effect, Outcome, Query, Ruleset};
-use weir_rules::{Files, LinkSpec, script};
+use weir_rules::{Budget, Files, Held, LinkSpec, ParsedFiles, SharedFiles, script};
 
 use crate::api::{
     CommandOutcome, CommandReply, CommandRequest, DiagnosticView, OutcomeKind, SeverityView,
@@ -27,6 +27,8 @@ pub struct Prepared {
     name: Option<String>,
     /// The files of the request by the names that they have in the store.
     files: BTreeMap<String, String>,
+    /// The memory of the values from files, which counts until the request has been executed.
+    _held: Held,
 }
 
 /// Effects of executing a request, in addition to its answer.
@@ -71,11 +73,14 @@ impl Files for Sources<'_> {
 }
 
 impl Prepared {
-    /// Parses a request. `stored` has the files that the request does not contain.
-    pub(super) fn new(request: &CommandRequest, stored: &dyn Files) -> Self {
+    /// Parses a request. `stored` has the files that the request does not contain. The values from
+    /// files take their memory from `budget`.
+    pub(super) fn new(request: &CommandRequest, stored: &dyn Files, budget: &Arc<Budget>) -> Self {
         let name = request.name.as_deref().unwrap_or("script");
         let sources = Sources { sent: &request.files, stored, elsewhere: RefCell::default() };
-        let parsed = script::parse(&request.script, name, &sources);
+        let values = ParsedFiles::within(budget);
+        let shared = SharedFiles::new(&sources, &values);
+        let parsed = script::parse(&request.script, name, &shared);
         let mut places = sources.elsewhere.into_inner();
         let mut files = BTreeMap::new();
         for (name, content) in &request.files {
@@ -85,8 +90,9 @@ impl Prepared {
         }
         let mut commands = parsed.commands;
         if !places.is_empty() {
+            let mut renamed = Renamed::default();
             for spanned in &mut commands {
-                rename(&mut spanned.command, &places);
+                rename(&mut spanned.command, &places, &mut renamed);
             }
         }
         Self {
@@ -102,6 +108,7 @@ impl Prepared {
             lines: request.script.as_str().into(),
             name: request.name.clone(),
             files,
+            _held: values.into_held(),
         }
     }
 
@@ -132,7 +139,12 @@ impl Prepared {
                 }
             }
         }
-        let all = outcomes.len() == self.commands.len();
+        let mut all = outcomes.len() == self.commands.len();
+        if all && let Err((index, error)) = trial.share_files(&self.commands) {
+            reply.diagnostics.push(self.refusal(&self.commands[index], error.to_string()));
+            outcomes.truncate(index);
+            all = false;
+        }
         reply.outcomes.extend(outcomes.into_iter().map(|(spanned, mut outcome)| {
             outcome.settle(&trial);
             describe(spanned, &outcome)
@@ -201,9 +213,13 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     }
 }
 
-/// Replaces the file names in a command by the names of the stored copies.
-fn rename(command: &mut Command, places: &BTreeMap<String, String>) {
-    let rename_link = |link: &mut LinkSpec| {
+/// Distributions with the names of the stored copies, by the names that the client gave.
+type Renamed = BTreeMap<String, Arc<Distribution>>;
+
+/// Replaces the file names in a command by the names of the stored copies. All uses of a
+/// distribution share one with the new name.
+fn rename(command: &mut Command, places: &BTreeMap<String, String>, renamed: &mut Renamed) {
+    let mut rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
         for name in
             [&mut names.profile, &mut names.trace, &mut names.schedule].into_iter().flatten()
@@ -213,11 +229,16 @@ fn rename(command: &mut Command, places: &BTreeMap<String, String>) {
             }
         }
         let Some(jitter) = &mut link.pipe.link.jitter else { return };
-        if let Some(place) = places.get(jitter.distribution.name())
-            && let Ok(renamed) =
+        let name = jitter.distribution.name();
+        if let Some(known) = renamed.get(name) {
+            jitter.distribution = Arc::clone(known);
+        } else if let Some(place) = places.get(name)
+            && let Ok(other) =
                 Distribution::from_table(place.clone(), jitter.distribution.table().to_vec())
         {
-            jitter.distribution = Arc::new(renamed);
+            let other = Arc::new(other);
+            renamed.insert(name.to_owned(), Arc::clone(&other));
+            jitter.distribution = other;
         }
     };
     match command {

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_rules::Files;
 use weir_rules::ruleset::Ruleset;
+use weir_rules::{Budget, Files};
 
 use super::request::Prepared;
 use crate::api::CommandRequest;
@@ -172,7 +172,8 @@ fn execute(saved: &Saved, files: &dyn Files) -> Result<(Ruleset, usize), String>
         name: Some(saved.path.display().to_string()),
         ..Default::default()
     };
-    let (reply, _) = Prepared::new(&request, files).execute(&mut ruleset);
+    let (reply, _) =
+        Prepared::new(&request, files, &Budget::default().into()).execute(&mut ruleset);
     if reply.applied {
         return Ok((ruleset, reply.outcomes.len()));
     }

@@ -179,6 +179,31 @@ fn files_of_commands_are_stored_and_removed_after_use() {
 }
 
 #[test]
+fn the_memory_of_files_is_bounded_and_a_full_configuration_starts_again() {
+    let mut lab = Lab::new();
+    // A profile takes 8 MB in memory, whatever the length of its file.
+    let profiles = |pipes: std::ops::Range<u32>| CommandRequest {
+        script: pipes.clone().map(|n| format!("pipe {n} config profile {n}\n")).collect(),
+        files: pipes
+            .map(|n| (n.to_string(), format!("samples 1000000\nprob delay\n0 0\n1 1{n}\n")))
+            .collect(),
+        ..CommandRequest::default()
+    };
+    assert!(lab.client().commands(&profiles(100..120)).unwrap().applied);
+    // Another name of the same content takes no memory.
+    let mut again = profiles(100..120);
+    again.script = again.script.replace("pipe 1", "pipe 2");
+    assert!(lab.client().commands(&again).unwrap().applied);
+    let before = lab.client().configuration().unwrap();
+    let refused = lab.client().commands(&profiles(120..140)).unwrap();
+    assert!(!refused.applied && refused.diagnostics[0].line == 20, "{refused:?}");
+    assert!(refused.diagnostics[0].message.contains("MiB"), "{refused:?}");
+    assert_eq!(lab.client().configuration().unwrap(), before);
+    lab.restart();
+    assert_eq!(lab.client().configuration().unwrap(), before);
+}
+
+#[test]
 fn waiting_commands_share_a_save_and_get_their_own_answers() {
     let lab = Lab::new();
     let client = lab.client();

@@ -8,6 +8,7 @@ use weir_control::dashboard::{ChangeView, Edit, EditError, Edited, Log, differen
 use weir_control::owner::{Answer, Current, Onto, Owner, OwnerError};
 use weir_linux::clock;
 use weir_rules::ruleset::Ruleset;
+use weir_rules::{Distinct, MOST_MEMORY};
 
 /// Changes the configuration of a daemon.
 pub(super) struct Editor {
@@ -118,7 +119,14 @@ impl Editor {
         };
         let back = Before { revision: before.revision, ruleset: before.ruleset };
         // A change that takes another one back cannot be taken back itself.
-        seen.log.add(change, undoes.is_none().then_some(back))
+        let number = seen.log.add(change, undoes.is_none().then_some(back));
+        // Earlier configurations may have tables that no other part of the daemon needs.
+        let mut values = Distinct::default();
+        seen.log.limit(|back| {
+            (*back.ruleset).clone().share_with(&mut values);
+            values.bytes() <= MOST_MEMORY
+        });
+        number
     }
 }
 

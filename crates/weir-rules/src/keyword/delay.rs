@@ -1,7 +1,7 @@
 //! Rows of the table of keywords: the delay of packets on the link.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use weir_core::config::{Jitter, Reorder};
 use weir_core::dist::Distribution;
@@ -96,7 +96,7 @@ pub(crate) static REORDER: Keyword = Keyword {
 fn read_jitter(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     let mut jitter = Jitter {
         amount: reader.quantity(|text| quantity::time(text, MAX_DELAY))?,
-        distribution: Arc::new(Distribution::uniform()),
+        distribution: Arc::clone(&UNIFORM),
         correlation: Probability::ZERO,
         may_reorder: false,
     };
@@ -137,14 +137,14 @@ fn read_distribution(
     jitter: &mut Jitter,
     draft: &mut Draft,
 ) -> Option<()> {
-    jitter.distribution = Arc::new(match word.text.as_str() {
-        "uniform" => Distribution::uniform(),
-        "normal" => Distribution::normal(),
-        "pareto" => Distribution::pareto(),
-        "paretonormal" => Distribution::pareto_normal(),
+    jitter.distribution = Arc::clone(match word.text.as_str() {
+        "uniform" => &UNIFORM,
+        "normal" => &NORMAL,
+        "pareto" => &PARETO,
+        "paretonormal" => &PARETO_NORMAL,
         name if name.ends_with(".dist") => {
             draft.jitter_file = Some(At { value: name.into(), span: word.span.clone() });
-            Distribution::uniform()
+            &UNIFORM
         }
         _ => {
             reader.bad_choice(word);
@@ -187,3 +187,10 @@ fn print_correlation(p: Probability) -> String {
 
 /// The allowed values of `gap`: the least number of packets from one reordered packet to the next.
 const GAP: RangeInclusive<u32> = 1..=1_000_000;
+
+// The built-in distributions. Each is computed once, and shared by all links that use it.
+static UNIFORM: LazyLock<Arc<Distribution>> = LazyLock::new(|| Arc::new(Distribution::uniform()));
+static NORMAL: LazyLock<Arc<Distribution>> = LazyLock::new(|| Arc::new(Distribution::normal()));
+static PARETO: LazyLock<Arc<Distribution>> = LazyLock::new(|| Arc::new(Distribution::pareto()));
+static PARETO_NORMAL: LazyLock<Arc<Distribution>> =
+    LazyLock::new(|| Arc::new(Distribution::pareto_normal()));

@@ -119,6 +119,11 @@ impl Ruleset {
                 error,
             })?);
         }
+        trial.share_files(commands).map_err(|(index, error)| ScriptError {
+            index,
+            line: commands[index].line,
+            error,
+        })?;
         outcomes.iter_mut().for_each(|outcome| outcome.settle(&trial));
         *self = trial;
         Ok(outcomes)

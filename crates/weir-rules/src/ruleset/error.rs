@@ -5,6 +5,7 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::command::ObjectKind;
+use crate::parsed::MOST_MEMORY;
 use crate::rule::Name;
 
 /// Why a command cannot be applied to this configuration. The configuration remains unchanged.
@@ -130,6 +131,13 @@ pub enum ApplyError {
         name: Name,
         /// The key of the entry.
         key: String,
+    },
+    /// The tables and traces of all pipes and schedulers take too much memory.
+    #[error("the tables and traces of all pipes would take {} MiB in memory; at most {} MiB are \
+             allowed", mib, MOST_MEMORY >> 20)]
+    TooMuchMemory {
+        /// The memory in MiB, rounded up.
+        mib: usize,
     },
     /// No `netconfig` link has this mode and these ports.
     #[error("there is no such netconfig; `netconfig list` shows what there is")]

@@ -9,6 +9,7 @@
 mod apply;
 mod changes;
 mod error;
+mod files;
 mod netconfig;
 mod objects;
 mod rules;

@@ -46,6 +46,7 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity};
 use crate::files::Files;
 use crate::lex as words;
 use crate::lex::Word;
+use crate::parsed::{ParsedFiles, SharedFiles};
 
 use cursor::{Context, Cursor};
 use lex::Lexed;
@@ -75,10 +76,12 @@ pub struct Parsed {
 }
 
 /// Reads a script. `name` is its name in diagnostics; `files` supplies the files that
-/// specifications name.
+/// specifications name. All uses of a file share the value that was read from it.
 ///
 /// Reading ends after [`MOST_ERRORS`] errors.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
+    let values = ParsedFiles::default();
+    let files = &SharedFiles::new(files, &values);
     let mut parsed = Parsed::default();
     let mut context = Context::default();
     for line in lex::lines(text) {

@@ -7,5 +7,6 @@ mod properties;
 mod reference;
 mod ruleset;
 mod scripts;
+mod shared_files;
 mod show;
 mod spec;

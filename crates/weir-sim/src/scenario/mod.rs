@@ -19,7 +19,7 @@ mod raw;
 mod read;
 mod traffic;
 
-use weir_rules::{Diagnostics, Files};
+use weir_rules::{Diagnostics, Files, ParsedFiles, SharedFiles};
 
 pub use edit::{EditError, Edited};
 pub use host_program::{After, EngineName, Health, HostProgram, Root, Volume, Words};
@@ -39,8 +39,11 @@ pub struct Checked {
 }
 
 /// Parses a scenario. `name` is the name of its file, for diagnostics. `files` opens the files that
-/// link specifications and traffic name.
+/// link specifications and traffic name. All links that name a file share the value that was read
+/// from it.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
+    let values = ParsedFiles::default();
+    let files = &SharedFiles::new(files, &values);
     let mut collector = collector::Collector::new(text, name);
     let scenario = read::document(&mut collector)
         .and_then(|document| check::check(document, files, &mut collector));
@@ -86,6 +89,8 @@ pub fn points(
             text: edited.text.clone(),
         }]);
     }
+    let values = ParsedFiles::up_to(MOST_MEMORY_OF_SWEEP);
+    let files = &SharedFiles::new(files, &values);
     let count: usize = scenario.sweep.iter().map(|axis| axis.values.len()).product();
     let mut points = Vec::with_capacity(count);
     for number in 0..count {
@@ -119,3 +124,7 @@ pub fn schema() -> String {
     text.push('\n');
     text
 }
+
+/// The memory in bytes that the files of all points of a sweep may take: 1 GiB. One point may take
+/// [`weir_rules::MOST_MEMORY`].
+const MOST_MEMORY_OF_SWEEP: usize = 1 << 30;
