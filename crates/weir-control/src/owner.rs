@@ -28,11 +28,12 @@ use crate::store::{Durability, Store, StoreError};
 mod request;
 mod saved;
 
+pub(crate) use request::MOST_SCRIPT;
 pub use request::Prepared;
 pub use saved::{Candidate, Choice, ResumeError, candidates};
 
 /// Why valid commands were not executed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum OwnerError {
     /// Too many changes are waiting.
     #[error("{WAITING} changes are waiting already; try again later")]
@@ -43,6 +44,13 @@ pub enum OwnerError {
     /// The queries could not be answered; nothing was changed.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
+    /// The configuration would be too long; nothing was changed.
+    #[error("the configuration would have {bytes} bytes as commands, and {} MiB are allowed; \
+             nothing was changed", MOST_CONFIGURATION >> 20)]
+    TooLong {
+        /// The length of the configuration.
+        bytes: usize,
+    },
     /// The configuration could not be saved.
     #[error("{message}")]
     NotSaved {
@@ -51,6 +59,12 @@ pub enum OwnerError {
         /// Whether the disk is full.
         full: bool,
     },
+}
+
+impl From<StoreError> for OwnerError {
+    fn from(error: StoreError) -> Self {
+        Self::NotSaved { message: error.to_string(), full: error.is_full() }
+    }
 }
 
 /// The configuration that is in force.
@@ -165,6 +179,9 @@ impl Owner {
     /// thread.
     #[must_use]
     pub fn prepare(&self, request: &CommandRequest) -> Prepared {
+        if request.script.len() > MOST_SCRIPT {
+            return Prepared::too_long(request);
+        }
         Prepared::new(request, self.store.files(), &self.budget)
     }
 
@@ -327,10 +344,7 @@ impl Work {
             Err(error) => {
                 for job in jobs {
                     // The client may have disconnected, so a failed reply is ignored.
-                    let _ = job.reply.send(Err(OwnerError::NotSaved {
-                        message: error.to_string(),
-                        full: error.is_full(),
-                    }));
+                    let _ = job.reply.send(Err(error.clone()));
                 }
                 return;
             }
@@ -368,13 +382,25 @@ impl Work {
         queries: Vec<(usize, Query)>,
         counters: &mut Option<Result<Snapshot, NoAnswer>>,
     ) -> Result<(), NoAnswer> {
+        let (mut rows, mut unanswered) = (0, 0);
         for (place, query) in queries {
+            if rows > MOST_ROWS {
+                unanswered += 1;
+                continue;
+            }
             let snapshot = counters.get_or_insert_with(|| self.plane.snapshot());
             let snapshot = snapshot.as_ref().map_err(|error| *error)?;
             let source = Counters { plane: &*self.plane, snapshot, failed: Cell::new(None) };
             let answer = show::answer(&query, &self.current().ruleset, &source);
             source.failed.get().map_or(Ok(()), Err)?;
+            rows += answer.rows();
             reply.outcomes[place].answer = Some(answer);
+        }
+        if unanswered > 0 {
+            reply.notices.push(format!(
+                "{unanswered} queries are not answered, because the answers before them have more \
+                 than {MOST_ROWS} rows: ask in another request"
+            ));
         }
         Ok(())
     }
@@ -386,11 +412,15 @@ impl Work {
         next: Ruleset,
         revision: u64,
         files: &[(&str, &str)],
-    ) -> Result<Vec<String>, StoreError> {
+    ) -> Result<Vec<String>, OwnerError> {
         if revision == before.revision {
             return Ok(Vec::new());
         }
-        let saved = self.store.save(revision, &next.script(), files)?;
+        let script = next.script();
+        if script.len() > MOST_CONFIGURATION {
+            return Err(OwnerError::TooLong { bytes: script.len() });
+        }
+        let saved = self.store.save(revision, &script, files)?;
         let next = Arc::new(next);
         let mut notices = self.plane.apply(&before.ruleset, &next);
         if let Durability::Unknown(error) = &saved {
@@ -467,5 +497,9 @@ const WAITING: usize = 1024;
 const MOST_AT_ONCE: usize = 256;
 /// Maximum number of instances that `show` lists; the API's lists have pages.
 const MOST_SHOWN: usize = 1000;
+/// The number of rows in the answers to one request after which no further query is answered.
+const MOST_ROWS: usize = 200_000;
+/// Maximum length of a configuration as commands, in bytes: that of a script that a client sends.
+const MOST_CONFIGURATION: usize = MOST_SCRIPT;
 /// Interval between checks for expired lifetimes.
 const EXPIRY_CHECK: Duration = Duration::from_millis(500);

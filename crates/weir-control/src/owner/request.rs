@@ -15,7 +15,7 @@ use crate::api::{
 use crate::store::StoredFiles;
 
 /// A request after parsing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Prepared {
     commands: Vec<Spanned>,
     diagnostics: Vec<DiagnosticView>,
@@ -40,6 +40,28 @@ pub(super) struct Done {
     pub(super) zero: Vec<u32>,
     /// The queries, with the index of their command.
     pub(super) queries: Vec<(usize, Query)>,
+    /// The number of warnings that the reply omits.
+    omitted: usize,
+}
+
+impl Done {
+    /// Adds an effect of the command at `place`, whose rules to reset are moved.
+    fn note(&mut self, effect: &mut Effect, place: usize) {
+        match effect {
+            Effect::Changed | Effect::Rule { .. } => self.changed = true,
+            Effect::Zero(ids) => {
+                self.zero.append(ids);
+                *ids = Vec::new();
+                if self.zero.len() > MOST_ZERO {
+                    // Many commands name the same rules.
+                    self.zero.sort_unstable();
+                    self.zero.dedup();
+                }
+            }
+            Effect::Query(query) => self.queries.push((place, query.clone())),
+            Effect::Nothing => {}
+        }
+    }
 }
 
 /// The files of a request. For a file that the request does not contain, the stored file is read.
@@ -81,6 +103,14 @@ impl Prepared {
         let values = ParsedFiles::within(budget);
         let shared = SharedFiles::new(&sources, &values);
         let parsed = script::parse(&request.script, name, &shared);
+        if parsed.commands.len() > MOST_COMMANDS {
+            let message = format!("a request has up to {MOST_COMMANDS} commands: send it in parts");
+            return Self {
+                diagnostics: vec![refusal(request.name.clone(), message)],
+                refused: true,
+                ..Self::default()
+            };
+        }
         let mut places = sources.elsewhere.into_inner();
         let mut files = BTreeMap::new();
         for (name, content) in &request.files {
@@ -112,6 +142,22 @@ impl Prepared {
         }
     }
 
+    /// A request that is refused unread, because its script is longer than [`MOST_SCRIPT`].
+    pub(super) fn too_long(request: &CommandRequest) -> Self {
+        let message = format!(
+            "the script has {} bytes, and up to {} MiB are allowed: send it in parts",
+            request.script.len(),
+            MOST_SCRIPT >> 20
+        );
+        Self {
+            diagnostics: vec![refusal(request.name.clone(), message)],
+            refused: true,
+            check_only: request.check_only,
+            name: request.name.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The files that the request contains, with their names in the store.
     pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
@@ -119,6 +165,10 @@ impl Prepared {
 
     /// Executes the commands on a configuration, all or none.
     pub(super) fn execute(&self, ruleset: &mut Ruleset) -> (CommandReply, Done) {
+        self.execute_within(ruleset, Bounds::default())
+    }
+
+    fn execute_within(&self, ruleset: &mut Ruleset, bounds: Bounds) -> (CommandReply, Done) {
         let mut reply =
             CommandReply { diagnostics: self.diagnostics.clone(), ..CommandReply::default() };
         let mut done = Done::default();
@@ -127,10 +177,22 @@ impl Prepared {
         }
         let mut trial = ruleset.clone();
         let mut outcomes = Vec::with_capacity(self.commands.len());
+        let (mut cost, mut warnings) = (0u64, 0);
         for spanned in &self.commands {
+            cost = cost.saturating_add(trial.cost(&spanned.command));
+            if cost > bounds.cost {
+                reply.diagnostics.push(self.refusal(spanned, TOO_COSTLY.to_owned()));
+                break;
+            }
             match trial.apply(&spanned.command) {
-                Ok(outcome) => {
-                    note(&outcome.effect, outcomes.len(), &mut done);
+                Ok(mut outcome) => {
+                    cost = cost.saturating_add(outcome.cost());
+                    done.note(&mut outcome.effect, outcomes.len());
+                    warnings += outcome.warnings.len();
+                    if warnings > bounds.warnings {
+                        done.omitted += outcome.warnings.len();
+                        outcome.warnings = Vec::new();
+                    }
                     outcomes.push((spanned, outcome));
                 }
                 Err(error) => {
@@ -153,6 +215,10 @@ impl Prepared {
             return (reply, Done::default());
         }
         *ruleset = trial;
+        if done.omitted > 0 {
+            let notice = format!("{} further warnings are not listed", done.omitted);
+            reply.notices.push(notice);
+        }
         reply.applied = true;
         (reply, done)
     }
@@ -176,16 +242,6 @@ impl Prepared {
             label: String::new(),
             help: Vec::new(),
         }
-    }
-}
-
-/// Adds an effect of the command at `place` to `done`.
-fn note(effect: &Effect, place: usize, done: &mut Done) {
-    match effect {
-        Effect::Changed | Effect::Rule { .. } => done.changed = true,
-        Effect::Zero(ids) => done.zero.extend(ids),
-        Effect::Query(query) => done.queries.push((place, query.clone())),
-        Effect::Nothing => {}
     }
 }
 
@@ -252,5 +308,103 @@ fn rename(command: &mut Command, places: &BTreeMap<String, String>, renamed: &mu
     }
 }
 
+/// An error about a request as a whole.
+fn refusal(file: Option<String>, message: String) -> DiagnosticView {
+    DiagnosticView {
+        severity: SeverityView::Error,
+        code: "too-much".to_owned(),
+        message,
+        file,
+        line: 1,
+        text: String::new(),
+        start: 0,
+        end: 0,
+        label: String::new(),
+        help: Vec::new(),
+    }
+}
+
+/// Maximum length of a request's script, in bytes. A parsed script takes up to 50 times as much.
+pub(crate) const MOST_SCRIPT: usize = 16 << 20;
+/// Maximum number of commands in a request.
+const MOST_COMMANDS: usize = 500_000;
+/// Bounds of the execution of a request.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Maximum cost of the commands (see [`Ruleset::cost`]).
+    cost: u64,
+    /// The number of warnings after which those of further commands are only counted.
+    warnings: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        // The cost of some ten seconds.
+        Self { cost: 1 << 33, warnings: 100_000 }
+    }
+}
+
+/// The refusal of a command that costs too much.
+const TOO_COSTLY: &str = "the commands up to this one visit too many rules and objects for one \
+                          request: send them in parts, or use ranges of numbers";
+/// The number of rules to reset after which rules that several commands name are merged.
+const MOST_ZERO: usize = 1 << 20;
 /// Maximum number of diagnostics in a reply.
 const MOST_DIAGNOSTICS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use weir_rules::NoFiles;
+
+    use super::*;
+
+    fn prepared(script: &str) -> Prepared {
+        let request = CommandRequest { script: script.to_owned(), ..CommandRequest::default() };
+        Prepared::new(&request, &NoFiles, &Arc::default())
+    }
+
+    #[test]
+    fn commands_that_cost_too_much_are_refused_before_they_run() {
+        let rules: String =
+            (1..=1000).map(|n| format!("add {n} allow ip from any to any\n")).collect();
+        let mut ruleset = Ruleset::default();
+        let most = Bounds { cost: 1_000_000, ..Bounds::default() };
+        assert!(prepared(&rules).execute_within(&mut ruleset, most).0.applied);
+        let before = ruleset.clone();
+        for line in ["zero", "show", "set move 1 to 2", "zero 1 2 3 4 5"] {
+            let text = format!("{line}\n").repeat(1100);
+            let (reply, done) = prepared(&text).execute_within(&mut ruleset, most);
+            assert!(!reply.applied && done.zero.is_empty() && done.queries.is_empty(), "{line}");
+            assert!(reply.diagnostics[0].message.contains("in parts"), "{:?}", reply.diagnostics);
+            assert!(reply.diagnostics[0].line > 1, "the first line is allowed");
+            assert_eq!(ruleset, before);
+        }
+    }
+
+    #[test]
+    fn rules_that_are_reset_many_times_are_kept_once() {
+        let mut done = Done::default();
+        for _ in 0..50 {
+            let mut effect = Effect::Zero((0..60_000).collect());
+            done.note(&mut effect, 0);
+            assert_eq!(effect, Effect::Zero(Vec::new()), "the outcome keeps no rules");
+            assert!(done.zero.len() <= MOST_ZERO);
+        }
+        done.zero.sort_unstable();
+        done.zero.dedup();
+        assert_eq!(done.zero, (0..60_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn further_warnings_are_counted() {
+        let text: String =
+            (1..=50).map(|n| format!("add {n} pipe {n} ip from any to any\n")).collect();
+        let few = Bounds { warnings: 20, ..Bounds::default() };
+        let (reply, _) = prepared(&text).execute_within(&mut Ruleset::default(), few);
+        let listed: usize = reply.outcomes.iter().map(|outcome| outcome.warnings.len()).sum();
+        assert_eq!(
+            (listed, &reply.notices[..]),
+            (20, &["30 further warnings are not listed".to_owned()][..])
+        );
+    }
+}

@@ -68,6 +68,7 @@ impl From<OwnerError> for Reject {
             OwnerError::Busy | OwnerError::Ended | OwnerError::NoAnswer(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
+            OwnerError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             OwnerError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
             OwnerError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };

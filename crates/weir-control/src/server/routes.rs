@@ -153,7 +153,11 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         (status = 200, description = "The commands were executed or checked", body = CommandReply),
         (status = 400, description = "The body is not a request", body = Problem),
         (status = 408, description = "The request took too long to arrive", body = Problem),
-        (status = 413, description = "The request is too long", body = Problem),
+        (
+            status = 413,
+            description = "The request or the resulting configuration is too long",
+            body = Problem
+        ),
         (status = 415, description = "The request is not JSON", body = Problem),
         (
             status = 422,
@@ -175,6 +179,7 @@ async fn commands(
 ) -> Result<(StatusCode, Json<CommandReply>), Reject> {
     let (request, upload): (CommandRequest, _) =
         upload::json(&state.uploads, &state.stopped, request).await?;
+    let _script = upload.script(request.script.len()).await?;
     let prepared = state.run_parser(move |state| state.owner.prepare(&request)).await?;
     drop(upload);
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;

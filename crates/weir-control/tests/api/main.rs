@@ -1,6 +1,7 @@
 //! Tests the API over a real socket: a server with the real owner and store, and a plane that only
 //! records its calls.
 
+mod amounts;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod connections;

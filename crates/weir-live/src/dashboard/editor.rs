@@ -158,6 +158,7 @@ fn line_of(diagnostic: &DiagnosticView) -> String {
 fn refused(error: OwnerError) -> EditError {
     match error {
         OwnerError::NotSaved { message, full } => EditError::NotSaved { message, full },
+        OwnerError::TooLong { .. } => EditError::Impossible(error.to_string()),
         error => EditError::Busy(error.to_string()),
     }
 }

@@ -64,6 +64,10 @@ pub enum ApplyError {
         /// The first number that does not exist.
         number: u16,
     },
+    /// There are too many rules.
+    #[error("there are {MAX} rules already; delete some first, or merge rules with lists and \
+             tables of addresses", MAX = super::MAX_RULES)]
+    TooManyRules,
     /// The default rule can be neither created nor deleted.
     #[error("rule 65535 always exists: it can be neither created nor deleted")]
     DefaultRule,

@@ -8,6 +8,7 @@
 
 mod apply;
 mod changes;
+mod cost;
 mod error;
 mod files;
 mod netconfig;
@@ -99,6 +100,8 @@ impl Default for Ruleset {
 pub(super) const MOST_LEVELS: usize = 8;
 /// Maximum number of links that `netconfig` creates.
 pub const MAX_NETCONFIGS: u16 = 500;
+/// Maximum number of rules: as many as there are numbers.
+pub const MAX_RULES: usize = 65_536;
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::netconfig::is_netconfig_rule;
-use super::{ApplyError, Effect, Entry, Outcome, Ruleset};
+use super::{ApplyError, Effect, Entry, MAX_RULES, Outcome, Ruleset};
 use crate::command::{Numbers, RuleSelection, SetCommand};
 use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, SETS, Target};
 
@@ -16,6 +16,9 @@ impl Ruleset {
             (is_netconfig_rule(rule), rule.action.clone())
         {
             return Err(ApplyError::Reserved { number });
+        }
+        if self.rules.len() >= MAX_RULES {
+            return Err(ApplyError::TooManyRules);
         }
         let number = if rule.number == 0 { self.next_number() } else { rule.number };
         let rule = Rule { number, ..rule.clone() };

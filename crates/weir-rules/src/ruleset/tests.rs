@@ -387,6 +387,20 @@ fn copies_share_their_unchanged_parts() {
 }
 
 #[test]
+fn there_are_at_most_as_many_rules_as_numbers() {
+    let mut r = Ruleset::default();
+    let parsed = crate::script::parse("add 1 allow ip from any to any", "rules", &NoFiles);
+    for _ in 0..super::MAX_RULES {
+        r.apply(&parsed.commands[0].command).unwrap();
+    }
+    let error = r.apply(&parsed.commands[0].command).unwrap_err();
+    assert_eq!(error, ApplyError::TooManyRules);
+    let flush = crate::script::parse("delete 1", "rules", &NoFiles);
+    r.apply(&flush.commands[0].command).unwrap();
+    r.apply(&parsed.commands[0].command).unwrap();
+}
+
+#[test]
 fn a_setting_that_the_scheduler_ignores_gives_a_warning() {
     let warnings = |text: &str| -> Vec<String> {
         let mut ruleset = Ruleset::default();

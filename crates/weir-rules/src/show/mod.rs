@@ -53,6 +53,22 @@ pub enum Answer {
     NetConfigs(Vec<String>),
 }
 
+impl Answer {
+    /// The number of rows: objects with their instances, rules, and entries of tables.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Objects(objects) => objects.iter().map(ObjectView::rows).sum(),
+            Self::Rules { rules, dynamic, .. } => rules.len() + dynamic.len(),
+            Self::Sets { .. } | Self::Lookup(_) => 1,
+            Self::Tables(tables) | Self::TableInfo(tables) => {
+                tables.iter().map(|table| 1 + table.entries.len()).sum()
+            }
+            Self::NetConfigs(links) => links.len(),
+        }
+    }
+}
+
 /// The view for a query.
 pub fn answer(query: &Query, ruleset: &Ruleset, source: &dyn Source) -> Answer {
     match query {

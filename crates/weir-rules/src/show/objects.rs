@@ -31,6 +31,25 @@ pub enum ObjectView {
     Queue(QueueView),
 }
 
+impl ObjectView {
+    /// The object, its queue, its instances and flows.
+    pub(super) fn rows(&self) -> usize {
+        match self {
+            Self::Pipe(link) | Self::Sched(link) => {
+                let below = link.scheduler.children.len() + link.scheduler.queues.len();
+                1 + link.queue.rows() + link.instances.len() + below
+            }
+            Self::Queue(queue) => queue.rows(),
+        }
+    }
+}
+
+impl QueueView {
+    fn rows(&self) -> usize {
+        1 + self.flows.len()
+    }
+}
+
 /// A pipe or a scheduler: a link with its scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkView {
