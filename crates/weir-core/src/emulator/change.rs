@@ -12,18 +12,18 @@
 //! - After a new mask of a pipe or scheduler, or a new scheduler for a queue, waiting packets keep
 //!   their link and leave at its rate. Later packets use another link and may overtake them.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::engine::{Emulator, IdleCheck};
-use super::flow::{flow_path, path, spec};
+use super::flow::spec;
 use super::tables::{Flowset, Template, put, slot};
 use super::totals::Freed;
 use super::traffic::Limits;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::FlowMask;
 use crate::link::Impairments;
-use crate::sched::cake::needs_hosts;
-use crate::sched::{Kind, Scheduler};
+use crate::sched::Kind;
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
@@ -73,13 +73,28 @@ impl Emulator {
         link: &LinkConfig,
         own: &FlowsetConfig,
     ) {
-        let mut rebuilt = false;
+        self.with_pending(now, false, |emulator| emulator.change_link(now, id, config, link, own));
+    }
+
+    fn change_link(
+        &mut self,
+        now: Nanos,
+        id: u16,
+        config: &SchedulerConfig,
+        link: &LinkConfig,
+        own: &FlowsetConfig,
+    ) {
+        self.pending().links.insert(id);
+        let mut keeps_nodes = false;
         if let Some(template) = slot(&mut self.templates, id) {
-            // A scheduler with a parent has no link. Its nodes in the parent's trees are created
-            // again.
-            rebuilt = config.parent.is_some()
+            // A scheduler with a parent has no link. With another algorithm or mask, its nodes in
+            // the parent's trees are created again; under another parent, they are others.
+            let is_rebuilt = config.parent.is_some()
                 && (template.discipline != config.discipline || template.mask != config.mask);
-            self.run(now);
+            keeps_nodes = !is_rebuilt && template.parent == config.parent;
+            if is_rebuilt {
+                self.pending().rebuilt.insert(id);
+            }
             self.change_scheduler(now, id, config, link);
         } else {
             put(&mut self.templates, id, Template::new(id, config, link.clone()));
@@ -89,15 +104,8 @@ impl Emulator {
             template.flowset.configure(&own, id);
             template.flowset.resolve_limit(&template.link, template.discipline.kind());
         }
-        self.find_chains(now, rebuilt.then_some(id));
-        self.refresh_flows(now, id, None);
-        self.refresh_nodes(now, id);
-        self.resolve_headers();
-        for queue in 0..self.queues.len() {
-            if self.queues[queue].as_ref().is_some_and(|q| q.chain.contains(&id)) {
-                self.resolve_queue_limit(queue as u16);
-                self.refresh_flows(now, id, Some(queue as u16));
-            }
+        if keeps_nodes {
+            self.refresh_nodes(now, id);
         }
     }
 
@@ -106,19 +114,18 @@ impl Emulator {
     /// If the mask changes, waiting packets leave before later ones, so the order within each flow
     /// is kept. If the scheduler changes, waiting packets stay in the old scheduler.
     pub fn set_queue(&mut self, now: Nanos, id: u16, scheduler: u16, config: &FlowsetConfig) {
-        self.run(now);
-        match slot(&mut self.queues, id) {
-            None => put(&mut self.queues, id, Flowset::new(config, scheduler)),
-            Some(queue) => {
-                if queue.configure(config, scheduler) {
-                    self.retire_flows(now, id);
+        self.with_pending(now, false, |emulator| {
+            emulator.pending().queues.insert(id);
+            match slot(&mut emulator.queues, id) {
+                None => put(&mut emulator.queues, id, Flowset::new(config, scheduler)),
+                Some(queue) => {
+                    if queue.configure(config, scheduler) {
+                        emulator.retire_flows(now, id);
+                    }
                 }
             }
-        }
-        self.find_chain(now, id, None);
-        self.resolve_headers();
-        self.resolve_queue_limit(id);
-        self.refresh_flows(now, scheduler, Some(id));
+            emulator.find_chain(now, id, &BTreeSet::new());
+        });
     }
 
     /// Deletes pipe or scheduler `id`. Packets inside are dropped with the reason
@@ -127,18 +134,19 @@ impl Emulator {
     /// Returns the final statistics, or `None` if the object does not exist.
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
         slot(&mut self.templates, id)?;
-        self.run(now);
-        for link in 0..self.links.bound() {
-            if self.links.get(link).is_some_and(|l| l.template == id) {
-                if let Some((state, mut context)) = self.at(link) {
-                    state.drain(now, &mut context);
+        self.with_pending(now, false, |emulator| {
+            for link in emulator.links_under(id) {
+                if emulator.links.get(link).is_some_and(|l| l.template == id) {
+                    if let Some((state, mut context)) = emulator.at(link) {
+                        state.drain(now, &mut context);
+                    }
+                    emulator.free_link(link);
                 }
-                self.free_link(link);
             }
-        }
-        let template = self.templates[usize::from(id)].take();
-        self.find_chains(now, None);
-        template.map(|t| t.stats)
+            emulator.pending().links.remove(&id);
+            emulator.pending().deleted = true;
+            emulator.templates[usize::from(id)].take().map(|template| template.stats)
+        })
     }
 
     /// Deletes queue `id`. Packets that wait in its flows are dropped with the reason
@@ -148,21 +156,22 @@ impl Emulator {
         if slot(&mut self.queues, id).is_none() {
             return false;
         }
-        self.run(now);
-        for number in 0..self.flows.bound() {
-            let Some(flow) = self.flows.get(number).filter(|f| f.cold.queue == Some(id)) else {
-                continue;
-            };
-            let link = flow.link;
-            self.drop_refused(now, link);
-            let packets = self.free_flow(now, number);
-            self.drop_refused(now, link);
-            if let Some((_, mut context)) = self.at(link) {
-                context.drop_waiting(now, packets, DropReason::NoSuchPipe);
+        self.with_pending(now, false, |emulator| {
+            for number in emulator.flows_behind(id) {
+                let flow = emulator.flows.get(number);
+                let Some(flow) = flow.filter(|flow| flow.cold.queue == Some(id)) else { continue };
+                let link = flow.link;
+                emulator.drop_refused(now, link);
+                let packets = emulator.free_flow(now, number);
+                emulator.drop_refused(now, link);
+                if let Some((_, mut context)) = emulator.at(link) {
+                    context.drop_waiting(now, packets, DropReason::NoSuchPipe);
+                }
+                emulator.reschedule(link);
             }
-            self.reschedule(link);
-        }
-        self.queues[usize::from(id)] = None;
+            emulator.pending().queues.remove(&id);
+            emulator.queues[usize::from(id)] = None;
+        });
         true
     }
 
@@ -226,7 +235,7 @@ impl Emulator {
             template.instances.clear();
             template.single = None;
         }
-        for number in 0..self.links.bound() {
+        for number in self.links_under(id) {
             let Some(state) = self.links.get_mut(number).filter(|l| l.template == id) else {
                 continue;
             };
@@ -251,7 +260,7 @@ impl Emulator {
     /// Retires the flows of a queue: new packets no longer find these flows, and the packets inside
     /// leave before later ones.
     fn retire_flows(&mut self, now: Nanos, queue: u16) {
-        for number in 0..self.flows.bound() {
+        for number in self.flows_behind(queue) {
             let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue))
             else {
                 continue;
@@ -270,69 +279,8 @@ impl Emulator {
         }
     }
 
-    /// Applies a changed flowset to the existing flows of queue `queue`, or of pipe `template` if
-    /// `queue` is `None`.
-    fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
-        let Self { seed, templates, queues, links, flows, pool, events, .. } = self;
-        let flowset = match queue {
-            Some(id) => queues.get(usize::from(id)).and_then(Option::as_ref),
-            None => {
-                templates.get(usize::from(template)).and_then(Option::as_ref).map(|t| &t.flowset)
-            }
-        };
-        let Some(flowset) = flowset else { return };
-        flows.for_each(|flow| {
-            let Some(state) =
-                links.get_mut(flow.link).filter(|l| queue.is_some() || l.template == template)
-            else {
-                return;
-            };
-            if flow.cold.queue != queue {
-                return;
-            }
-            let path = match queue {
-                Some(id) => flow_path(state.template, &state.key, id, &flow.cold.key),
-                None => path(state.template, &state.key),
-            };
-            flow.configure(*seed, path, flowset);
-            state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
-            // With the flow's new settings, a shaping scheduler may release a packet earlier or
-            // later.
-            let next = state.next_event();
-            if next != state.announced {
-                state.announced = next;
-                events.set(flow.link, next);
-            }
-        });
-    }
-
-    /// Determines for each link whether a queue or scheduler in front of it uses packet headers.
-    fn resolve_headers(&mut self) {
-        let uses_headers =
-            |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
-        let (mut by_queues, mut by_hosts) = (Vec::new(), Vec::new());
-        for queue in self.queues.iter().flatten() {
-            let in_chain = || {
-                queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
-            };
-            if uses_headers(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
-                by_queues.extend(queue.root());
-            }
-            if in_chain().any(|t| needs_hosts(&t.discipline)) {
-                by_hosts.extend(queue.root());
-            }
-        }
-        for template in self.templates.iter_mut().flatten() {
-            template.isolates =
-                needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
-            template.classifies = template.discipline.row().traits.classifies
-                || uses_headers(&template.flowset)
-                || by_queues.contains(&template.id);
-        }
-    }
-
     /// Chooses the limit of a queue without a configured limit, for its link and scheduler.
-    fn resolve_queue_limit(&mut self, id: u16) {
+    pub(super) fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
             return;
         };
@@ -344,16 +292,9 @@ impl Emulator {
         }
     }
 
-    /// Finds the chain of schedulers from each queue to its link. If the chain changed, or contains
-    /// the rebuilt scheduler, the flows of the queue retire and new flows are made.
-    fn find_chains(&mut self, now: Nanos, rebuilt: Option<u16>) {
-        for number in 0..self.queues.len() {
-            self.find_chain(now, number as u16, rebuilt);
-        }
-    }
-
-    /// Does the work of [`Self::find_chains`] for queue `number` alone.
-    fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
+    /// Finds the chain of schedulers from queue `number` to its link. If the chain changed, or
+    /// contains a rebuilt scheduler, the flows of the queue retire and new flows are made.
+    pub(super) fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: &BTreeSet<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
         };
@@ -364,7 +305,7 @@ impl Emulator {
         let (chain, mask) = self.chain_of(queue);
         let stays = chain == queue.chain
             && mask == queue.mask
-            && rebuilt.is_none_or(|id| !chain.contains(&id));
+            && !chain.iter().any(|id| rebuilt.contains(id));
         let Some(queue) = slot(&mut self.queues, number).filter(|_| !stays) else { return };
         let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
@@ -374,10 +315,10 @@ impl Emulator {
             .iter()
             .rev()
             .zip(queue.chain.iter().rev())
-            .take_while(|(old, new)| old == new && Some(**old) != rebuilt)
+            .take_while(|(old, new)| old == new && !rebuilt.contains(old))
             .count();
-        let removed = old[..old.len() - same].to_vec();
-        for link in 0..self.links.bound() {
+        let (removed, root) = (old[..old.len() - same].to_vec(), old.last().copied());
+        for link in root.map_or_else(Vec::new, |root| self.links_under(root)) {
             if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {
                 removed.iter().for_each(|&id| tree.forget(id));
             }
@@ -417,16 +358,12 @@ impl Emulator {
 
     /// Applies the flow settings of scheduler `id`, which has a parent, to its nodes.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
-        let Some(template) = self
-            .templates
-            .get(usize::from(id))
-            .and_then(Option::as_ref)
-            .filter(|t| t.parent.is_some())
-        else {
-            return;
-        };
-        let spec = spec(0, &template.flowset.config);
-        for number in 0..self.links.bound() {
+        let template = |id: u16| self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        let Some(own) = template(id).filter(|own| own.parent.is_some()) else { return };
+        let spec = spec(0, &own.flowset.config);
+        let above = |&id: &u16| template(id).and_then(|template| template.parent);
+        let root = core::iter::successors(Some(id), above).take(MAX_LEVELS).last().unwrap_or(id);
+        for number in self.links_under(root) {
             let Some(tree) = self.links.get_mut(number).and_then(|link| link.scheduler.tree())
             else {
                 continue;

@@ -1,5 +1,6 @@
 //! The engine's state, and queries about a pipe as a whole.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -8,6 +9,7 @@ use super::context::Context;
 use super::flow::Flow;
 use super::link::Link;
 use super::tables::{Flowset, Template, slot};
+use super::together::PendingChanges;
 use super::traffic::{Departure, Limits, Rejected};
 use crate::lookup::LookupKey;
 use crate::packet::{PacketId, Pool};
@@ -47,6 +49,8 @@ pub struct Emulator {
     /// Packets that no pipe or queue accepted.
     pub(super) unrouted: u64,
     pub(super) steps: StepBudget,
+    /// The changes that are being made; `None` between changes.
+    pub(super) pending: Option<Box<PendingChanges>>,
 }
 
 /// A pending check whether a link or flow that a mask created is idle and can be freed.
@@ -82,6 +86,7 @@ impl Emulator {
             serial: 0,
             unrouted: 0,
             steps: StepBudget::default(),
+            pending: None,
         }
     }
 

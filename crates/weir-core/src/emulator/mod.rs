@@ -35,6 +35,7 @@ mod instance;
 mod link;
 mod passage;
 mod tables;
+mod together;
 mod totals;
 mod traffic;
 mod view;

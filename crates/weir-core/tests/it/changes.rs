@@ -91,7 +91,10 @@ proptest! {
 
     /// The algorithm, rate, weight, priority or queue mask changes while packets are queued.
     #[test]
-    fn a_change_loses_no_packet_and_keeps_the_order_of_each_flow(operations in operations()) {
+    fn a_change_loses_no_packet_and_keeps_the_order_of_each_flow(
+        operations in operations(),
+        together in 1usize..6,
+    ) {
         let mut emulator =
             Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
         let (mut kind, mut link) = (Kind::default(), rate(8_000_000));
@@ -102,7 +105,24 @@ proptest! {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, config);
         }
         let (mut now, mut out, mut sent) = (Nanos::ZERO, Vec::new(), Vec::new());
+        // Changes wait for each other until traffic comes, or there are `together` of them.
+        let mut waiting: Vec<Operation> = Vec::new();
         for operation in operations {
+            let is_traffic = matches!(operation, Operation::Submit { .. } | Operation::Wait(_));
+            if is_traffic || waiting.len() >= together {
+                let scheduler =
+                    SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() };
+                emulator.change_together(now, |emulator| {
+                    for change in waiting.drain(..) {
+                        match change {
+                            Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => {
+                                emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]);
+                            }
+                            _ => emulator.set_scheduler(now, SCHEDULER, &scheduler, &link),
+                        }
+                    }
+                });
+            }
             match operation {
                 Operation::Submit { queue, port } => {
                     submit(
@@ -129,23 +149,12 @@ proptest! {
                     (config.weight, config.priority) = (weight, priority);
                 }
             }
-            match operation {
-                Operation::Kind(_) | Operation::Rate(_) => {
-                    emulator.set_scheduler(
-                        now,
-                        SCHEDULER,
-                        &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
-                        &link,
-                    );
-                }
-                Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => {
-                    emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]);
-                }
-                _ => {}
+            if !is_traffic {
+                waiting.push(operation);
             }
-            let waiting: u64 =
+            let queued: u64 =
                 emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.queued_packets).sum();
-            prop_assert_eq!(waiting, emulator.queue_length(SCHEDULER).0);
+            prop_assert_eq!(queued, emulator.queue_length(SCHEDULER).0);
         }
         finish(&mut emulator, &mut out);
         prop_assert_eq!(out.len(), sent.len());
@@ -466,4 +475,81 @@ fn packets_held_back_leave_when_a_work_conserving_scheduler_replaces_theirs() {
         finish(&mut emulator, &mut out);
         assert_eq!(out.len(), 20, "{from:?} to {to:?}");
     }
+}
+
+/// The departures of packets from five queues in nested schedulers, whose changes `change` makes.
+fn departures(
+    change: impl Fn(&mut Emulator, Nanos, &mut dyn FnMut(&mut Emulator)),
+) -> Vec<(u32, u64)> {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let sched = |parent| SchedulerConfig { parent, ..SchedulerConfig::default() };
+    let own = |weight| FlowsetConfig { weight, ..FlowsetConfig::default() };
+    let now = Nanos::ZERO;
+    // Queues and inner schedulers are there before their parents, and one parent changes.
+    change(&mut emulator, now, &mut |emulator| {
+        for id in 1..5u16 {
+            emulator.set_queue(now, id, 10 + id % 2, &queue(by_port(0xffff), u32::from(id)));
+        }
+        emulator.set_link(now, 10, &sched(Some(30)), &LinkConfig::default(), &own(3));
+        emulator.set_link(now, 11, &sched(Some(20)), &LinkConfig::default(), &own(1));
+        emulator.set_link(now, 20, &sched(None), &rate(8_000_000), &own(1));
+        emulator.set_link(now, 10, &sched(Some(20)), &LinkConfig::default(), &own(3));
+        emulator.set_queue(now, 5, 20, &queue(FlowMask::default(), 1));
+    });
+    let mut out = Vec::new();
+    for n in 0..400 {
+        let id = 1 + n % 5;
+        submit(&mut emulator, now, n, &key(1, id as u16), Action::Queue(id as u16)).unwrap();
+    }
+    let half = Nanos::from_millis(150);
+    emulator.poll(half, &mut out);
+    // Other weights, a queue that moves, and one that is deleted, while packets wait.
+    change(&mut emulator, half, &mut |emulator| {
+        emulator.set_link(half, 11, &sched(Some(20)), &LinkConfig::default(), &own(9));
+        emulator.set_queue(half, 1, 10, &queue(by_port(0xffff), 7));
+        emulator.set_queue(half, 2, 10, &queue(by_port(0xffff), 7));
+        emulator.delete_queue(half, 3);
+    });
+    finish(&mut emulator, &mut out);
+    assert_eq!(out.len(), 400);
+    out.iter().map(|departure| (departure.frame, departure.due.0)).collect()
+}
+
+#[test]
+fn changes_together_have_the_result_of_the_same_changes_one_by_one() {
+    let one_by_one = departures(|emulator, _, changes| changes(emulator));
+    let together = departures(|emulator, now, changes| {
+        emulator.change_together(now, |emulator| changes(emulator));
+    });
+    assert_eq!(one_by_one, together);
+}
+
+#[test]
+fn a_large_configuration_changes_in_a_time_that_grows_with_its_size() {
+    // 40,000 schedulers with a queue each. In squares, this takes minutes.
+    let all = 1..40_001u16;
+    let mut emulator = Emulator::new(1, Limits::default());
+    // The scheduler looks at the headers of the packets, so that the queues before it must, too.
+    let fq = SchedulerConfig { discipline: Kind::FqCodel.into(), ..SchedulerConfig::default() };
+    let own = FlowsetConfig::default();
+    for bps in [1_000_000, 2_000_000] {
+        emulator.change_together(Nanos::ZERO, |emulator| {
+            for id in all.clone() {
+                emulator.set_link(Nanos::ZERO, id, &fq, &rate(bps), &own);
+                emulator.set_queue(Nanos::ZERO, id, id, &own);
+            }
+        });
+        for id in all.clone() {
+            submit(&mut emulator, Nanos::ZERO, id.into(), &key(1, 1), Action::Queue(id)).unwrap();
+        }
+    }
+    emulator.change_together(Nanos::ZERO, |emulator| {
+        for id in all.clone() {
+            emulator.delete_queue(Nanos::ZERO, id);
+            emulator.delete(Nanos::ZERO, id);
+        }
+    });
+    let mut out = Vec::new();
+    finish(&mut emulator, &mut out);
+    assert_eq!(out.len(), 80_000, "each packet departs once");
 }

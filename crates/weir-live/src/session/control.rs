@@ -153,7 +153,7 @@ impl Control {
             return Ok(false);
         }
         let change: Change = Arc::new(move |engine, now| {
-            changes.engine.iter().for_each(|change| change.apply(now, engine));
+            changes.apply(now, engine);
         });
         self.handle.set_rules(rules.classifier(), &change)?;
         Ok(true)

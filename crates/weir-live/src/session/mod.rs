@@ -411,7 +411,7 @@ fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
     }
     if let Some(rules) = &state.rules {
         let changes = Changes::between(&Ruleset::default(), rules.ruleset());
-        changes.engine.iter().for_each(|change| change.apply(now, engine));
+        changes.apply(now, engine);
     }
 }
 

@@ -70,6 +70,13 @@ impl Changes {
         }
     }
 
+    /// Makes the calls to the engine. They take effect at `now`.
+    pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
+        emulator.change_together(now, |emulator| {
+            self.engine.iter().for_each(|change| change.apply(now, emulator));
+        });
+    }
+
     /// Whether there is no difference.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -26,7 +26,7 @@ impl Ruleset {
             Command::DeleteRules(RuleSelection::Set(_)) | Command::FlushRules | Command::Set(_) => {
                 rules
             }
-            Command::Zero(which) => rules * ranges(which) * SCANS,
+            Command::Zero(which) => rules * (ranges(which) + LISTED),
             Command::FlushObjects(_) => objects + rules,
             Command::ShowObjects(_, which) => objects * (ranges(which) + PRINTED),
             Command::ListRules { which, .. } => rules * (ranges(which) + PRINTED),
@@ -64,5 +64,7 @@ impl Outcome {
 const MOVED: usize = 16;
 /// Visits for an object that several parts of a command look at.
 const SCANS: usize = 4;
+/// Visits in the time in which an object is added to a list without duplicates.
+const LISTED: usize = 512;
 /// Visits in the time that printing an object takes.
 const PRINTED: usize = 256;

@@ -1,0 +1,185 @@
+//! Changes that are made together: what follows from them is found once, not once for each.
+//!
+//! A change of one pipe, scheduler or queue can affect every queue, and the links and flows of an
+//! object are found among all of them. For one change, this takes a time in proportion to the
+//! number of objects. For a configuration of tens of thousands of objects that changes as a whole,
+//! it would take the square, on the thread that forwards packets.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::engine::Emulator;
+use super::flow::{flow_path, path};
+use super::tables::Flowset;
+use crate::sched::Scheduler as _;
+use crate::sched::cake::needs_hosts;
+use crate::units::Nanos;
+
+/// The changes so far, whose consequences have not been found.
+#[derive(Debug, Default)]
+pub(super) struct PendingChanges {
+    /// The pipes and schedulers that were created or changed.
+    pub(super) links: BTreeSet<u16>,
+    /// The schedulers among them whose nodes in the trees of their parents are created again.
+    pub(super) rebuilt: BTreeSet<u16>,
+    /// The queues that were changed.
+    pub(super) queues: BTreeSet<u16>,
+    /// Whether a pipe or scheduler was deleted.
+    pub(super) deleted: bool,
+    /// Whether there are several changes, so that an index is worth its cost.
+    several: bool,
+    /// The numbers of links by template.
+    links_of: Option<BTreeMap<u16, Vec<u32>>>,
+    /// The numbers of flows by queue.
+    flows_of: Option<BTreeMap<u16, Vec<u32>>>,
+}
+
+impl Emulator {
+    /// Makes several changes at time `now`. The result is that of the same changes one after
+    /// another, in a time that grows with the number of objects and not with its square. If an
+    /// object is changed several times, the values in between have no effect.
+    pub fn change_together(&mut self, now: Nanos, changes: impl FnOnce(&mut Self)) {
+        self.with_pending(now, true, changes);
+    }
+
+    /// Makes changes, and then finds what follows from them, unless this is a part of
+    /// [`Self::change_together`].
+    pub(super) fn with_pending<R>(
+        &mut self,
+        now: Nanos,
+        several: bool,
+        changes: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        if self.pending.is_some() {
+            return changes(self);
+        }
+        self.run(now);
+        self.pending = Some(PendingChanges { several, ..PendingChanges::default() }.into());
+        let result = changes(self);
+        self.finish_changes(now);
+        self.pending = None;
+        result
+    }
+
+    /// The changes that are being made by [`Self::with_pending`].
+    pub(super) fn pending(&mut self) -> &mut PendingChanges {
+        debug_assert!(self.pending.is_some(), "changes outside of `with_pending` would be lost");
+        self.pending.get_or_insert_default()
+    }
+
+    /// The numbers of the links of pipe or scheduler `id`. Some of them may have been freed since.
+    pub(super) fn links_under(&mut self, id: u16) -> Vec<u32> {
+        let Self { links, pending, .. } = self;
+        let template = |number: u32| links.get(number).map(|link| link.template);
+        match pending.as_deref_mut().filter(|pending| pending.several) {
+            Some(pending) => {
+                let all = pending.links_of.get_or_insert_with(|| index(links.bound(), template));
+                all.get(&id).cloned().unwrap_or_default()
+            }
+            None => (0..links.bound()).filter(|&number| template(number) == Some(id)).collect(),
+        }
+    }
+
+    /// The numbers of the flows of queue `id`. Some of them may have been freed since.
+    pub(super) fn flows_behind(&mut self, id: u16) -> Vec<u32> {
+        let Self { flows, pending, .. } = self;
+        let queue = |number: u32| flows.get(number).and_then(|flow| flow.cold.queue);
+        match pending.as_deref_mut().filter(|pending| pending.several) {
+            Some(pending) => {
+                let all = pending.flows_of.get_or_insert_with(|| index(flows.bound(), queue));
+                all.get(&id).cloned().unwrap_or_default()
+            }
+            None => (0..flows.bound()).filter(|&number| queue(number) == Some(id)).collect(),
+        }
+    }
+
+    /// Finds what follows from the pending changes.
+    fn finish_changes(&mut self, now: Nanos) {
+        let pending = self.pending();
+        let (links, rebuilt) =
+            (core::mem::take(&mut pending.links), core::mem::take(&mut pending.rebuilt));
+        let (mut queues, deleted) = (core::mem::take(&mut pending.queues), pending.deleted);
+        if !links.is_empty() || deleted {
+            for number in 0..self.queues.len() {
+                self.find_chain(now, number as u16, &rebuilt);
+            }
+        }
+        if links.is_empty() && queues.is_empty() {
+            return;
+        }
+        self.resolve_headers();
+        let affected = (0u16..).zip(&self.queues).filter(|(_, queue)| {
+            queue.as_ref().is_some_and(|queue| queue.chain.iter().any(|id| links.contains(id)))
+        });
+        queues.extend(affected.map(|(number, _)| number));
+        queues.iter().for_each(|&number| self.resolve_queue_limit(number));
+        self.refresh_flows(now, &links, &queues);
+    }
+
+    /// Applies changed settings to the existing flows of `queues`, and to those of packets that
+    /// were sent directly to `templates`.
+    fn refresh_flows(&mut self, now: Nanos, templates: &BTreeSet<u16>, queues: &BTreeSet<u16>) {
+        let Self { seed, templates: all, queues: all_queues, links, flows, pool, events, .. } =
+            self;
+        flows.for_each(|flow| {
+            let Some(state) = links.get_mut(flow.link) else { return };
+            let (path, flowset) = match flow.cold.queue {
+                Some(id) if queues.contains(&id) => (
+                    flow_path(state.template, &state.key, id, &flow.cold.key),
+                    all_queues.get(usize::from(id)).and_then(Option::as_ref),
+                ),
+                None if templates.contains(&state.template) => {
+                    let template = all.get(usize::from(state.template)).and_then(Option::as_ref);
+                    (path(state.template, &state.key), template.map(|t| &t.flowset))
+                }
+                _ => return,
+            };
+            let Some(flowset) = flowset else { return };
+            flow.configure(*seed, path, flowset);
+            state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
+            // With the flow's new settings, a shaping scheduler may release a packet earlier or
+            // later.
+            let next = state.next_event();
+            if next != state.announced {
+                state.announced = next;
+                events.set(flow.link, next);
+            }
+        });
+    }
+
+    /// Determines for each link whether a queue or scheduler in front of it uses packet headers.
+    fn resolve_headers(&mut self) {
+        let uses_headers =
+            |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
+        let (mut by_queues, mut by_hosts) = (BTreeSet::new(), BTreeSet::new());
+        for queue in self.queues.iter().flatten() {
+            let in_chain = || {
+                queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
+            };
+            if uses_headers(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
+                by_queues.extend(queue.root());
+            }
+            if in_chain().any(|t| needs_hosts(&t.discipline)) {
+                by_hosts.extend(queue.root());
+            }
+        }
+        for template in self.templates.iter_mut().flatten() {
+            template.isolates =
+                needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
+            template.classifies = template.discipline.row().traits.classifies
+                || uses_headers(&template.flowset)
+                || by_queues.contains(&template.id);
+        }
+    }
+}
+
+/// The numbers below `bound` by the object to which each belongs, if any.
+fn index(bound: u32, object: impl Fn(u32) -> Option<u16>) -> BTreeMap<u16, Vec<u32>> {
+    let mut all = BTreeMap::<u16, Vec<u32>>::new();
+    for number in 0..bound {
+        if let Some(id) = object(number) {
+            all.entry(id).or_default().push(number);
+        }
+    }
+    all
+}
