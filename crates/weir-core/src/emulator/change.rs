@@ -91,9 +91,13 @@ impl Emulator {
             // the parent's trees are created again; under another parent, they are others.
             let is_rebuilt = config.parent.is_some()
                 && (template.discipline != config.discipline || template.mask != config.mask);
+            let had_parent = template.parent.is_some();
             keeps_nodes = !is_rebuilt && template.parent == config.parent;
             if is_rebuilt {
                 self.pending().rebuilt.insert(id);
+            }
+            if had_parent && !keeps_nodes {
+                self.forget_nodes(id);
             }
             self.change_scheduler(now, id, config, link);
         } else {
@@ -135,6 +139,7 @@ impl Emulator {
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
         slot(&mut self.templates, id)?;
         self.with_pending(now, false, |emulator| {
+            emulator.forget_nodes(id);
             for link in emulator.links_under(id) {
                 if emulator.links.get(link).is_some_and(|l| l.template == id) {
                     if let Some((state, mut context)) = emulator.at(link) {
@@ -356,14 +361,28 @@ impl Emulator {
         }
     }
 
+    /// The scheduler with the link to which scheduler `id` belongs.
+    fn root_of(&self, id: u16) -> u16 {
+        let above = |&id: &u16| self.templates.get(usize::from(id))?.as_ref()?.parent;
+        core::iter::successors(Some(id), above).take(MAX_LEVELS).last().unwrap_or(id)
+    }
+
+    /// Removes the names of the nodes of scheduler `id`, also if no queue uses them at the moment.
+    /// Later packets get new nodes.
+    fn forget_nodes(&mut self, id: u16) {
+        for link in self.links_under(self.root_of(id)) {
+            if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {
+                tree.forget(id);
+            }
+        }
+    }
+
     /// Applies the flow settings of scheduler `id`, which has a parent, to its nodes.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
         let template = |id: u16| self.templates.get(usize::from(id)).and_then(Option::as_ref);
         let Some(own) = template(id).filter(|own| own.parent.is_some()) else { return };
         let spec = spec(0, &own.flowset.config);
-        let above = |&id: &u16| template(id).and_then(|template| template.parent);
-        let root = core::iter::successors(Some(id), above).take(MAX_LEVELS).last().unwrap_or(id);
-        for number in self.links_under(root) {
+        for number in self.links_under(self.root_of(id)) {
             let Some(tree) = self.links.get_mut(number).and_then(|link| link.scheduler.tree())
             else {
                 continue;

@@ -34,6 +34,7 @@ mod flow;
 mod instance;
 mod link;
 mod passage;
+mod pending;
 mod tables;
 mod together;
 mod totals;

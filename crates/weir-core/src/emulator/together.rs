@@ -5,34 +5,16 @@
 //! number of objects. For a configuration of tens of thousands of objects that changes as a whole,
 //! it would take the square, on the thread that forwards packets.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::engine::Emulator;
 use super::flow::{flow_path, path};
+use super::pending::PendingChanges;
 use super::tables::Flowset;
 use crate::sched::Scheduler as _;
 use crate::sched::cake::needs_hosts;
 use crate::units::Nanos;
-
-/// The changes so far, whose consequences have not been found.
-#[derive(Debug, Default)]
-pub(super) struct PendingChanges {
-    /// The pipes and schedulers that were created or changed.
-    pub(super) links: BTreeSet<u16>,
-    /// The schedulers among them whose nodes in the trees of their parents are created again.
-    pub(super) rebuilt: BTreeSet<u16>,
-    /// The queues that were changed.
-    pub(super) queues: BTreeSet<u16>,
-    /// Whether a pipe or scheduler was deleted.
-    pub(super) deleted: bool,
-    /// Whether there are several changes, so that an index is worth its cost.
-    several: bool,
-    /// The numbers of links by template.
-    links_of: Option<BTreeMap<u16, Vec<u32>>>,
-    /// The numbers of flows by queue.
-    flows_of: Option<BTreeMap<u16, Vec<u32>>>,
-}
 
 impl Emulator {
     /// Makes several changes at time `now`. The result is that of the same changes one after
@@ -54,7 +36,7 @@ impl Emulator {
             return changes(self);
         }
         self.run(now);
-        self.pending = Some(PendingChanges { several, ..PendingChanges::default() }.into());
+        self.pending = Some(PendingChanges::new(several).into());
         let result = changes(self);
         self.finish_changes(now);
         self.pending = None;
@@ -72,10 +54,7 @@ impl Emulator {
         let Self { links, pending, .. } = self;
         let template = |number: u32| links.get(number).map(|link| link.template);
         match pending.as_deref_mut().filter(|pending| pending.several) {
-            Some(pending) => {
-                let all = pending.links_of.get_or_insert_with(|| index(links.bound(), template));
-                all.get(&id).cloned().unwrap_or_default()
-            }
+            Some(pending) => pending.links_of(id, links.bound(), template),
             None => (0..links.bound()).filter(|&number| template(number) == Some(id)).collect(),
         }
     }
@@ -85,10 +64,7 @@ impl Emulator {
         let Self { flows, pending, .. } = self;
         let queue = |number: u32| flows.get(number).and_then(|flow| flow.cold.queue);
         match pending.as_deref_mut().filter(|pending| pending.several) {
-            Some(pending) => {
-                let all = pending.flows_of.get_or_insert_with(|| index(flows.bound(), queue));
-                all.get(&id).cloned().unwrap_or_default()
-            }
+            Some(pending) => pending.flows_of(id, flows.bound(), queue),
             None => (0..flows.bound()).filter(|&number| queue(number) == Some(id)).collect(),
         }
     }
@@ -171,15 +147,4 @@ impl Emulator {
                 || by_queues.contains(&template.id);
         }
     }
-}
-
-/// The numbers below `bound` by the object to which each belongs, if any.
-fn index(bound: u32, object: impl Fn(u32) -> Option<u16>) -> BTreeMap<u16, Vec<u32>> {
-    let mut all = BTreeMap::<u16, Vec<u32>>::new();
-    for number in 0..bound {
-        if let Some(id) = object(number) {
-            all.entry(id).or_default().push(number);
-        }
-    }
-    all
 }

@@ -2,27 +2,10 @@
 
 use core::ops::Range;
 
-use super::{Capacity, Loss, Schedule, Step};
+use super::sums::{ConfiguredMeans, Sum, Values, Whole, bps};
+use super::{Capacity, Schedule};
 use crate::config::LinkConfig;
 use crate::units::Nanos;
-
-/// The configured rate, propagation delay and loss of a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ConfiguredMeans {
-    /// The mean rate in bit/s; `None` if there is no limit, even for a part of the span.
-    pub rate_bps: Option<u64>,
-    /// The mean delay.
-    pub delay: Nanos,
-    /// The mean share of packets that the link loses; `None` without loss.
-    pub loss: Option<f64>,
-    /// Whether the rate changes, so that it is a mean.
-    pub rate_varies: bool,
-    /// Whether the delay changes, so that it is a mean.
-    pub delay_varies: bool,
-    /// Whether the loss changes, so that it is a mean over time. The share of lost packets differs
-    /// from it if more packets are sent at one time than at another.
-    pub loss_varies: bool,
-}
 
 impl LinkConfig {
     /// The mean rate, delay and loss of this link over a span of time, counted from its start. Each
@@ -47,7 +30,7 @@ impl LinkConfig {
                 (sum.clone(), before.or(constant))
             }
             (Some(schedule), Some(span)) if span.start < span.end => {
-                (Sum::between(schedule, span.start, span.end), constant)
+                (between(schedule, span.start, span.end), constant)
             }
             (Some(schedule), Some(span)) => {
                 let now = schedule.last_step_until(span.start);
@@ -63,208 +46,24 @@ impl LinkConfig {
     }
 }
 
-/// The values in force at a time; `None` for a value that the schedule has not set before.
-#[derive(Clone, Copy, Debug, Default)]
-struct Values {
-    /// The inner `None` is an unlimited rate.
-    rate_bps: Option<Option<u64>>,
-    delay: Option<Nanos>,
-    /// The inner `None` is no loss.
-    loss: Option<Option<f64>>,
-}
-
-impl Values {
-    fn after(self, step: &Step) -> Self {
-        Self {
-            rate_bps: step.capacity.as_ref().map(bps).or(self.rate_bps),
-            delay: step.delay.or(self.delay),
-            loss: step.loss.map(Loss::mean).or(self.loss),
-        }
+/// The values of a schedule from `start` to the later time `end`.
+fn between(schedule: &Schedule, start: Nanos, end: Nanos) -> Sum {
+    let (steps, mut sum) = (schedule.steps(), Sum::default());
+    let Some(period) = schedule.period() else {
+        sum.add_steps(Values::default(), steps, start..end, 1);
+        return sum;
+    };
+    let values_in = |round: u64| if round == 0 { Values::default() } else { schedule.whole().last };
+    let split = |at: Nanos| (at.0 / period.0, Nanos(at.0 % period.0));
+    let ((first, from), (last, until)) = (split(start), split(end));
+    if first == last {
+        sum.add_steps(values_in(first), steps, from..until, 1);
+    } else {
+        sum.add_steps(values_in(first), steps, from..period, 1);
+        sum.add_steps(values_in(1), steps, Nanos::ZERO..period, last - first - 1);
+        sum.add_steps(values_in(1), steps, Nanos::ZERO..until, 1);
     }
-
-    fn or(self, others: Self) -> Self {
-        Self {
-            rate_bps: self.rate_bps.or(others.rate_bps),
-            delay: self.delay.or(others.delay),
-            loss: self.loss.or(others.loss),
-        }
-    }
-}
-
-/// All steps of a schedule, summed up once.
-#[derive(Clone, Debug)]
-pub(super) struct Whole {
-    /// Over one period or, without one, until the last step has lasted as long as the step before
-    /// it.
-    sum: Sum,
-    /// The values that the last steps have set.
-    last: Values,
-}
-
-impl Whole {
-    /// The sum of the steps of a schedule with this period.
-    pub(super) fn of(steps: &[(Nanos, Step)], period: Option<Nanos>) -> Self {
-        let at = |back: usize| {
-            steps.len().checked_sub(back).map_or(Nanos::ZERO, |number| steps[number].0)
-        };
-        let end = period.unwrap_or_else(|| {
-            let last = at(1);
-            last.saturating_add(Nanos(last.since(at(2)).0.max(1)))
-        });
-        let mut sum = Sum::default();
-        sum.add_steps(Values::default(), steps, Nanos::ZERO..end, 1);
-        let last = steps.iter().fold(Values::default(), |values, (_, step)| values.after(step));
-        Self { sum, last }
-    }
-}
-
-/// What is known of one value over a time.
-#[derive(Clone, Debug, Default)]
-struct Seen<T> {
-    /// The first value that the schedule has set.
-    first: Option<T>,
-    /// Whether the schedule has set another value.
-    varies: bool,
-    /// The time in ns before the schedule sets the value.
-    unset: u128,
-}
-
-impl<T: Copy + PartialEq> Seen<T> {
-    fn add(&mut self, value: Option<T>, lasts: u128) {
-        match value {
-            Some(value) => self.varies |= *self.first.get_or_insert(value) != value,
-            None => self.unset += lasts,
-        }
-    }
-
-    /// Whether there were several values, if `initial` was the value before the schedule set it.
-    fn varies_from(&self, initial: T) -> bool {
-        self.varies || (self.unset > 0 && self.first.is_some_and(|first| first != initial))
-    }
-}
-
-/// Sums of values times the time for which they were in force, in ns.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sum {
-    lasts: u128,
-    rate: Seen<Option<u64>>,
-    delay: Seen<Nanos>,
-    loss: Seen<Option<f64>>,
-    bits: u128,
-    /// Time without a limit of the rate.
-    unlimited: u128,
-    delays: u128,
-    losses: f64,
-    has_loss: bool,
-}
-
-impl Sum {
-    /// The values at one moment.
-    fn of(values: Values) -> Self {
-        let mut sum = Self::default();
-        sum.add(values, 1, 1);
-        sum
-    }
-
-    /// The values of a schedule from `start` to the later time `end`.
-    fn between(schedule: &Schedule, start: Nanos, end: Nanos) -> Self {
-        let (steps, mut sum) = (schedule.steps(), Self::default());
-        let Some(period) = schedule.period() else {
-            sum.add_steps(Values::default(), steps, start..end, 1);
-            return sum;
-        };
-        let values_in =
-            |round: u64| if round == 0 { Values::default() } else { schedule.whole().last };
-        let split = |at: Nanos| (at.0 / period.0, Nanos(at.0 % period.0));
-        let ((first, from), (last, until)) = (split(start), split(end));
-        if first == last {
-            sum.add_steps(values_in(first), steps, from..until, 1);
-        } else {
-            sum.add_steps(values_in(first), steps, from..period, 1);
-            sum.add_steps(values_in(1), steps, Nanos::ZERO..period, last - first - 1);
-            sum.add_steps(values_in(1), steps, Nanos::ZERO..until, 1);
-        }
-        sum
-    }
-
-    /// Adds values that were in force for `lasts` ns, `times` times.
-    fn add(&mut self, values: Values, lasts: u64, times: u64) {
-        let lasts = u128::from(lasts) * u128::from(times);
-        if lasts == 0 {
-            return;
-        }
-        self.lasts += lasts;
-        self.rate.add(values.rate_bps, lasts);
-        self.delay.add(values.delay, lasts);
-        self.loss.add(values.loss, lasts);
-        self.weigh(values, lasts);
-    }
-
-    /// Adds the products of the values that are set and this time.
-    fn weigh(&mut self, values: Values, lasts: u128) {
-        match values.rate_bps {
-            Some(Some(rate)) => self.bits += u128::from(rate) * lasts,
-            Some(None) => self.unlimited += lasts,
-            None => {}
-        }
-        self.delays += u128::from(values.delay.unwrap_or(Nanos::ZERO).0) * lasts;
-        if let Some(Some(loss)) = values.loss {
-            self.has_loss = true;
-            self.losses += loss * lasts as f64;
-        }
-    }
-
-    /// Adds the values within a span of a period, `times` times. `values` are in force when the
-    /// period begins.
-    fn add_steps(
-        &mut self,
-        mut values: Values,
-        steps: &[(Nanos, Step)],
-        span: Range<Nanos>,
-        times: u64,
-    ) {
-        let mut since = span.start;
-        for (at, step) in steps.iter().take_while(|(at, _)| *at < span.end) {
-            self.add(values, at.since(since).0, times);
-            (since, values) = (since.max(*at), values.after(step));
-        }
-        self.add(values, span.end.since(since).0, times);
-    }
-
-    /// The means over the time that was added, which is not zero. `initial` are the values before
-    /// the schedule sets them.
-    fn means(mut self, initial: Values) -> ConfiguredMeans {
-        let rate_varies = initial.rate_bps.is_some_and(|rate| self.rate.varies_from(rate));
-        let delay_varies = initial.delay.is_some_and(|delay| self.delay.varies_from(delay));
-        let loss_varies = initial.loss.is_some_and(|loss| self.loss.varies_from(loss));
-        let (rate_bps, delay, loss) = (initial.rate_bps, initial.delay, initial.loss);
-        for (values, unset) in [
-            (Values { rate_bps, ..Values::default() }, self.rate.unset),
-            (Values { delay, ..Values::default() }, self.delay.unset),
-            (Values { loss, ..Values::default() }, self.loss.unset),
-        ] {
-            if unset > 0 {
-                self.weigh(values, unset);
-            }
-        }
-        let mean = |sum: u128| u64::try_from(sum / self.lasts.max(1)).unwrap_or(u64::MAX);
-        ConfiguredMeans {
-            rate_bps: (self.unlimited == 0).then(|| mean(self.bits)),
-            delay: Nanos(mean(self.delays)),
-            loss: self.has_loss.then(|| (self.losses / self.lasts.max(1) as f64).clamp(0.0, 1.0)),
-            rate_varies,
-            delay_varies,
-            loss_varies,
-        }
-    }
-}
-
-/// The rate in bit/s, as the mean of a trace; `None` without a limit.
-fn bps(capacity: &Capacity) -> Option<u64> {
-    match capacity {
-        Capacity::Unlimited => None,
-        limited => Some(limited.mean_bps()),
-    }
+    sum
 }
 
 #[cfg(test)]
@@ -273,6 +72,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::link::{Loss, Step};
     use crate::units::{Probability, Rate};
 
     fn constant(mbit: u64) -> Capacity {

@@ -1,9 +1,9 @@
-//! Capacity and loss: the properties of a link that a schedule may change.
+//! Capacity and loss: the properties of a link that a schedule may change, and such a change.
 
 use alloc::sync::Arc;
 
 use super::trace::Trace;
-use crate::units::{Probability, Rate};
+use crate::units::{Nanos, Probability, Rate};
 
 /// The rate at which a link serialises packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,4 +64,15 @@ impl Loss {
             }
         }
     }
+}
+
+/// The changes at one time; `None` keeps the previous value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// New capacity.
+    pub capacity: Option<Capacity>,
+    /// New propagation delay, for packets that enter the delay line from now on.
+    pub delay: Option<Nanos>,
+    /// New loss on the link.
+    pub loss: Option<Loss>,
 }

@@ -6,21 +6,10 @@
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-use super::means::Whole;
-use super::{Capacity, Loss};
+use super::Step;
+use super::sums::Whole;
 use crate::fingerprint::Fingerprint;
 use crate::units::Nanos;
-
-/// The changes at one time; `None` keeps the previous value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Step {
-    /// New capacity.
-    pub capacity: Option<Capacity>,
-    /// New propagation delay, for packets that enter the delay line from now on.
-    pub delay: Option<Nanos>,
-    /// New loss on the link.
-    pub loss: Option<Loss>,
-}
 
 /// Changes in ascending order of time, which repeat if there is a period.
 #[derive(Clone, Debug)]
@@ -194,6 +183,7 @@ pub const MIN_STEP: Nanos = Nanos::from_micros(1);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Loss;
     use alloc::vec;
 
     fn at(ms: u64) -> (Nanos, Step) {

@@ -144,6 +144,56 @@ fn packets_are_rejected_while_a_parent_is_missing_or_its_own_child() {
 }
 
 #[test]
+fn a_queue_that_joins_a_scheduler_does_not_change_its_share() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let now = Nanos::ZERO;
+    root(&mut emulator, now, Kind::Wf2qPlus);
+    for id in [2, 3] {
+        child(&mut emulator, now, id, Kind::Wf2qPlus, ROOT, 1, FlowMask::default());
+    }
+    let by_port = FlowsetConfig { mask: by_port(), ..of_weight(1) };
+    emulator.set_queue(now, 2, 2, &by_port);
+    emulator.set_queue(now, 3, 3, &by_port);
+    for n in 0..200 {
+        assert!(submit(&mut emulator, now, n, 2 + (n % 2) as u16, &key(1, 1)));
+    }
+    // Scheduler 2 gets another queue and another flow, and still has half.
+    emulator.set_queue(now, 1, 2, &by_port);
+    for n in 200..300 {
+        assert!(submit(&mut emulator, now, n, 1 + (n % 2) as u16, &key(1, 2)));
+    }
+    let out = served(&mut emulator, 100);
+    let of_3 = out.iter().filter(|one| one.frame < 200 && one.frame % 2 == 1).count();
+    assert!((48..=52).contains(&of_3), "{of_3} of 100 packets");
+}
+
+#[test]
+fn a_scheduler_that_changes_without_queues_serves_later_queues_by_its_new_algorithm() {
+    let mut emulator = Emulator::new(1, Limits::default());
+    let now = Nanos::ZERO;
+    root(&mut emulator, now, Kind::Wf2qPlus);
+    child(&mut emulator, now, 2, Kind::RoundRobin, ROOT, 1, FlowMask::default());
+    child(&mut emulator, now, 3, Kind::RoundRobin, ROOT, 1, FlowMask::default());
+    emulator.set_queue(now, 1, 2, &of_weight(1));
+    assert!(submit(&mut emulator, now, 0, 1, &key(1, 1)));
+    assert!(submit(&mut emulator, now, 1, 1, &key(1, 1)));
+    // The queue leaves with packets inside, and comes back to a scheduler with priorities.
+    emulator.set_queue(now, 1, 3, &of_weight(1));
+    child(&mut emulator, now, 2, Kind::Prio, ROOT, 1, FlowMask::default());
+    for (queue, priority) in [(1, 5), (4, 1)] {
+        emulator.set_queue(now, queue, 2, &FlowsetConfig { priority, ..of_weight(1) });
+    }
+    for n in 2..42 {
+        assert!(submit(&mut emulator, now, n, if n < 22 { 1 } else { 4 }, &key(1, 1)));
+    }
+    let out: Vec<u32> = served(&mut emulator, 42).iter().map(|one| one.frame).collect();
+    let place = |frame| out.iter().position(|&other| other == frame).unwrap();
+    let (last_of_4, last_of_1) = (place(41), place(21));
+    let between = out[..last_of_4].iter().filter(|&&frame| (4..22).contains(&frame)).count();
+    assert!(last_of_4 < last_of_1 && between == 0, "{out:?}");
+}
+
+#[test]
 fn a_new_weight_of_a_scheduler_applies_to_waiting_packets() {
     let mut emulator = Emulator::new(1, Limits::default());
     root(&mut emulator, Nanos::ZERO, Kind::Wf2qPlus);

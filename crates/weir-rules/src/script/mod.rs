@@ -46,7 +46,8 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity};
 use crate::files::Files;
 use crate::lex as words;
 use crate::lex::Word;
-use crate::parsed::{ParsedFiles, SharedFiles};
+use crate::parsed::ParsedFiles;
+use crate::shared::SharedFiles;
 
 use cursor::{Context, Cursor};
 use lex::Lexed;
