@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use weir_core::dist::Distribution;
@@ -29,6 +30,8 @@ pub struct Prepared {
     files: BTreeMap<String, String>,
     /// The memory of the values from files, which counts until the request has been executed.
     _held: Held,
+    /// What the caller holds until the request has been executed.
+    _holding: Option<Box<dyn Debug + Send>>,
 }
 
 /// Effects of executing a request, in addition to its answer.
@@ -139,7 +142,13 @@ impl Prepared {
             name: request.name.clone(),
             files,
             _held: values.into_held(),
+            _holding: None,
         }
+    }
+
+    /// The request with a value, such as a part of a budget, that is dropped together with it.
+    pub(crate) fn holding(self, value: impl Debug + Send + 'static) -> Self {
+        Self { _holding: Some(Box::new(value)), ..self }
     }
 
     /// A request that is refused unread, because its script is longer than [`MOST_SCRIPT`].
@@ -393,6 +402,16 @@ mod tests {
         done.zero.sort_unstable();
         done.zero.dedup();
         assert_eq!(done.zero, (0..60_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_request_holds_its_part_of_the_budget_until_it_is_dropped() {
+        let part = Arc::new(());
+        let request = prepared("pipe 1 config bw 1M\n").holding(Arc::clone(&part));
+        assert!(request.execute(&mut Ruleset::default()).0.applied);
+        assert_eq!(Arc::strong_count(&part), 2);
+        drop(request);
+        assert_eq!(Arc::strong_count(&part), 1);
     }
 
     #[test]

@@ -179,9 +179,14 @@ async fn commands(
 ) -> Result<(StatusCode, Json<CommandReply>), Reject> {
     let (request, upload): (CommandRequest, _) =
         upload::json(&state.uploads, &state.stopped, request).await?;
-    let _script = upload.script(request.script.len()).await?;
-    let prepared = state.run_parser(move |state| state.owner.prepare(&request)).await?;
-    drop(upload);
+    let script = upload.script(request.script.len()).await?;
+    // The request keeps its part of the budget even if the client disconnects.
+    let prepared = state.run_parser(move |state| {
+        let prepared = state.owner.prepare(&request).holding(script);
+        drop(upload);
+        prepared
+    });
+    let prepared = prepared.await?;
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;
     let refused =
         reply.diagnostics.iter().any(|diagnostic| diagnostic.severity == SeverityView::Error);

@@ -1,5 +1,5 @@
 //! Requests that would take too much memory or time: each is refused, or answered in part with a
-//! notice, and the configuration remains as it is.
+//! notice. The configuration does not change.
 
 use weir_control::api::CommandRequest;
 use weir_rules::show::Answer;
