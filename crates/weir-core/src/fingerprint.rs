@@ -1,4 +1,4 @@
-//! Fingerprints of long values, so that two different values are told apart in one comparison.
+//! Fingerprints of long values: one comparison shows that two values differ.
 //!
 //! A configuration may have tables with a million rows. It is compared with the configuration
 //! before it at every change, also on the thread that forwards packets.

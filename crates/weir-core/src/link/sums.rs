@@ -78,7 +78,7 @@ impl Whole {
     }
 }
 
-/// What is known of one value over a time.
+/// One value over a span of time: whether it changes, and how long the schedule does not set it.
 #[derive(Clone, Debug, Default)]
 struct Seen<T> {
     /// The first value that the schedule has set.

@@ -1,7 +1,7 @@
 //! The cost of a command: how much of a configuration it visits.
 //!
 //! Most commands visit little, but some visit all rules or all queues. A request may have hundreds
-//! of thousands of them, so whoever executes commands of others adds up their costs.
+//! of thousands of such commands, so the daemon adds up their costs.
 
 use super::{Outcome, Ruleset};
 use crate::command::{Command, Numbers, RuleSelection, TableCommand};
