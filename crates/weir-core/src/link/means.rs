@@ -1,4 +1,5 @@
-//! The rate, delay and loss of a link that change over time, as means over a span of time.
+//! The rate, delay and loss of a link that change over time, as means over a span of time: by a
+//! schedule, and by one configuration after another.
 
 use core::ops::Range;
 
@@ -17,53 +18,143 @@ impl LinkConfig {
     /// visit the steps. The rate of a trace is always its mean over one period.
     #[must_use]
     pub fn means(&self, span: Option<Range<Nanos>>) -> ConfiguredMeans {
-        let constant = Values {
-            rate_bps: Some(bps(&self.capacity)),
-            delay: Some(self.delay),
-            loss: Some(self.loss.mean()),
-        };
         let (sum, initial) = match (&self.schedule, span) {
             (Some(schedule), None) => {
                 let Whole { sum, last } = schedule.whole();
                 // Each period begins with the values at the end of the period before it.
                 let before = if schedule.period().is_some() { *last } else { Values::default() };
-                (sum.clone(), before.or(constant))
+                (sum.clone(), before)
             }
             (Some(schedule), Some(span)) if span.start < span.end => {
-                (between(schedule, span.start, span.end), constant)
+                (between(schedule, span.start, span.end, None).0, Values::default())
             }
             (Some(schedule), Some(span)) => {
                 let now = schedule.last_step_until(span.start);
                 let now = now.map(|number| schedule.in_force_after(number));
                 let values = now.map_or(Values::default(), |step| Values::default().after(&step));
-                (Sum::of(values), constant)
+                (Sum::of(values), Values::default())
             }
-            (None, _) => (Sum::of(constant), constant),
+            (None, _) => (Sum::of(self.constant()), Values::default()),
         };
-        let means = sum.means(initial);
+        self.marked(sum.resolved(initial.or(self.constant())).means())
+    }
+
+    /// The values without the schedule.
+    fn constant(&self) -> Values {
+        Values {
+            rate_bps: Some(bps(&self.capacity)),
+            delay: Some(self.delay),
+            loss: Some(self.loss.mean()),
+        }
+    }
+
+    /// These means, whose rate varies if it is that of a trace.
+    fn marked(&self, means: ConfiguredMeans) -> ConfiguredMeans {
         let varies = means.rate_varies || matches!(self.capacity, Capacity::Trace(_));
         ConfiguredMeans { rate_varies: varies, ..means }
     }
 }
 
-/// The values of a schedule from `start` to the later time `end`.
-fn between(schedule: &Schedule, start: Nanos, end: Nanos) -> Sum {
+/// The configurations that a link has had, one after another, for means over all of them. Times
+/// count from the start of the link.
+#[derive(Clone, Debug, Default)]
+pub struct LinkHistory {
+    /// The sum over the earlier configurations.
+    past: Sum,
+    /// Whether an earlier configuration had a trace.
+    had_trace: bool,
+    /// When the current configuration came into force.
+    since: Nanos,
+    /// When the current schedule began.
+    origin: Nanos,
+    /// The values in force at `since`, if the schedule began before.
+    inherited: Option<Values>,
+}
+
+impl LinkHistory {
+    /// Records that `new` replaces `old` at a time that is not before that of the last change. As
+    /// in the engine, an unchanged schedule continues, and its values stay in force, except those
+    /// that `new` changes.
+    pub fn change(&mut self, at: Nanos, old: &LinkConfig, new: &LinkConfig) {
+        let at = at.max(self.since);
+        let (sum, last) = self.span(old, at);
+        self.past.merge(&sum);
+        self.had_trace |= matches!(old.capacity, Capacity::Trace(_));
+        self.since = at;
+        if old.schedule == new.schedule {
+            let now = new.constant();
+            let changed = Values {
+                rate_bps: now.rate_bps.filter(|_| new.capacity != old.capacity),
+                delay: now.delay.filter(|_| new.delay != old.delay),
+                loss: now.loss.filter(|_| new.loss != old.loss),
+            };
+            self.inherited = Some(changed.or(last));
+        } else {
+            (self.origin, self.inherited) = (at, None);
+        }
+    }
+
+    /// The means from the start of the link to `until`. `now` is the current configuration. Until
+    /// time has passed, these are the values of `now`.
+    #[must_use]
+    pub fn means(&self, now: &LinkConfig, until: Nanos) -> ConfiguredMeans {
+        let mut sum = self.span(now, until.max(self.since)).0;
+        sum.merge(&self.past);
+        if sum.is_empty() {
+            return now.means(Some(Nanos::ZERO..Nanos::ZERO));
+        }
+        let means = now.marked(sum.means());
+        ConfiguredMeans { rate_varies: means.rate_varies || self.had_trace, ..means }
+    }
+
+    /// The sum from the last change to `until`, and the values in force at its end. All of them are
+    /// known.
+    fn span(&self, config: &LinkConfig, until: Nanos) -> (Sum, Values) {
+        let (start, end) = (self.since.since(self.origin), until.since(self.origin));
+        let initial = self.inherited.unwrap_or_default().or(config.constant());
+        let (sum, last) = match &config.schedule {
+            Some(schedule) => between(schedule, start, end, self.inherited),
+            None => {
+                let mut sum = Sum::default();
+                let last = sum.add_steps(initial, &[], start..end, 1);
+                (sum, last)
+            }
+        };
+        (sum.resolved(initial), last.or(initial))
+    }
+}
+
+/// The values of a schedule from `start` to the time `end`, which is not before it, and the values
+/// at the end. `inherited` are the values in force at `start`, if these are not the values that
+/// the schedule has set until then.
+fn between(
+    schedule: &Schedule,
+    start: Nanos,
+    end: Nanos,
+    inherited: Option<Values>,
+) -> (Sum, Values) {
     let (steps, mut sum) = (schedule.steps(), Sum::default());
+    let later = |from: Nanos| match inherited {
+        Some(_) => &steps[steps.partition_point(|(at, _)| *at < from)..],
+        None => steps,
+    };
     let Some(period) = schedule.period() else {
-        sum.add_steps(Values::default(), steps, start..end, 1);
-        return sum;
+        let values = inherited.unwrap_or_default();
+        let last = sum.add_steps(values, later(start), start..end, 1);
+        return (sum, last);
     };
     let values_in = |round: u64| if round == 0 { Values::default() } else { schedule.whole().last };
     let split = |at: Nanos| (at.0 / period.0, Nanos(at.0 % period.0));
     let ((first, from), (last, until)) = (split(start), split(end));
+    let values = inherited.unwrap_or_else(|| values_in(first));
     if first == last {
-        sum.add_steps(values_in(first), steps, from..until, 1);
-    } else {
-        sum.add_steps(values_in(first), steps, from..period, 1);
-        sum.add_steps(values_in(1), steps, Nanos::ZERO..period, last - first - 1);
-        sum.add_steps(values_in(1), steps, Nanos::ZERO..until, 1);
+        let values = sum.add_steps(values, later(from), from..until, 1);
+        return (sum, values);
     }
-    sum
+    sum.add_steps(values, later(from), from..period, 1);
+    sum.add_steps(values_in(1), steps, Nanos::ZERO..period, last - first - 1);
+    let values = sum.add_steps(values_in(1), steps, Nanos::ZERO..until, 1);
+    (sum, values)
 }
 
 #[cfg(test)]
@@ -175,5 +266,79 @@ mod tests {
         assert!(!span(5).rate_varies && !span(5).delay_varies);
         assert!(span(6).rate_varies && span(6).delay_varies);
         assert_eq!(later.means(Some(Nanos::ZERO..Nanos::ZERO)).rate_bps, Some(8_000_000));
+    }
+
+    fn history(changes: &[(u64, LinkConfig)], first: &LinkConfig) -> (LinkHistory, LinkConfig) {
+        let (mut history, mut now) = (LinkHistory::default(), first.clone());
+        for (at, new) in changes {
+            history.change(Nanos::from_secs(*at), &now, new);
+            now = new.clone();
+        }
+        (history, now)
+    }
+
+    /// The mean rate in kbit/s over the first seconds.
+    fn mean_of(changes: &[(u64, LinkConfig)], first: &LinkConfig, until: u64) -> Option<u64> {
+        let (history, now) = history(changes, first);
+        history.means(&now, Nanos::from_secs(until)).rate_bps.map(|bps| bps / 1000)
+    }
+
+    fn plain(mbit: u64) -> LinkConfig {
+        LinkConfig { capacity: constant(mbit), ..LinkConfig::default() }
+    }
+
+    fn with_loss(link: &LinkConfig) -> LinkConfig {
+        LinkConfig { loss: Loss::Bernoulli(Probability::new(0.5).unwrap()), ..link.clone() }
+    }
+
+    #[test]
+    fn each_configuration_counts_as_long_as_it_was_in_force() {
+        let changes = [(5, plain(2)), (15, plain(5))];
+        assert_eq!(mean_of(&changes, &plain(8), 20), Some(4250), "5 s of 8, 10 of 2, 5 of 5");
+        assert_eq!(mean_of(&changes[..1], &plain(8), 5), Some(8000), "just changed");
+        assert_eq!(mean_of(&changes[..1], &plain(8), 0), Some(8000), "not before the change");
+        assert_eq!(mean_of(&[(0, plain(2))], &plain(8), 0), Some(2000), "no time has passed");
+        assert_eq!(mean_of(&[(5, plain(0))], &plain(8), 6), None, "unlimited for a part");
+
+        let (never, now) = history(&[], &plain(8));
+        assert!(!never.means(&now, Nanos::from_secs(9)).rate_varies);
+        let (same, now) = history(&[(5, plain(8))], &plain(8));
+        assert!(!same.means(&now, Nanos::from_secs(9)).rate_varies);
+        let (other, now) = history(&[(5, plain(2)), (6, plain(8))], &plain(8));
+        let means = other.means(&now, Nanos::from_secs(9));
+        assert!(means.rate_varies && !means.delay_varies && !means.loss_varies);
+    }
+
+    #[test]
+    fn a_schedule_continues_after_a_change_of_something_else() {
+        let scheduled = link(&[(0, 10), (5, 1)], None);
+        let lossy = with_loss(&scheduled);
+        for at in [1, 5, 7, 20] {
+            let mean = mean_of(&[(at, lossy.clone())], &scheduled, 20);
+            assert_eq!(mean, Some(3250), "changed after {at} s");
+        }
+        let repeated = link(&[(1, 2), (3, 6)], Some(4));
+        let lossy = with_loss(&repeated);
+        for at in [0, 2, 3, 4, 6, 9, 10] {
+            let mean = mean_of(&[(at, lossy.clone())], &repeated, 10);
+            assert_eq!(mean, mean_of(&[], &repeated, 10), "changed after {at} s");
+        }
+    }
+
+    #[test]
+    fn a_changed_rate_is_in_force_until_the_schedule_sets_the_next_one() {
+        let scheduled = link(&[(0, 10), (5, 1)], None);
+        let changed = LinkConfig { capacity: constant(4), ..scheduled.clone() };
+        // 10 Mbit/s for 2 s, 4 for 3 s and 1 for 5 s.
+        assert_eq!(mean_of(&[(2, changed)], &scheduled, 10), Some(3700));
+    }
+
+    #[test]
+    fn another_schedule_begins_at_the_change() {
+        let later = link(&[(0, 10), (5, 1)], None);
+        // 2 Mbit/s for 4 s, 10 for 5 s and 1 for 1 s.
+        assert_eq!(mean_of(&[(4, later.clone())], &plain(2), 10), Some(5900));
+        // Without the schedule, the rate of the new configuration.
+        assert_eq!(mean_of(&[(6, plain(4))], &later, 10), Some((50 + 1 + 16) * 100));
     }
 }

@@ -15,6 +15,7 @@ mod trace;
 pub(crate) use delay::DelayLine;
 pub(crate) use impair::Impairments;
 pub(crate) use loss::LossProcess;
+pub use means::LinkHistory;
 pub use model::{Capacity, Loss, Step};
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};

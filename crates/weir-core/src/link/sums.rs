@@ -81,9 +81,9 @@ impl Whole {
 /// One value over a span of time: whether it changes, and how long the schedule does not set it.
 #[derive(Clone, Debug, Default)]
 struct Seen<T> {
-    /// The first value that the schedule has set.
+    /// The first known value.
     first: Option<T>,
-    /// Whether the schedule has set another value.
+    /// Whether there was another value.
     varies: bool,
     /// The time in ns before the schedule sets the value.
     unset: u128,
@@ -97,9 +97,21 @@ impl<T: Copy + PartialEq> Seen<T> {
         }
     }
 
-    /// Whether there were several values, if `initial` was the value before the schedule set it.
-    fn varies_from(&self, initial: T) -> bool {
-        self.varies || (self.unset > 0 && self.first.is_some_and(|first| first != initial))
+    /// Uses `initial` for the time in which the schedule did not set the value; returns that time.
+    fn resolve(&mut self, initial: Option<T>) -> u128 {
+        let unset = core::mem::take(&mut self.unset);
+        if unset > 0 {
+            self.add(initial, 0);
+        }
+        unset
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.unset += other.unset;
+        self.varies |= other.varies;
+        if other.first.is_some() {
+            self.add(other.first, 0);
+        }
     }
 }
 
@@ -154,46 +166,67 @@ impl Sum {
     }
 
     /// Adds the values within a span of a period, `times` times. `values` are in force when the
-    /// period begins.
+    /// span begins. Returns the values at its end.
     pub(super) fn add_steps(
         &mut self,
         mut values: Values,
         steps: &[(Nanos, Step)],
         span: Range<Nanos>,
         times: u64,
-    ) {
+    ) -> Values {
         let mut since = span.start;
         for (at, step) in steps.iter().take_while(|(at, _)| *at < span.end) {
             self.add(values, at.since(since).0, times);
             (since, values) = (since.max(*at), values.after(step));
         }
         self.add(values, span.end.since(since).0, times);
+        values
     }
 
-    /// The means over the time that was added, which is not zero. `initial` are the values before
-    /// the schedule sets them.
-    pub(super) fn means(mut self, initial: Values) -> ConfiguredMeans {
-        let rate_varies = initial.rate_bps.is_some_and(|rate| self.rate.varies_from(rate));
-        let delay_varies = initial.delay.is_some_and(|delay| self.delay.varies_from(delay));
-        let loss_varies = initial.loss.is_some_and(|loss| self.loss.varies_from(loss));
+    /// The same sum, with `initial` for the values that the schedule does not set.
+    pub(super) fn resolved(mut self, initial: Values) -> Self {
         let (rate_bps, delay, loss) = (initial.rate_bps, initial.delay, initial.loss);
         for (values, unset) in [
-            (Values { rate_bps, ..Values::default() }, self.rate.unset),
-            (Values { delay, ..Values::default() }, self.delay.unset),
-            (Values { loss, ..Values::default() }, self.loss.unset),
+            (Values { rate_bps, ..Values::default() }, self.rate.resolve(rate_bps)),
+            (Values { delay, ..Values::default() }, self.delay.resolve(delay)),
+            (Values { loss, ..Values::default() }, self.loss.resolve(loss)),
         ] {
             if unset > 0 {
                 self.weigh(values, unset);
             }
         }
+        self
+    }
+
+    /// Adds the time and the values of another sum.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.lasts += other.lasts;
+        self.rate.merge(&other.rate);
+        self.delay.merge(&other.delay);
+        self.loss.merge(&other.loss);
+        self.bits += other.bits;
+        self.unlimited += other.unlimited;
+        self.delays += other.delays;
+        self.losses += other.losses;
+        self.has_loss |= other.has_loss;
+    }
+
+    /// Whether no time was added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lasts == 0
+    }
+
+    /// The means over the time that was added, which is not zero. The sum is
+    /// [resolved](Self::resolved).
+    pub(super) fn means(&self) -> ConfiguredMeans {
         let mean = |sum: u128| u64::try_from(sum / self.lasts.max(1)).unwrap_or(u64::MAX);
         ConfiguredMeans {
             rate_bps: (self.unlimited == 0).then(|| mean(self.bits)),
             delay: Nanos(mean(self.delays)),
             loss: self.has_loss.then(|| (self.losses / self.lasts.max(1) as f64).clamp(0.0, 1.0)),
-            rate_varies,
-            delay_varies,
-            loss_varies,
+            rate_varies: self.rate.varies,
+            delay_varies: self.delay.varies,
+            loss_varies: self.loss.varies,
         }
     }
 }
