@@ -1,20 +1,20 @@
-//! The results of one lane: its counters, and the configuration of its link.
+//! The results of a lane or link: its counters, and the configuration of the link.
 
-use weir_core::Nanos;
+use weir_core::link::ConfiguredMeans;
 use weir_core::stats::{DropReason, LinkStats};
 use weir_linux::live::LaneReport;
 use weir_measure::series::LinkSeries;
 use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
-/// The results of one direction. Frames that the kernel dropped before they could be read count as
-/// arrivals and as drops. `spec` is `None` if rules decide each packet's path.
+/// The results of a lane. Frames that the kernel dropped before they could be read count as
+/// arrivals and as drops. `configured` has the link's specification and the means since the start;
+/// `None` if rules decide each packet's path.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,
     series: LinkSeries,
-    spec: Option<&LinkSpec>,
-    elapsed: Nanos,
+    configured: Option<(&LinkSpec, ConfiguredMeans)>,
 ) -> LinkResult {
     let mut counters = lane.counters.clone();
     counters.packets_in += lane.rx_kernel_drops;
@@ -30,17 +30,17 @@ pub(crate) fn link_result(
         series,
         ..LinkResult::from_stats(&lane.name, from, to, &stats)
     };
-    match spec {
-        Some(spec) => with_spec(result, spec, elapsed),
+    match configured {
+        Some(configured) => with_configured(result, configured),
         None => LinkResult { by_rules: true, ..result },
     }
 }
 
-/// Adds the configuration of a link to its results. Rate, delay and loss are means over
-/// `elapsed`, the time since the start.
-pub(crate) fn with_spec(result: LinkResult, spec: &LinkSpec, elapsed: Nanos) -> LinkResult {
-    let link = &spec.pipe.link;
-    let means = link.means(Some(Nanos::ZERO..elapsed));
+/// Adds the specification of a link, and its means since the start, to its results.
+pub(crate) fn with_configured(
+    result: LinkResult,
+    (spec, means): (&LinkSpec, ConfiguredMeans),
+) -> LinkResult {
     LinkResult {
         spec: canonical(spec),
         rate_bps: means.rate_bps,

@@ -1,4 +1,5 @@
-//! Numbers in readable form: three significant digits and a unit.
+//! Numbers in readable form, with three significant digits and a unit, and texts without control
+//! characters.
 
 use std::borrow::Cow;
 
@@ -49,14 +50,17 @@ pub fn rate(bps: f64) -> String {
     scaled(bps, &RATE_UNITS)
 }
 
-/// A configured rate with its original digits, such as `4 Mbit/s` or `256 kbit/s`.
+/// A configured rate, with its original digits if three decimals suffice, such as `4 Mbit/s` or
+/// `256 kbit/s`.
 pub fn exact_rate(bps: u64) -> String {
     exact(bps, &RATE_UNITS)
 }
 
-/// The configured rate of a link: `4 Mbit/s`, `unlimited`, or `3.25 Mbit/s mean` if it varies.
+/// The configured rate of a link: `4 Mbit/s` or `unlimited`, and if it varies `3.25 Mbit/s mean` or
+/// `unlimited at times`.
 pub fn configured_rate(bps: Option<u64>, varies: bool) -> String {
     match bps {
+        None if varies => "unlimited at times".to_owned(),
         None => "unlimited".to_owned(),
         Some(bps) if varies => format!("{} mean", rate(bps as f64)),
         Some(bps) => exact_rate(bps),
@@ -68,7 +72,7 @@ pub fn duration(ns: f64) -> String {
     scaled(ns, &TIME_UNITS)
 }
 
-/// A configured duration with its original digits, such as `20 ms`.
+/// A configured duration, with its original digits if three decimals suffice, such as `20 ms`.
 pub fn exact_duration(ns: u64) -> String {
     if ns == 0 { "0 ms".to_owned() } else { exact(ns, &TIME_UNITS) }
 }
@@ -125,7 +129,8 @@ pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64,
         .unwrap_or((1.0, ""))
 }
 
-/// Three significant digits without trailing zeros; below 0.01, up to six decimals.
+/// Three significant digits, but at most two decimals, without trailing zeros; below 0.01, up to
+/// six decimals.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         v if v >= 99.95 => format!("{value:.0}"),
@@ -203,6 +208,14 @@ mod tests {
         assert_eq!(exact_duration(20_000_000), "20 ms");
         assert_eq!(exact_duration(1_250), "1.25 us");
         assert_eq!(exact_duration(0), "0 ms");
+    }
+
+    #[test]
+    fn a_configured_rate_that_varies_is_marked() {
+        assert_eq!(configured_rate(Some(3_250_000), true), "3.25 Mbit/s mean");
+        assert_eq!(configured_rate(Some(3_250_000), false), "3.25 Mbit/s");
+        assert_eq!(configured_rate(None, true), "unlimited at times");
+        assert_eq!(configured_rate(None, false), "unlimited");
     }
 
     #[test]

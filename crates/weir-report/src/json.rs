@@ -27,7 +27,7 @@ pub struct Run<'a> {
     exit_code: Option<i32>,
     /// Duration of the run, ns.
     duration_ns: u64,
-    /// The directions of the link.
+    /// The directions of the links; in a live scenario, also the paths of the packets.
     links: Vec<Link<'a>>,
     /// The seed of all random draws.
     seed: u64,
@@ -106,8 +106,8 @@ struct Link<'a> {
     from: &'a str,
     /// The end to which the link delivers packets.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are
-    /// counted.
+    /// Configured rate, bit/s; null when unlimited, even for a part of the time. If it changes, its
+    /// mean while packets are counted.
     rate_bps: Option<u64>,
     /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     delay_ns: u64,
@@ -124,7 +124,8 @@ struct Link<'a> {
     /// Configured random loss as a fraction; null without random loss. If it changes, its mean over
     /// time.
     loss: Option<f64>,
-    /// Mean rate of departures while the link was busy, bit/s; at most the peak.
+    /// Mean rate of departures while the link was busy, or over the run if no series was recorded,
+    /// bit/s; at most the peak.
     mean_out_bps: u64,
     /// Highest rate of departures over any full second, bit/s; null when no full second was
     /// recorded.

@@ -45,13 +45,12 @@ pub struct LinkResult {
     /// Whether rules select the path of each packet. The direction itself then has no configured
     /// rate or delay.
     pub by_rules: bool,
-    /// Configured rate, bit/s; `None` when unlimited. If it changes, its mean
-    /// while packets are counted.
+    /// Configured rate, bit/s; `None` when unlimited, even for a part of the time. If it changes,
+    /// its mean while packets are counted.
     pub rate_bps: Option<u64>,
     /// Whether the configured rate changes.
     pub rate_varies: bool,
-    /// Configured propagation delay, ns. If it changes, its mean
-    /// while packets are counted.
+    /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     pub delay_ns: u64,
     /// Whether the configured delay changes.
     pub delay_varies: bool,

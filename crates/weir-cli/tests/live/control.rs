@@ -1,5 +1,6 @@
-//! Tests the control socket of running links: `weir ps`, `weir change` and `weir stop`, for root
-//! and for ordinary users, under traffic, after `kill -9`, and with hostile names.
+//! Tests the control socket of running links: `weir ps`, `change`, `stats` and `stop`, for root and
+//! for ordinary users, under traffic, after `kill -9`, and with wrong names. Also tests timed plans
+//! and the completion of names in a shell.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -77,6 +78,10 @@ fn keeps_packets(lab: &Lab) {
     crate::common::check_accounting(&result);
     let to_right = link(&result, "to-right");
     assert_eq!(to_right["spec"], "bw 100Mbit/s delay 20ms queue 1000");
+    // The rate in the results is a mean over both configurations.
+    let (rate, delay) = (number(to_right, "rate_bps"), number(to_right, "delay_ns"));
+    assert!(200_000 < rate && rate < 100_000_000, "{to_right}");
+    assert_eq!(delay, 20_000_000, "{to_right}");
     assert_eq!(drops(to_right, "queue_full"), 0);
     assert_eq!(notes(&result, "to-right became bw 100Mbit/s"), 1, "{result}");
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_core::{Emulator, Nanos};
+use weir_linux::clock;
 use weir_linux::live::{Change, LiveHandle, LiveReport, NoAnswer};
 use weir_linux::port::AnyPort;
 use weir_measure::series::LinkSeries;
@@ -19,7 +20,8 @@ use super::state::{Direction, State};
 use crate::observe::Recording;
 
 /// A handle of a running session. Clones control the same session, from any thread. After the
-/// session has ended, or while its loop does not answer, calls return [`NoAnswer`].
+/// session has ended, or while its loop does not answer, calls that need the loop fail with
+/// [`NoAnswer`].
 #[derive(Clone, Debug)]
 pub struct Control {
     handle: LiveHandle,
@@ -91,29 +93,33 @@ impl Control {
     /// Changes a link. Packets inside stay; the change is in force when this returns.
     ///
     /// # Errors
-    /// There is no such link, the change would affect the handling of offload trains, or the
-    /// session has ended.
+    /// There is no such link, the change would affect the handling of offload trains, or the loop
+    /// does not answer.
     pub fn set_link(&self, name: &str, spec: &LinkSpec) -> Result<(), ChangeError> {
         let mut state = self.state();
         let Some(index) = state.links.iter().position(|named| named.link.name == name) else {
             let names: Vec<&str> = state.links.iter().map(|named| &*named.link.name).collect();
             return Err(ChangeError::NoSuchLink { name: name.to_owned(), known: names.join(", ") });
         };
-        let named = &mut state.links[index];
+        let named = &state.links[index];
         if named.link.spec.gso != spec.gso {
             return Err(ChangeError::Offloads { name: name.to_owned() });
         }
-        match &named.scheduler {
-            None => self.handle.set_pipe(named.id, &spec.pipe)?,
+        let done = match &named.scheduler {
+            None => self.handle.set_pipe(named.id, &spec.pipe),
             Some(scheduler) => {
                 let (id, scheduler, pipe) = (named.id, Arc::clone(scheduler), spec.pipe.clone());
-                self.handle.with_engines(move |engine, now| {
+                let change = move |engine: &mut Emulator, now| {
                     engine.set_link(now, id, &scheduler, &pipe.link, &pipe.queue);
-                })?;
+                };
+                self.handle.with_engines(change).map(drop)
             }
+        };
+        // A loop that has not answered in time makes the change later.
+        if done != Err(NoAnswer::Ended) {
+            state.replace(index, clock::now(), spec);
         }
-        named.link.spec = spec.clone();
-        Ok(())
+        Ok(done?)
     }
 
     /// The rules in force; `None` in a session without rules.
@@ -144,7 +150,7 @@ impl Control {
     /// assigns the rule identities to which the counters belong. Returns whether anything changed.
     ///
     /// # Errors
-    /// The session has no rules, or has ended.
+    /// The session has no rules, or its loop does not answer.
     pub fn set_rules(&self, new: &Arc<Ruleset>) -> Result<bool, ChangeError> {
         let mut state = self.state();
         let rules = state.rules.as_mut().ok_or(ChangeError::NoRules)?;
@@ -162,7 +168,7 @@ impl Control {
     /// Compiles the rules again for new addresses of the interfaces.
     ///
     /// # Errors
-    /// The session has no rules, or has ended.
+    /// The session has no rules, or its loop does not answer.
     pub fn relocate_rules(&self, interfaces: Vec<PlaceInterface>) -> Result<(), ChangeError> {
         let mut state = self.state();
         let rules = state.rules.as_mut().ok_or(ChangeError::NoRules)?;
@@ -175,7 +181,7 @@ impl Control {
     /// disappeared interface has come back. The new ports send the queued packets.
     ///
     /// # Errors
-    /// The session has ended.
+    /// The loop does not answer.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), NoAnswer> {
         self.handle.replace_port(port, with)
     }
@@ -183,7 +189,7 @@ impl Control {
     /// The current results, in the form of [`LiveSession::stop`](super::LiveSession::stop).
     ///
     /// # Errors
-    /// The session has ended.
+    /// The loop does not answer.
     pub fn snapshot(&self) -> Result<Snapshot, NoAnswer> {
         let report = self.handle.report()?;
         Ok(snapshot(&report, self.series(), &self.state()))
@@ -193,7 +199,7 @@ impl Control {
     /// rules and pipes there are.
     ///
     /// # Errors
-    /// The session has ended.
+    /// The loop does not answer.
     pub fn counters(&self) -> Result<LiveReport, NoAnswer> {
         self.handle.brief_report()
     }

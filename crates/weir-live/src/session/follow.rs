@@ -15,7 +15,7 @@ use super::attached::{ALIVE, Attached, Beats};
 use super::control::Control;
 use super::site;
 
-/// The reason why [`LiveSession::follow`] returned.
+/// The reason why [`LiveSession::follow`] or [`LiveSession::follow_job`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FollowEnd {
     /// This process received this signal.

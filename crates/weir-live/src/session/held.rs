@@ -139,8 +139,8 @@ impl LiveSession<HeldSite> {
 
     /// Shapes the site until `over` is set, the site vanishes, its interfaces change, or the loop
     /// fails. Unparking the thread lets it notice `over` at once. When this function returns, all
-    /// packets pass unshaped. If the site still exists, the packets inside have arrived unless that
-    /// takes longer than two seconds.
+    /// packets pass unshaped. If the site and the loop still exist, the packets inside have arrived
+    /// unless that takes longer than two seconds.
     pub fn hold(&mut self, over: &AtomicBool) -> HoldEnd {
         let mut looked = Instant::now();
         let mut looks = 0u32;

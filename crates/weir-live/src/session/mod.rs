@@ -48,7 +48,7 @@ use running::{END_WITHIN, Running};
 use state::{Direction, State};
 
 /// Links that forward packets, in the surroundings `P`: [`Session`] with programs on two sides,
-/// [`Network`] with hosts, `Attached` or `HeldSite` with programs that already run, or
+/// [`Network`] with hosts, `Attached` or `HeldSite` with programs that Weir does not start, or
 /// [`OpenPorts`].
 ///
 /// Dropping a session ends its links and programs, and undoes every change to the machine.
@@ -138,7 +138,7 @@ pub struct Ended {
     /// The event that ended the wait, and the end of every program.
     pub outcome: Outcome,
     /// Time from the start of the wait to the end of the program, without the wait for packets
-    /// inside.
+    /// inside. If no program ended the wait, the time until all programs had ended.
     pub lasted: Duration,
 }
 
@@ -392,15 +392,13 @@ fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
         from: name(lane.from),
         to: name(lane.to),
     };
-    let state = State {
-        directions: lanes.lanes.iter().map(direction).collect(),
-        links: std::mem::take(&mut lanes.links),
-        rules: lanes.rules.take(),
-    };
-    (lanes, state)
+    let directions = lanes.lanes.iter().map(direction).collect();
+    let (links, rules) = (std::mem::take(&mut lanes.links), lanes.rules.take());
+    (lanes, State::new(clock::now(), directions, links, rules))
 }
 
-/// Creates the pipes of the named links, and the pipes, schedulers and queues of the rules.
+/// Creates the pipes or schedulers of the named links, and the pipes, schedulers and queues of the
+/// rules.
 fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
     for NamedLink { link, id, scheduler, .. } in &state.links {
         let pipe = &link.spec.pipe;
@@ -418,7 +416,8 @@ fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
 /// The lanes as a capture describes them.
 fn interfaces(lanes: &[LaneConfig], state: &State) -> Vec<Interface> {
     let of = |(lane, direction): (&LaneConfig, &Direction)| {
-        let spec = state.link_of(lane.pipe).map(|link| canonical(&link.spec)).unwrap_or_default();
+        let link = state.link_of(lane.pipe).map(|index| &state.links[index].link);
+        let spec = link.map(|link| canonical(&link.spec)).unwrap_or_default();
         Interface {
             name: lane.name.clone(),
             description: format!("{} → {}, {spec}", direction.from, direction.to),

@@ -11,7 +11,7 @@ use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, Ru
 
 use super::config::NamedLink;
 use super::state::State;
-use crate::links::{link_result, with_spec};
+use crate::links::{link_result, with_configured};
 use crate::rules;
 
 /// The results of a session up to one moment.
@@ -19,11 +19,13 @@ use crate::rules;
 pub struct Snapshot {
     /// Time since the links started.
     pub elapsed: Nanos,
-    /// The result of each lane, in the order of the lanes.
+    /// The result of each lane, in the order of the lanes. In a scenario, the results of its links
+    /// come first, and each lane is a path over them.
     pub links: Vec<LinkResult>,
-    /// The result of each rule; empty in a session without rules.
+    /// The result of each rule; empty in a session without rules, and in a scenario.
     pub rules: Vec<RuleResult>,
-    /// The result of each pipe and scheduler of the rules; empty in a session without rules.
+    /// The result of each pipe and scheduler of the rules; empty in a session without rules, and in
+    /// a scenario.
     pub pipes: Vec<PipeResult>,
 }
 
@@ -31,12 +33,12 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub struct Finished {
     pub(super) report: LiveReport,
-    /// The ends, in the order of the ports.
+    /// The end of each port, in the order of the ports.
     pub(super) ends: Vec<End>,
     pub(super) snapshot: Snapshot,
     pub(super) capture: Option<CaptureReport>,
     pub(super) started: SystemTime,
-    /// Changes to the machine that could not be undone.
+    /// The notes of [`Place::close`](super::Place::close).
     pub(super) leftovers: Vec<Note>,
 }
 
@@ -47,7 +49,7 @@ impl Finished {
         &self.report
     }
 
-    /// The results of lanes, rules and pipes.
+    /// The results of links, rules and pipes.
     #[must_use]
     pub fn results(&self) -> &Snapshot {
         &self.snapshot
@@ -71,8 +73,9 @@ impl Finished {
         matches!(self.report.stopped, Some(StopReason::PortVanished(_)))
     }
 
-    /// Warnings that affect the results: faults of ports, frames that were not read, a capture with
-    /// gaps, changes to the machine that could not be undone.
+    /// Warnings that affect the results, for example about faults of ports, frames that were not
+    /// read, a capture with gaps, packets that passed unshaped, and changes to the machine that
+    /// could not be undone.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = super::warnings::of(&self.report, &self.ends);
@@ -106,13 +109,15 @@ pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &Sta
     let lanes = report.lanes.iter().zip(&state.directions);
     let elapsed = report.at.since(report.started);
     let links = lanes.map(|(lane, direction)| {
-        let spec = state.link_of(lane.pipe).map(|link| &link.spec);
+        let link = state.link_of(lane.pipe);
+        let configured = link.map(|index| state.configured(index, report.at));
         let series = series.next().unwrap_or_default();
-        link_result((&direction.from, &direction.to), lane, series, spec, elapsed)
+        link_result((&direction.from, &direction.to), lane, series, configured)
     });
     let mut links: Vec<LinkResult> = links.collect();
     let (rules, pipes) = match &state.rules {
-        // The rules of a scenario only lead packets over its links, which have names.
+        // In a scenario, rules only lead packets from link to link. The results are therefore those
+        // of the links, which have names, and of the paths.
         Some(_) if !state.links.is_empty() => {
             links = inner_links(report, state).chain(links.into_iter().map(path)).collect();
             Default::default()
@@ -129,12 +134,12 @@ fn inner_links<'a>(
     state: &'a State,
 ) -> impl Iterator<Item = LinkResult> + 'a {
     let nothing = LinkStats::default();
-    state.links.iter().map(move |NamedLink { link, id, ends, .. }| {
+    state.links.iter().enumerate().map(move |(index, NamedLink { link, id, ends, .. })| {
         let found = report.pipes.binary_search_by_key(id, |pipe| pipe.0);
         let stats = found.map_or(&nothing, |index| &report.pipes[index].1);
         let [from, to] = ends;
-        let elapsed = report.at.since(report.started);
-        with_spec(LinkResult::from_stats(&link.name, from, to, stats), &link.spec, elapsed)
+        let result = LinkResult::from_stats(&link.name, from, to, stats);
+        with_configured(result, state.configured(index, report.at))
     })
 }
 

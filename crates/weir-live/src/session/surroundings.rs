@@ -43,8 +43,8 @@ pub trait Place: private::Sealed {
         false
     }
 
-    /// Ends the remaining programs and undoes every change to the machine. Returns a note for each
-    /// change that could not be undone.
+    /// Ends the remaining programs and undoes every change to the machine. Returns notes about
+    /// changes that could not be undone, and about packets of targets that passed unshaped.
     #[doc(hidden)]
     fn close(self) -> Vec<Note>;
 }

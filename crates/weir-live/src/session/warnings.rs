@@ -38,7 +38,8 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// An interface in words, with its target if the target's name differs from the interface's.
+/// An interface in words, with its end, such as a target, if the end's name differs from the
+/// interface's.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
     // Both ports of an attachment have the target's interface. Only one of them has the target's
     // name.

@@ -188,8 +188,8 @@ struct Link<'a> {
     from: &'a str,
     /// The node to which the link delivers packets.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited. If it changes, its mean while packets are
-    /// counted.
+    /// Configured rate, bit/s; null when unlimited, even for a part of the time. If it changes, its
+    /// mean while packets are counted.
     rate_bps: Option<u64>,
     /// Configured propagation delay, ns. If it changes, its mean while packets are counted.
     delay_ns: u64,
@@ -199,7 +199,7 @@ struct Link<'a> {
     queue_ns: Latency,
     /// Time from arrival to delivery at the other end.
     total_ns: Latency,
-    /// Lateness: actual departure minus due time; 0 where time is virtual.
+    /// Always 0: the lateness of a live run is that of all links together, in `runs`.
     lateness_ns: Latency,
     /// The configuration in the command language.
     spec: &'a str,
@@ -211,7 +211,7 @@ struct Link<'a> {
     /// Highest rate of departures over any second of the series, bit/s; null when a second is not a
     /// multiple of the series' interval.
     peak_out_bps: Option<Number>,
-    /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
+    /// Always null: the late packets of a live run are counted for all links together, in `runs`.
     late_fraction: Option<Number>,
     /// Whether every packet is accounted for.
     balanced: bool,
