@@ -56,8 +56,9 @@ impl StepBudget {
 }
 
 /// The most events that one poll handles: packets that leave a wire or a delay line, steps of
-/// schedules and timers of schedulers. The bound keeps a poll within some tens of milliseconds,
-/// even if more events are due; the driver then sends the departures and polls again.
+/// schedules and timers of schedulers. All events of one link at one time count as one. The bound
+/// keeps a poll within some tens of milliseconds, even if more events are due; the driver then
+/// sends the departures and polls again.
 pub const EVENTS_PER_POLL: usize = 131_072;
 
 /// The most steps that the schedules of all links together apply one by one from one poll to the

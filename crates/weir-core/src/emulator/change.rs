@@ -1,8 +1,8 @@
 //! Configuration changes while traffic runs: creating, changing, deleting and limiting objects, and
 //! resetting counters.
 //!
-//! **Invariant:** a change loses no packets except those of a deleted object, which depart with a
-//! drop reason.
+//! **Invariant:** a change loses no packets except those of a deleted object, and those for which a
+//! new scheduler has no room. These packets depart with a drop reason.
 //!
 //! Order of the packets within a flow:
 //! - New rates, delays, limits, weights, priorities, or another scheduling algorithm keep the
@@ -87,8 +87,8 @@ impl Emulator {
         self.pending().links.insert(id);
         let mut keeps_nodes = false;
         if let Some(template) = slot(&mut self.templates, id) {
-            // A scheduler with a parent has no link. With another algorithm or mask, its nodes in
-            // the parent's trees are created again; under another parent, they are others.
+            // A scheduler with a parent has no link, but nodes in the trees of its parent. Another
+            // algorithm, mask or parent needs new nodes.
             let is_rebuilt = config.parent.is_some()
                 && (template.discipline != config.discipline || template.mask != config.mask);
             let had_parent = template.parent.is_some();
@@ -133,7 +133,7 @@ impl Emulator {
     }
 
     /// Deletes pipe or scheduler `id`. Packets inside are dropped with the reason
-    /// [`DropReason::NoSuchPipe`].
+    /// [`DropReason::NoSuchPipe`]; those of a scheduler with a parent leave through the parent.
     ///
     /// Returns the final statistics, or `None` if the object does not exist.
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
@@ -377,7 +377,7 @@ impl Emulator {
         }
     }
 
-    /// Applies the flow settings of scheduler `id`, which has a parent, to its nodes.
+    /// Applies the flow settings of scheduler `id` to its nodes, if it has a parent.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
         let template = |id: u16| self.templates.get(usize::from(id)).and_then(Option::as_ref);
         let Some(own) = template(id).filter(|own| own.parent.is_some()) else { return };

@@ -23,7 +23,7 @@ pub(super) struct Context<'a> {
     pub(super) template: &'a mut Template,
     pub(super) flows: &'a mut Slab<Flow>,
     pub(super) pool: &'a mut Pool,
-    /// The departures since the last poll.
+    /// The list for departures: the driver's list during a poll, otherwise the engine's.
     pub(super) ready: &'a mut Vec<Departure>,
     pub(super) steps: &'a mut StepBudget,
 }

@@ -24,8 +24,10 @@ impl Emulator {
         key: &FlowKey,
         action: Action,
     ) -> Result<(), Rejected> {
-        let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
-            return Err(self.count_unrouted());
+        let (link, flow) = match self.locate(now, key, action) {
+            Ok(Some(place)) => place,
+            Ok(None) => return Err(self.count_unrouted()),
+            Err(rejected) => return Err(self.count_refused(action, rejected, arrival.len)),
         };
         self.steps.begin_call(now);
         let Some((state, mut context)) = self.at(link) else {
@@ -43,9 +45,9 @@ impl Emulator {
     }
 
     /// Whether a packet that is submitted now would be accepted, and no packet would be dropped for
-    /// lack of room. Packets that an AQM, random loss or a missing link would drop count as
-    /// accepted, because no wait would help them. The answer is always no for schedulers without
-    /// [`crate::sched::Discipline::knows_room`].
+    /// lack of room in a queue. Other causes of a drop do not count: an AQM, random loss, a missing
+    /// link or a limit of the engine ([`crate::Limits`]). The answer is always no for schedulers
+    /// without [`crate::sched::Discipline::knows_room`].
     pub fn has_room(
         &mut self,
         now: Nanos,
@@ -53,7 +55,7 @@ impl Emulator {
         key: &FlowKey,
         action: Action,
     ) -> bool {
-        let Ok(Some((link, flow))) = self.locate(now, key, action, arrival.len) else {
+        let Ok(Some((link, flow))) = self.locate(now, key, action) else {
             return true;
         };
         self.steps.begin_call(now);
@@ -82,12 +84,16 @@ impl Emulator {
     ) {
         let mut train = train.peekable();
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
-        let (link, flow) = match self.locate(now, key, action, len) {
+        let (link, flow) = match self.locate(now, key, action) {
             Ok(Some(place)) => place,
             // The link does not exist, or no further link or flow may be created. The first packet
             // is counted here; each later packet is submitted, so that its refusal is counted.
             not_found => {
-                refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
+                let rejected = match not_found {
+                    Err(rejected) => self.count_refused(action, rejected, len),
+                    Ok(_) => self.count_unrouted(),
+                };
+                refused(frame, rejected);
                 for arrival in train.skip(1) {
                     if let Err(rejected) = self.submit(now, arrival, key, action) {
                         refused(arrival.frame, rejected);
@@ -123,9 +129,9 @@ impl Emulator {
         self.reschedule(link);
     }
 
-    /// Appends the departures that are due until `now`. They are in the order of due times on each
-    /// link, and also over all links, except for packets that were already due when they were
-    /// submitted.
+    /// Appends the departures that are due until `now`. They are in the order of due times over all
+    /// links, except that departures which other calls have found since the last poll come first.
+    /// Delivered packets of one link are always in the order of due times.
     ///
     /// A poll handles at most [`EVENTS_PER_POLL`] events. If more are due, [`Self::next_event`] is
     /// not later than `now` afterwards; the driver sends the departures and polls again.

@@ -40,9 +40,10 @@ pub struct Emulator {
     pub(super) ready: Vec<Departure>,
     /// Buffer for the packets of a train that enter a scheduler together.
     pub(super) batch: Vec<(FlowSlot, PacketId)>,
-    /// Pending idle checks of links that a mask created, ordered by time.
+    /// Pending idle checks of links that a mask created, and of links of a previous mask or parent.
+    /// A check also waits for those in front of it, which may have later times.
     pub(super) idle_links: VecDeque<IdleCheck>,
-    /// Pending idle checks of flows that a mask created, ordered by time.
+    /// Pending idle checks of flows that a mask created, and of retired flows, ordered by time.
     pub(super) idle_flows: VecDeque<IdleCheck>,
     /// Number of links and flows created so far, which is the serial number of the last one.
     pub(super) serial: u64,
@@ -53,7 +54,7 @@ pub struct Emulator {
     pub(super) pending: Option<Box<PendingChanges>>,
 }
 
-/// A pending check whether a link or flow that a mask created is idle and can be freed.
+/// A pending check whether a link or flow is idle and can be freed.
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
@@ -132,7 +133,7 @@ impl Emulator {
         self.links.len()
     }
 
-    /// Packets submitted to a pipe or queue that does not exist.
+    /// Packets submitted to a pipe or queue that does not exist or has no link.
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }

@@ -75,8 +75,8 @@ pub(super) struct Cold {
     pub(super) newer: u32,
     /// Distinguishes the flow from later flows with the same number.
     pub(super) serial: u64,
-    /// Whether the flow's queue has another mask or scheduler now. New packets do not find such a
-    /// flow, and it is freed when it is empty.
+    /// Whether the flow's queue has another mask or other schedulers now. New packets do not find
+    /// such a flow, and it is freed when it is empty.
     pub(super) orphan: bool,
 }
 

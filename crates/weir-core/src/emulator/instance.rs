@@ -13,7 +13,7 @@ use crate::lookup::LookupKey;
 use crate::packet::PacketList;
 use crate::sched::{FlowSlot, NodeName, Scheduler, Tree, TreeNode};
 use crate::slab::Slab;
-use crate::stats::{DropReason, LinkCounters};
+use crate::stats::DropReason;
 use crate::units::Nanos;
 
 impl Emulator {
@@ -32,14 +32,13 @@ impl Emulator {
     }
 
     /// The link and the flow of a packet, which are created if they do not exist. `None` if the
-    /// action names an object that is not configured.
+    /// action names an object that is not configured. An error is not counted.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn locate(
         &mut self,
         now: Nanos,
         key: &FlowKey,
         action: Action,
-        len: u32,
     ) -> Result<Option<(u32, u32)>, Rejected> {
         let (template_id, queue) = match action {
             Action::Pipe(id) => (id, None),
@@ -68,7 +67,7 @@ impl Emulator {
         };
         let link = match found {
             Some(link) => link,
-            None => self.make_link(now, template_id, key, len)?,
+            None => self.make_link(now, template_id, key)?,
         };
         let flow = match queue {
             None => Some(self.links.at_mut(link).flow).filter(|&flow| flow != NO_FLOW),
@@ -82,7 +81,7 @@ impl Emulator {
         match flow {
             Some(flow) => Ok(Some((link, flow))),
             None => self
-                .make_flow(now, link, template_id, queue, key, len)
+                .make_flow(now, link, template_id, queue, key)
                 .map(|flow| flow.map(|flow| (link, flow))),
         }
     }
@@ -90,23 +89,39 @@ impl Emulator {
     // The following functions run rarely. They are not inlined, so that `locate` can keep its
     // values in registers.
 
+    /// Counts a packet of `len` bytes for which [`Self::locate`] found no place.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn count_refused(
+        &mut self,
+        action: Action,
+        rejected: Rejected,
+        len: u32,
+    ) -> Rejected {
+        let template = match action {
+            Action::Pipe(id) => Some(id),
+            Action::Queue(id) => slot(&mut self.queues, id).and_then(|queue| queue.root()),
+        };
+        if let Some(template) = template.and_then(|id| slot(&mut self.templates, id)) {
+            let counters = &mut template.stats.counters;
+            counters.packets_in += 1;
+            counters.bytes_in += u64::from(len);
+            counters.count_drop(rejected.reason);
+        }
+        rejected
+    }
+
     /// Creates the instance of a template for packets with `key`.
     #[cold]
     #[inline(never)]
-    fn make_link(
-        &mut self,
-        now: Nanos,
-        template_id: u16,
-        key: &FlowKey,
-        len: u32,
-    ) -> Result<u32, Rejected> {
+    fn make_link(&mut self, now: Nanos, template_id: u16, key: &FlowKey) -> Result<u32, Rejected> {
         let full = self.links.len() >= self.limits.instances as usize;
         let Some(template) = slot(&mut self.templates, template_id) else {
             return Err(Rejected { reason: DropReason::NoSuchPipe });
         };
         let full = full || template.instances.len() >= template.max_instances as usize;
         if full && !template.mask.is_empty() {
-            return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
+            return Err(Rejected { reason: DropReason::TooManyFlows });
         }
         let masked = template.mask.apply(key);
         self.serial += 1;
@@ -146,7 +161,6 @@ impl Emulator {
         template_id: u16,
         queue: Option<u16>,
         key: &FlowKey,
-        len: u32,
     ) -> Result<Option<u32>, Rejected> {
         let full = self.flows.len() >= self.limits.instances as usize * 2;
         let Some(template) = slot(&mut self.templates, template_id) else { return Ok(None) };
@@ -161,7 +175,7 @@ impl Emulator {
         let has_mask = queue.is_some() && !flowset.mask.is_empty();
         let most = flowset.config.max_flows.unwrap_or(u32::MAX) as usize;
         if has_mask && (full || flowset.flows.len() >= most) {
-            return Err(refuse(&mut template.stats.counters, DropReason::TooManyFlows, len));
+            return Err(Rejected { reason: DropReason::TooManyFlows });
         }
         self.serial += 1;
         let number = self.flows.next_number();
@@ -178,7 +192,7 @@ impl Emulator {
             _ => {
                 let node = make_nodes(
                     now,
-                    &self.lookup,
+                    (self.seed, &self.lookup),
                     state,
                     &mut self.flows,
                     &self.templates,
@@ -312,7 +326,7 @@ impl Emulator {
 /// link's own scheduler, from the highest to the lowest. Creates missing nodes.
 fn make_nodes(
     now: Nanos,
-    lookup: &LookupKey,
+    (seed, lookup): (u64, &LookupKey),
     link: &mut Link,
     flows: &mut Slab<Flow>,
     templates: &[Option<Template>],
@@ -336,15 +350,17 @@ fn make_nodes(
         else {
             break;
         };
-        let name = NodeName::new(lookup, id, template.mask.apply(key));
+        let masked = template.mask.apply(key);
+        let name = NodeName::new(lookup, id, masked);
         node = match tree.node(&name) {
             Some(node) => node,
             None => {
+                let path = flow_path(link.template, &link.key, id, &masked);
                 let made = tree.add_node(
                     now,
                     node,
                     &spec(0, &template.flowset.config),
-                    &template.discipline,
+                    &template.discipline.seeded(seed ^ path),
                 );
                 tree.name(made, name);
                 made
@@ -359,10 +375,79 @@ fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
     if checks.front()?.time > now { None } else { checks.pop_front() }
 }
 
-/// Counts a packet that is refused before a queue.
-fn refuse(counters: &mut LinkCounters, reason: DropReason, len: u32) -> Rejected {
-    counters.packets_in += 1;
-    counters.bytes_in += u64::from(len);
-    counters.count_drop(reason);
-    Rejected { reason }
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+    use crate::config::{FlowsetConfig, LinkConfig, SchedulerConfig};
+    use crate::emulator::{Arrival, Limits};
+    use crate::key::FlowMask;
+    use crate::packet::Ecn;
+    use crate::sched::Kind;
+
+    fn scheduler(kind: Kind, mask: FlowMask, parent: Option<u16>) -> SchedulerConfig {
+        SchedulerConfig { discipline: kind.into(), mask, max_instances: None, parent }
+    }
+
+    fn submit(emulator: &mut Emulator, customer: u32, port: u16, action: Action) {
+        let key = FlowKey { dst: customer.into(), src_port: port, ..FlowKey::default() };
+        let arrival = Arrival {
+            frame: 1,
+            len: 100,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
+        assert!(emulator.submit(Nanos::ZERO, arrival, &key, action).is_ok());
+    }
+
+    /// The seeds of the schedulers of a link, from their text for debugging.
+    fn seeds(emulator: &Emulator, link: u32) -> Vec<u64> {
+        let text = format!("{:?}", emulator.links.get(link).expect("a link").scheduler);
+        let number = |rest: &str| {
+            let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            rest[..end].parse().expect("a seed")
+        };
+        text.split("seed: ").skip(1).map(number).collect()
+    }
+
+    #[test]
+    fn a_scheduler_draws_the_same_whether_a_change_or_the_start_created_it() {
+        let with = |kinds: &[Kind]| {
+            let mut emulator = Emulator::new(7, Limits::default());
+            for &kind in kinds {
+                let config = scheduler(kind, FlowMask::default(), None);
+                emulator.set_scheduler(Nanos::ZERO, 1, &config, &LinkConfig::default());
+                submit(&mut emulator, 1, 1, Action::Pipe(1));
+            }
+            seeds(&emulator, 0)
+        };
+        let (created, changed) =
+            (with(&[Kind::Stochastic]), with(&[Kind::RoundRobin, Kind::Stochastic]));
+        assert!(created.len() == 1 && created[0] != 0, "{created:?}");
+        assert_eq!(created, changed);
+    }
+
+    #[test]
+    fn each_nested_scheduler_has_its_own_draws() {
+        let mut emulator = Emulator::new(7, Limits::default());
+        let customers = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
+        let ports = FlowMask { src_port: u16::MAX, ..FlowMask::default() };
+        let root = scheduler(Kind::RoundRobin, customers, None);
+        emulator.set_scheduler(Nanos::ZERO, 1, &root, &LinkConfig::default());
+        let child = scheduler(Kind::Stochastic, ports, Some(1));
+        let (link, own) = (LinkConfig::default(), FlowsetConfig::default());
+        emulator.set_link(Nanos::ZERO, 2, &child, &link, &own);
+        emulator.set_queue(Nanos::ZERO, 1, 2, &own);
+        for (customer, port) in [(1, 1), (1, 2), (2, 1)] {
+            submit(&mut emulator, customer, port, Action::Queue(1));
+        }
+        let mut all = [seeds(&emulator, 0), seeds(&emulator, 1)].concat();
+        assert_eq!(all.len(), 3, "{all:?}");
+        all.sort_unstable();
+        all.dedup();
+        assert!(all.len() == 3 && !all.contains(&0), "{all:?}");
+    }
 }

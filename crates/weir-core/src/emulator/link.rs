@@ -38,8 +38,8 @@ pub(super) struct Link {
     pub(super) last_due: Nanos,
     /// The number of the link's template.
     pub(super) template: u16,
-    /// Whether the template has another mask now. New packets do not find such a link, and it is
-    /// freed when it is empty.
+    /// Whether the template has another mask or parent now. New packets do not find such a link,
+    /// and it is freed when it is empty.
     pub(super) orphan: bool,
     pub(super) effects: Effects,
     /// The flow of packets that are sent to the pipe or scheduler directly, or [`NO_FLOW`].
@@ -82,7 +82,7 @@ const _: () = assert!(
 pub(super) enum Effects {
     /// The link has none of the following, so a packet may enter the delay line at once.
     Plain,
-    /// Loss, impairments or a profile apply.
+    /// Loss, impairments or a profile apply, or a schedule has ended.
     Fixed,
     /// A schedule has further steps; the effects of `Fixed` may apply.
     Scheduled,

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 
 use super::context::{Context, drop_inside};
+use super::flow::path;
 use super::link::{Effects, Link, OnWire};
 use super::traffic::{Arrival, Departure, Fate};
 use crate::packet::{Corruption, Crossed, LabelThenStart, Packet, PacketId, PacketList, Store};
@@ -410,9 +411,9 @@ impl Link {
 // Changes of the scheduler.
 impl Link {
     /// Replaces the scheduler. Waiting packets move in the order in which they would have left, so
-    /// that every flow keeps its order. All waiting packets leave before later ones in two cases:
-    /// some of them belong to retired flows, so that other flows now carry that traffic, or the new
-    /// scheduler classifies packets.
+    /// that every flow keeps its order. All waiting packets leave before later ones in three cases:
+    /// some of them belong to retired flows, so that other flows now carry that traffic, the new
+    /// scheduler classifies packets, or the scheduler is a tree of nested schedulers.
     pub(super) fn change_discipline(
         &mut self,
         now: Nanos,
@@ -437,8 +438,9 @@ impl Link {
         discipline: &Discipline,
         context: &mut Context<'_>,
     ) {
-        let Context { flows, pool, .. } = context;
+        let Context { seed, flows, pool, .. } = context;
         let pool = &mut **pool;
+        let discipline = &discipline.seeded(*seed ^ path(self.template, &self.key));
         if self.scheduler.tree().is_some() {
             self.scheduler.settle(pool);
             if let Some(tree) = self.scheduler.tree() {

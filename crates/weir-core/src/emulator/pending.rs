@@ -10,7 +10,7 @@ pub(super) struct PendingChanges {
     pub(super) links: BTreeSet<u16>,
     /// The schedulers among them whose nodes in the trees of their parents are created again.
     pub(super) rebuilt: BTreeSet<u16>,
-    /// The queues that were changed.
+    /// The queues that were created or changed.
     pub(super) queues: BTreeSet<u16>,
     /// Whether a pipe or scheduler was deleted.
     pub(super) deleted: bool,

@@ -1,9 +1,9 @@
 //! Changes that are made together: what follows from them is found once, not once for each.
 //!
 //! A change of one pipe, scheduler or queue can affect every queue, and the links and flows of an
-//! object are found among all of them. For one change, this takes a time in proportion to the
-//! number of objects. For a configuration of tens of thousands of objects that changes as a whole,
-//! it would take the square, on the thread that forwards packets.
+//! object are found among all links and flows. For one change, this takes a time in proportion to
+//! the number of objects. For a configuration of tens of thousands of objects that changes as a
+//! whole, it would take the square, on the thread that forwards packets.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -49,7 +49,8 @@ impl Emulator {
         self.pending.get_or_insert_default()
     }
 
-    /// The numbers of the links of pipe or scheduler `id`. Some of them may have been freed since.
+    /// The numbers of the links of pipe or scheduler `id`. Some of them may have been freed since
+    /// the index of [`PendingChanges`] was made.
     pub(super) fn links_under(&mut self, id: u16) -> Vec<u32> {
         let Self { links, pending, .. } = self;
         let template = |number: u32| links.get(number).map(|link| link.template);
@@ -59,7 +60,8 @@ impl Emulator {
         }
     }
 
-    /// The numbers of the flows of queue `id`. Some of them may have been freed since.
+    /// The numbers of the flows of queue `id`. Some of them may have been freed since the index of
+    /// [`PendingChanges`] was made.
     pub(super) fn flows_behind(&mut self, id: u16) -> Vec<u32> {
         let Self { flows, pending, .. } = self;
         let queue = |number: u32| flows.get(number).and_then(|flow| flow.cold.queue);
@@ -83,7 +85,7 @@ impl Emulator {
         if links.is_empty() && queues.is_empty() {
             return;
         }
-        self.resolve_headers();
+        self.resolve_hashes();
         let affected = (0u16..).zip(&self.queues).filter(|(_, queue)| {
             queue.as_ref().is_some_and(|queue| queue.chain.iter().any(|id| links.contains(id)))
         });
@@ -123,16 +125,17 @@ impl Emulator {
         });
     }
 
-    /// Determines for each link whether a queue or scheduler in front of it uses packet headers.
-    fn resolve_headers(&mut self) {
-        let uses_headers =
+    /// Determines for each link whether a queue or scheduler in front of it needs the hashes of
+    /// packets: of flows to classify packets, or of hosts.
+    fn resolve_hashes(&mut self) {
+        let classifies =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
         let (mut by_queues, mut by_hosts) = (BTreeSet::new(), BTreeSet::new());
         for queue in self.queues.iter().flatten() {
             let in_chain = || {
                 queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
             };
-            if uses_headers(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
+            if classifies(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
                 by_queues.extend(queue.root());
             }
             if in_chain().any(|t| needs_hosts(&t.discipline)) {
@@ -143,7 +146,7 @@ impl Emulator {
             template.isolates =
                 needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
             template.classifies = template.discipline.row().traits.classifies
-                || uses_headers(&template.flowset)
+                || classifies(&template.flowset)
                 || by_queues.contains(&template.id);
         }
     }

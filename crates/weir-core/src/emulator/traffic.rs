@@ -84,12 +84,12 @@ pub enum Fate {
 pub struct Limits {
     /// Maximum number of packets inside at one time.
     pub packets: u32,
-    /// Maximum number of links that masks create, over all pipes, schedulers and queues. Masks
-    /// create at most twice as many flows. A packet that needs another link or flow is refused with
-    /// [`DropReason::TooManyFlows`]; existing links and flows are not affected.
+    /// Number of links, over all pipes and schedulers, at which masks create no more links. At
+    /// twice as many flows, masks create no more flows. A packet that needs another link or flow is
+    /// refused with [`DropReason::TooManyFlows`]; existing links and flows are not affected.
     pub instances: u32,
-    /// Time for which an idle link that a mask created is kept. An idle flow is kept for at least
-    /// this time and at most twice this time.
+    /// Time for which an idle link or flow that a mask created is kept. It is kept for at least
+    /// this time and, if the driver polls, at most twice this time.
     pub idle: Nanos,
 }
 

@@ -27,8 +27,8 @@ pub struct InstanceView {
     pub flows: u32,
     /// Sums over all flows of the instance, including freed flows.
     pub totals: Totals,
-    /// Whether the mask has changed, so that the instance accepts no more packets and is freed when
-    /// it is empty.
+    /// Whether the mask or the parent has changed, so that the instance accepts no more packets and
+    /// is freed when it is empty.
     pub leaving: bool,
 }
 
@@ -50,8 +50,8 @@ pub struct FlowView {
     pub instance_key: FlowKey,
     /// The flow's counters.
     pub totals: Totals,
-    /// Whether the queue's mask or scheduler has changed, so that the flow accepts no more packets
-    /// and is freed when it is empty.
+    /// Whether the queue's mask or schedulers have changed, so that the flow accepts no more
+    /// packets and is freed when it is empty.
     pub leaving: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Configuration changes under traffic, and views of the engine: no packet is lost, flows keep
-//! their order, and sums agree with the counters.
+//! Configuration changes under traffic, and views of the engine: every packet departs once, flows
+//! keep their order, and sums agree with the counters.
 
 use std::collections::BTreeMap;
 
@@ -178,8 +178,8 @@ proptest! {
         prop_assert_eq!(seen, sent.len() as u64, "the counters of freed flows are included");
     }
 
-    /// The packets of a deleted queue depart as drops, and the packets of other queues keep their
-    /// order.
+    /// The packets that wait in a deleted queue depart as drops, and every other packet also
+    /// departs once.
     #[test]
     fn a_deleted_queue_returns_its_waiting_packets(
         kind in 0usize..Kind::ALL.len(),
@@ -387,6 +387,11 @@ fn a_full_pipe_refuses_only_new_customers() {
         (refused, emulator.stats(1).unwrap().counters.drops(DropReason::TooManyFlows)),
         (20, 20)
     );
+    let packets_in = emulator.stats(1).unwrap().counters.packets_in;
+    let packet =
+        Arrival { frame: 0, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+    assert!(emulator.has_room(Nanos::ZERO, &packet, &key(29, 1), Action::Pipe(1)));
+    assert_eq!(emulator.stats(1).unwrap().counters.packets_in, packets_in, "nothing was sent");
     submit(&mut emulator, Nanos::ZERO, 0, &key(3, 1), Action::Pipe(1)).unwrap();
     let mut out = Vec::new();
     emulator.poll(Nanos::from_secs(3), &mut out);
@@ -477,7 +482,8 @@ fn packets_held_back_leave_when_a_work_conserving_scheduler_replaces_theirs() {
     }
 }
 
-/// The departures of packets from five queues in nested schedulers, whose changes `change` makes.
+/// The departures of packets from five queues in nested schedulers. `change` makes the changes of
+/// the configuration.
 fn departures(
     change: impl Fn(&mut Emulator, Nanos, &mut dyn FnMut(&mut Emulator)),
 ) -> Vec<(u32, u64)> {
@@ -526,10 +532,12 @@ fn changes_together_have_the_result_of_the_same_changes_one_by_one() {
 
 #[test]
 fn a_large_configuration_changes_in_a_time_that_grows_with_its_size() {
-    // 40,000 schedulers with a queue each. In squares, this takes minutes.
+    // 40,000 schedulers with a queue each. In a time that grows with the square of this number, the
+    // changes would take minutes.
     let all = 1..40_001u16;
     let mut emulator = Emulator::new(1, Limits::default());
-    // The scheduler looks at the headers of the packets, so that the queues before it must, too.
+    // The scheduler classifies packets, so a change must also find the links that need the hash of
+    // their packets.
     let fq = SchedulerConfig { discipline: Kind::FqCodel.into(), ..SchedulerConfig::default() };
     let own = FlowsetConfig::default();
     for bps in [1_000_000, 2_000_000] {
