@@ -194,8 +194,10 @@ impl Aqm for VqRed {
 
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         let number = self.number_of(packet.header.dscp);
+        let counted: u64 = self.queues.iter().map(|queue| u64::from(queue.packets)).sum();
         let virtual_queue = &mut self.queues[number];
-        if virtual_queue.packets > 0 {
+        // Packets that waited before this AQM existed are in no count, and leave first.
+        if u64::from(queue.packets) < counted && virtual_queue.packets > 0 {
             virtual_queue.packets -= 1;
             virtual_queue.bytes = virtual_queue.bytes.saturating_sub(u64::from(packet.len));
             if virtual_queue.packets == 0 && self.mode != Mode::Wred {

@@ -372,6 +372,22 @@ fn virtual_queues_lose_in_the_order_of_precedence() {
     }
 }
 
+#[test]
+fn packets_that_waited_before_a_virtual_queue_existed_are_not_counted_out_of_it() {
+    for mode in ["own", "rio"] {
+        let settings = [("mode", mode), ("w", "1")];
+        let mut queue = Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &settings), &setup(1)));
+        let packet = |ms| seen(Nanos::from_millis(ms), 500, Ecn::NotEct, 0);
+        queue.waiting.extend([packet(0); 50]);
+        queue.bytes = 50 * 500;
+        (0..5).for_each(|_| assert_eq!(queue.arrive(packet(1)), Verdict::Pass));
+        (0..50).for_each(|_| assert!(queue.depart(Nanos::from_millis(2)).is_some()));
+        queue.arrive(packet(9000));
+        // The average approaches the five packets that wait; it would be 0 after an idle time.
+        assert_eq!(queue.variable("average_0"), 4, "{mode}");
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive { len: u32 },
