@@ -1,5 +1,5 @@
 //! The results document of the rig: one row for each algorithm and flow set. Values that were not
-//! measured are null.
+//! measured are null; the fields of AQMs are left out where no AQM is measured.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -79,6 +79,9 @@ pub struct WfiRow {
     pub bound_packets: Option<f64>,
     /// `verified` or `unverified`; null without a bound.
     pub bound_status: Option<String>,
+    /// The packets of the class that the scheduler dropped. A flow that loses packets is not always
+    /// backlogged, and the fluid drops none.
+    pub dropped_packets: u64,
 }
 
 impl WfiRow {
@@ -91,6 +94,7 @@ impl WfiRow {
             deviation_packets: class.deviation_packets(),
             bound_packets: class.bound_packets(),
             bound_status: class.bound_packets().map(|_| class.bound.status.to_string()),
+            dropped_packets: class.dropped,
         }
     }
 }
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_present_and_unmeasured_fields_are_null() {
+    fn unmeasured_fields_are_null_and_fields_of_aqms_are_left_out() {
         let flows: FlowSet = "500:w1,250:w4:imix".parse().unwrap();
         let mut run = Run::new("fifo".into(), &flows, "ramp".into(), 10);
         run.ns_per_pair = Some(12.3456);

@@ -34,6 +34,19 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
             fluid\n";
         text += &delay(measured);
     }
+    for measured in measured {
+        let Some(service) = &measured.service else { continue };
+        let dropped: u64 = service.classes.iter().map(|class| class.dropped).sum();
+        if dropped > 0 {
+            let _ = writeln!(
+                text,
+                "note: {} dropped {} packets; the fluid drops none, so that its differences from \
+                 the scheduler contain them",
+                measured.run.alg,
+                count(dropped)
+            );
+        }
+    }
     text
 }
 

@@ -58,6 +58,8 @@ pub(super) struct FlowAccount {
     pub(super) excess: i128,
     /// The largest [`Waiting::ahead`] of the flow's packets.
     pub(super) most: u64,
+    /// The packets that the scheduler has refused or dropped.
+    pub(super) dropped: u64,
 }
 
 /// A waiting packet.
@@ -126,11 +128,12 @@ impl Watch for Account {
         account.waiting.push_back(Waiting { arrived: time, len, ahead });
     }
 
-    fn refuses(&mut self, flow: u32, len: u32) {
+    fn refuses(&mut self, arrived: u64, flow: u32, len: u32) {
         let account = &mut self.flows[flow as usize];
-        // Removes the newest waiting packet of this length, since a scheduler normally refuses the
-        // packet that arrives.
-        if let Some(index) = account.waiting.iter().rposition(|waiting| waiting.len == len) {
+        account.dropped += 1;
+        // Packets of equal length that arrived at the same time are interchangeable.
+        let is_it = |waiting: &Waiting| waiting.len == len && waiting.arrived == arrived;
+        if let Some(index) = account.waiting.iter().rposition(is_it) {
             account.waiting.remove(index);
             account.backlog -= u64::from(len);
         }

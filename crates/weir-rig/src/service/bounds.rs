@@ -164,7 +164,7 @@ impl Terms<'_> {
         )
     }
 
-    /// `w σ`, which is at least `L_k` and less than `2 L_k`. As in QFQ, the inverse of `w` is first
+    /// `w σ`, which is at least `L_k` and at most `2 L_k`. As in QFQ, the inverse of `w` is first
     /// rounded up to 32 bits of fraction.
     fn slot(&self) -> Exact {
         let inverse = (1u64 << 32).div_ceil(self.group.weight.into());

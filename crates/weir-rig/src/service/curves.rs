@@ -88,7 +88,7 @@ impl Watch for Log {
         self.arrivals.push(*arrival);
     }
 
-    fn refuses(&mut self, _flow: u32, _len: u32) {}
+    fn refuses(&mut self, _arrived: u64, _flow: u32, _len: u32) {}
 
     fn starts(&mut self, now: u64, flow: u32, len: u32) {
         self.sent.push((now, flow, len));

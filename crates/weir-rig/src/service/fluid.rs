@@ -141,7 +141,7 @@ impl Watch for Fluid {
     }
 
     /// Does nothing: the fluid may already have served a part of the packet, and keeps the packet.
-    fn refuses(&mut self, _flow: u32, _len: u32) {}
+    fn refuses(&mut self, _arrived: u64, _flow: u32, _len: u32) {}
 
     fn starts(&mut self, now: u64, flow: u32, len: u32) {
         if let Some(gps) = &mut self.changing {

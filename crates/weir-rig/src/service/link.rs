@@ -8,9 +8,9 @@
 //! Gbit/s.
 
 use weir_core::Nanos;
-use weir_core::descriptor::Descriptors;
-use weir_core::packet::Store;
+use weir_core::packet::{Header, PacketId};
 use weir_core::sched::{FlowSlot, Scheduler};
+use weir_core::stamped::{Released, StampedDescriptors};
 
 use super::workload::Source;
 use crate::flows::FlowSet;
@@ -21,8 +21,9 @@ pub(super) trait Watch {
     /// A packet arrives.
     fn arrives(&mut self, arrival: &Arrival);
 
-    /// The scheduler refuses the arriving packet, or drops a waiting one.
-    fn refuses(&mut self, flow: u32, len: u32);
+    /// The scheduler refuses the arriving packet, or drops a waiting one. `arrived` is the time of
+    /// its arrival.
+    fn refuses(&mut self, arrived: u64, flow: u32, len: u32);
 
     /// The transmission of a packet starts.
     fn starts(&mut self, now: u64, flow: u32, len: u32);
@@ -41,9 +42,9 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
         self.1.arrives(arrival);
     }
 
-    fn refuses(&mut self, flow: u32, len: u32) {
-        self.0.refuses(flow, len);
-        self.1.refuses(flow, len);
+    fn refuses(&mut self, arrived: u64, flow: u32, len: u32) {
+        self.0.refuses(arrived, flow, len);
+        self.1.refuses(arrived, flow, len);
     }
 
     fn starts(&mut self, now: u64, flow: u32, len: u32) {
@@ -70,7 +71,7 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
     source: &mut Source<'_>,
     watch: &mut W,
 ) -> (u64, u64) {
-    let mut store = Descriptors::new(2 * flows.len() as usize);
+    let mut store = StampedDescriptors::new(2 * flows.len() as usize);
     let slots: Vec<FlowSlot> =
         flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
     let (mut now, mut sent, mut rested) = (0, 0, false);
@@ -83,8 +84,14 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
         if source.is_over(sent) {
             break;
         }
-        if let Some(id) = scheduler.dequeue(Nanos(now), &mut store) {
-            let (len, flow) = store.release(id);
+        let dequeued = scheduler.dequeue(Nanos(now), &mut store);
+        // Packets that were dropped here are replaced like packets that depart.
+        while let Some((id, _)) = scheduler.pop_refused(&mut store) {
+            let (flow, len) = refuse(&mut store, id, watch);
+            source.departs(now, flow, len);
+        }
+        if let Some(id) = dequeued {
+            let Released { len, flow, .. } = store.release(id);
             let end = now + u64::from(len);
             watch.starts(now, flow, len);
             source.departs(now, flow, len);
@@ -103,10 +110,11 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
     (now, sent)
 }
 
-/// Enqueues the packets that arrive up to `until`.
+/// Enqueues the packets that arrive up to `until`. A backlogged flow does not replace packets that
+/// the scheduler drops here, since a full scheduler would drop the new ones at the same time.
 fn deliver<S: Scheduler, W: Watch>(
     scheduler: &mut S,
-    store: &mut Descriptors,
+    store: &mut StampedDescriptors,
     slots: &[FlowSlot],
     source: &mut Source<'_>,
     watch: &mut W,
@@ -115,12 +123,22 @@ fn deliver<S: Scheduler, W: Watch>(
     while source.next().is_some_and(|time| time <= until) {
         let Some(arrival) = source.take() else { return };
         let Arrival { time, flow, len } = arrival;
-        let id = store.allocate(len, flow);
+        // Schedulers that classify packets distinguish the flows by this hash.
+        let header = Header { hash: flow, ..Header::default() };
+        let id = store.allocate(len, flow, Nanos(time), header);
         watch.arrives(&arrival);
         if let Some(refused) = scheduler.enqueue(Nanos(time), store, slots[flow as usize], id) {
-            let (flow, len) = (store.flow(refused), store.len(refused));
-            store.release(refused);
-            watch.refuses(flow, len);
+            refuse(store, refused, watch);
+        }
+        while let Some((id, _)) = scheduler.pop_refused(store) {
+            refuse(store, id, watch);
         }
     }
+}
+
+/// Removes a packet that the scheduler has refused or dropped. Returns its flow and its length.
+fn refuse(store: &mut StampedDescriptors, id: PacketId, watch: &mut impl Watch) -> (u32, u32) {
+    let Released { len, flow, arrived, .. } = store.release(id);
+    watch.refuses(arrived.0, flow, len);
+    (flow, len)
 }

@@ -17,8 +17,8 @@
 //! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
 //!   in the fluid.
 //!
-//! All quantities are in bytes: bytes of the flow for B-WFI, lag and lead, bytes of the link for
-//! times.
+//! All quantities except the index are in bytes: bytes of the flow for B-WFI, lag, lead and mean
+//! deviation, bytes of the link for times.
 
 mod account;
 pub mod bounds;
@@ -58,7 +58,8 @@ pub struct Service {
     pub time: u64,
 }
 
-/// The service of one group of flows: the worst value of each quantity over the flows.
+/// The service of one group of flows: the worst value of each quantity over the flows, and a mean
+/// deviation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The group.
@@ -88,6 +89,9 @@ pub struct Class {
     /// The mean distance in bytes between a flow's service and the fluid's, over the ends of the
     /// group's packets; `None` if the link sent none.
     pub deviation_mean: Option<f64>,
+    /// The packets of the group that the scheduler refused or dropped. The fluid drops none, so
+    /// that lag, lateness and deviation also contain these packets.
+    pub dropped: u64,
 }
 
 impl Class {
@@ -245,6 +249,7 @@ fn class(
         lead: most(|a| a.lead),
         late: most(|a| a.late),
         deviation_mean: mean(distances),
+        dropped: accounts.iter().map(|flow| flow.dropped).sum(),
     }
 }
 
