@@ -33,7 +33,7 @@ pub enum Answer {
         rules: Vec<RuleView>,
         /// The dynamic rules of `keep-state`, `record-state` and `limit`.
         dynamic: Vec<DynamicView>,
-        /// Whether the query was `show`, which prints counters, or `list`.
+        /// Whether to print counters, as for `show`.
         counters: bool,
     },
     /// Sets of rules.

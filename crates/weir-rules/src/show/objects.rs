@@ -32,7 +32,8 @@ pub enum ObjectView {
 }
 
 impl ObjectView {
-    /// The object, its queue, its instances and flows.
+    /// The number of rows: the object, its instances and flows, and for a link also its queue and
+    /// the queues and schedulers that feed it.
     pub(super) fn rows(&self) -> usize {
         match self {
             Self::Pipe(link) | Self::Sched(link) => {
@@ -248,13 +249,19 @@ pub(super) fn views(
 }
 
 fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) -> LinkView {
-    let kind = if ruleset.queues_of(number).next().is_some() { SHARED_PIPE } else { Kind::Fifo };
     let mask = spec.pipe.queue.mask;
-    let discipline = spec.pipe.scheduler.unwrap_or_else(|| kind.into());
+    let discipline = scheduler_of_pipe(ruleset, number, spec);
     let mut own = spec.clone();
     own.pipe.queue.mask = FlowMask::default();
     let view = link(ruleset, (ObjectKind::Pipe, number), &own, (discipline, mask), source);
     LinkView { spec: canonical(spec), ..view }
+}
+
+/// The scheduler of a pipe.
+fn scheduler_of_pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec) -> Discipline {
+    let mut before = ruleset.queues_of(number).chain(ruleset.children_of(number));
+    let kind = if before.next().is_some() { SHARED_PIPE } else { Kind::Fifo };
+    spec.pipe.scheduler.unwrap_or_else(|| kind.into())
 }
 
 fn link(
@@ -285,7 +292,7 @@ fn link(
         queue: queue(
             (number, number),
             &spec.pipe.queue,
-            spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config, Kind::Fifo)),
+            spec.pipe.queue.limit.unwrap_or_else(|| default_limit(config, discipline.kind())),
         ),
         scheduler: SchedulerView {
             algorithm: discipline.row().name.to_owned(),
@@ -317,10 +324,10 @@ fn extras(spec: &LinkSpec) -> String {
 }
 
 fn limit_of(ruleset: &Ruleset, scheduler: u16, flowset: &FlowsetConfig) -> QueueLimit {
-    let kind = ruleset
-        .scheds
-        .get(&scheduler)
-        .map_or(Kind::Fifo, |sched| sched.scheduler.discipline.kind());
+    let sched = ruleset.scheds.get(&scheduler).map(|sched| sched.scheduler.discipline);
+    let of_pipe = |pipe: &std::sync::Arc<LinkSpec>| scheduler_of_pipe(ruleset, scheduler, pipe);
+    let discipline = sched.or_else(|| ruleset.pipes.get(&scheduler).map(of_pipe));
+    let kind = discipline.map_or(Kind::Fifo, |discipline| discipline.kind());
     let scheduler = ruleset.root_of(scheduler);
     let pipe = ruleset.pipes.get(&scheduler).map(|pipe| &pipe.pipe.link);
     let link = pipe.or_else(|| ruleset.scheds.get(&scheduler).map(|sched| &sched.link.pipe.link));

@@ -29,7 +29,7 @@ pub struct RuleView {
     pub last_s: Option<u64>,
 }
 
-/// Views of the rules whose numbers are requested. The default rule, if it is one of them, is last.
+/// Views of the rules with the requested numbers. The default rule, if it is one of them, is last.
 pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -> Vec<RuleView> {
     let view = |(id, number, set, rule): (u32, u16, u8, String)| {
         let count = source.rule(id);
