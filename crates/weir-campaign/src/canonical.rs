@@ -1,5 +1,5 @@
 //! The canonical form of a scenario: the same bytes for all texts with the same keys and values,
-//! whatever their comments, their order and their layout.
+//! whatever their comments, the order of their keys and their layout.
 
 use std::fmt::Write as _;
 

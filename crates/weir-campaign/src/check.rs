@@ -16,17 +16,17 @@ pub enum Damage {
     /// `meta.json` cannot be read.
     #[error("{META}: {0}")]
     Meta(StoreError),
-    /// A file is missing.
+    /// A file is missing or cannot be read.
     #[error("{0} is missing")]
     Missing(String),
-    /// The length or hash of a file differs from `meta.json`.
+    /// The length or hash of a file differs from `meta.json`, or the scenario is not UTF-8.
     #[error("{0} has other bytes than {META} says")]
     Bytes(String),
     /// The run has a file that `meta.json` does not name.
     #[error("{0} does not belong to the run")]
     Stray(String),
     /// The key that follows from the scenario, the inputs and the version is not the key under
-    /// which the store has the run.
+    /// which the store has the run, or `meta.json` has another key or format.
     #[error("its scenario, inputs and version have another key")]
     Key,
     /// An input is missing or damaged.
@@ -45,7 +45,7 @@ pub enum Damage {
 pub struct Verified {
     /// Number of runs in the store.
     pub runs: u64,
-    /// Number of runs that were carried out again.
+    /// Number of runs that were carried out again, including failed attempts.
     pub again: u64,
     /// Number of selected runs that were not carried out again, because `weir live` or another
     /// version of Weir made them.

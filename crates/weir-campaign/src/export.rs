@@ -1,4 +1,4 @@
-//! Writes each table of a campaign as one Parquet file, with the rows of all runs and the axes as
+//! Writes a table of a campaign as one Parquet file, with the rows of all runs and the axes as
 //! columns.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,8 @@ pub enum ExportError {
 /// Returns the number of runs. The memory use does not grow with the number of runs.
 ///
 /// # Errors
-/// The campaign is refused, or a file cannot be read or written.
+/// The campaign is refused, the store has no run of it, the tables of the runs do not fit together,
+/// or a file cannot be read or written.
 pub fn table<W: Write + Send>(
     plan: &Plan,
     store: &Store,

@@ -49,8 +49,8 @@ impl File {
     /// file in an error.
     ///
     /// # Errors
-    /// The file has a table `sample`, a scenario cannot be read, or a scenario or a value is
-    /// refused.
+    /// The file has a table `sample`, a scenario cannot be read, or [`Plan::new`] refuses the
+    /// campaign.
     pub fn plan(self, path: &Path) -> Result<(Plan, Diagnostics), PlanError> {
         if self.is_sampled {
             return Err(PlanError::Sampled(path.to_owned()));
@@ -119,7 +119,7 @@ pub enum Problem {
 /// read, because anything else could be endless.
 ///
 /// # Errors
-/// The file cannot be read, or is no such file.
+/// The file cannot be read, is not a regular file or is too large, or its path is not UTF-8.
 pub fn read(path: &Path) -> io::Result<String> {
     let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     // The check comes first, because opening a pipe would wait for a writer.

@@ -1,5 +1,5 @@
-//! The files that scenarios name. Each is read once, and its content decides the keys of the runs
-//! that use it.
+//! The files that scenarios name. Each is read when it is first used, and its content decides the
+//! keys of the runs that use it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -80,15 +80,22 @@ impl LiveRun<'_> {
             let path = path.to_owned();
             move |source| LiveError::Store(StoreError::Io { path, source })
         };
-        let scenario = folder.0.join(SCENARIO);
+        // No input has the name of the scenario, or of the results.
+        let files = folder.0.join("files");
+        fs::create_dir(&files).map_err(io_error(&files))?;
+        let mut name = SCENARIO.to_owned();
+        while self.inputs.iter().any(|(input, _)| *input == name) {
+            name.insert(0, '_');
+        }
+        let scenario = files.join(name);
         fs::write(&scenario, self.text).map_err(io_error(&scenario))?;
         for (name, key) in self.inputs {
             let is_normal = |part: Component<'_>| matches!(part, Component::Normal(_));
             if !Path::new(name).components().all(is_normal) {
                 return Err(LiveError::Outside(name.clone()));
             }
-            let path = folder.0.join(name);
-            let parent = path.parent().unwrap_or(&folder.0);
+            let path = files.join(name);
+            let parent = path.parent().unwrap_or(&files);
             let written = fs::create_dir_all(parent)
                 .and_then(|()| store.input(*key))
                 .and_then(|content| fs::write(&path, content));

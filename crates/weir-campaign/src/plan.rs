@@ -17,7 +17,7 @@ use crate::key::Runner;
 use crate::store::{Store, StoreError};
 use crate::work::{Task, TaskSeeds};
 
-/// Keys of a scenario, and their values as TOML.
+/// Keys of a scenario, and their values as TOML. A value that is not TOML is taken as a string.
 pub type Settings = Vec<(String, String)>;
 
 /// The seeds of each point.
@@ -147,10 +147,11 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Makes a campaign. Checks each value of each axis, and the first of the listed `points`.
+    /// Makes a campaign. Checks each value of each axis, and the first thousand of the listed
+    /// `points`.
     ///
     /// # Errors
-    /// A scenario or a value is refused, or there are more than [`MAX_RUNS`] runs.
+    /// A scenario, a key or a value is refused, or there are more than [`MAX_RUNS`] runs.
     pub fn new(
         sources: Vec<Source>,
         axes: Vec<Axis>,
@@ -316,14 +317,9 @@ impl Plan {
             }
             // Only the first points of a long list are checked here. The other points are checked
             // when their runs are carried out.
+            let (shared, own) = (pick(&self.axes, &mut 0), pick(&base.axes, &mut 0));
             for point in self.points.iter().take(CHECKED) {
-                let mut keys = first.clone();
-                for (key, value) in point {
-                    keys.iter_mut()
-                        .filter(|(other, _)| other == key)
-                        .for_each(|(_, old)| old.clone_from(value));
-                }
-                self.resolve(base, &keys)?;
+                self.resolve(base, &[&own[..], point, &shared].concat())?;
             }
         }
         Ok(())

@@ -127,7 +127,8 @@ struct Current {
 }
 
 impl State {
-    /// Counts a report. Puts a failed run into the queue again if another attempt may succeed.
+    /// Counts a report. A failed run enters the queue instead if another attempt is allowed and may
+    /// succeed. Sets `ended` if all other runs would fail as well.
     fn add(&mut self, report: Report, task: &Task, retries: u32, ended: &AtomicBool) {
         let tally = &mut self.finished.tally;
         match &report.end {

@@ -126,7 +126,8 @@ impl Store {
     /// Opens a store, and makes it if the directory is missing or empty.
     ///
     /// # Errors
-    /// The path is no directory, or the directory has other files or cannot be written.
+    /// The path is no directory, or the directory has other files or another format, or cannot be
+    /// written.
     pub fn create(root: &Path) -> Result<Self, StoreError> {
         Self::refuse_file(root)?;
         let marker = root.join(MARKER);

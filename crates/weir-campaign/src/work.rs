@@ -222,8 +222,8 @@ fn failed(error: WorkError, limits: &Limits) -> End {
     let (again, lasting) = match &error {
         WorkError::Store(error) => (!error.is_lasting(), error.is_lasting()),
         WorkError::Late(_) => (true, false),
-        // A live run may fail because the machine is too busy. Another attempt may then succeed.
         WorkError::Live(LiveError::Store(error)) => (!error.is_lasting(), error.is_lasting()),
+        // A live run may fail because the machine is too busy. Another attempt may then succeed.
         WorkError::Live(LiveError::Failed { refused, .. }) => (!refused, false),
         WorkError::Live(LiveError::Outside(_)) => (false, false),
         WorkError::Live(_) => (true, false),

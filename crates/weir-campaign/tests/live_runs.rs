@@ -209,6 +209,23 @@ fn the_files_of_a_live_scenario_are_below_its_directory() {
 }
 
 #[test]
+fn a_file_with_the_name_of_the_scenario_does_not_replace_it() {
+    let place = Place::new("names");
+    for name in ["campaign.toml", "_campaign.toml"] {
+        fs::write(place.0.join(name), "time,rate\n0s,1Mbit/s\n1s,2Mbit/s\n").unwrap();
+    }
+    let (store, weir) = (place.store(), place.results(&[0]));
+    let links = "'trace campaign.toml delay 5ms'";
+    let plan = plan(&TEXT.replace("'1M/5ms'", links), &place.0, Runner::Live).unwrap();
+    let seen =
+        "grep -q delay \"$2\" && grep -q 2Mbit \"$(dirname \"$2\")/campaign.toml\" || exit 3\n";
+    let script = fs::read_to_string(&weir).unwrap();
+    fs::write(&weir, script.replacen('\n', &format!("\n{seen}"), 1)).unwrap();
+    let finished = run(&plan, &store, limits(weir));
+    assert_eq!(finished.tally.made, 1, "{finished:?}");
+}
+
+#[test]
 fn only_a_live_campaign_has_programs() {
     let refused = plan(TEXT, Path::new("."), Runner::Sim).unwrap_err().to_string();
     assert!(refused.contains("a live campaign can"), "{refused}");
