@@ -7,7 +7,7 @@ use weir_rules::LinkSpec;
 use super::host_program::HostProgram;
 use crate::switch::SwitchConfig;
 use crate::traffic::{Plan, Spec};
-use crate::units::RateText;
+use crate::units::{RateText, Size, Time};
 
 /// A scenario that can be run.
 #[derive(Clone, Debug)]
@@ -173,19 +173,36 @@ impl Traffic {
             .saturating_mul(u64::from(self.count))
     }
 
-    /// Approximate number of packets that all flows of the entry send within `duration`; 0 if the
-    /// kind of traffic has no rate.
+    /// Approximate number of packets that all flows of the entry send within `duration`: on-off
+    /// sources are always on, and Markov sources in their fastest state. 0 for kinds of traffic
+    /// without a rate and without an interval.
     pub fn expected_packets(&self, duration: Nanos) -> u64 {
-        let (rate, size) = match &self.spec {
-            Spec::Cbr(spec) => (spec.rate, spec.size),
-            Spec::Poisson(spec) => (spec.rate, spec.size),
-            Spec::Pareto(spec) => (spec.rate, spec.size),
-            Spec::OnOff(spec) => (Some(spec.rate), spec.size),
-            _ => return 0,
+        let time = |rate: RateText, bytes: f64| bytes * 8e9 / rate.bps() as f64;
+        let gap = |rate: Option<RateText>, interval: Option<Time>, size: Size| {
+            let of_rate = rate.map(|rate| time(rate, size.0 as f64));
+            of_rate.or(interval.map(|interval| interval.0.0 as f64))
         };
-        let each = u128::from(rate.map_or(0, RateText::bps)) * u128::from(duration.0)
-            / (8_000_000_000 * u128::from(size.0.max(1)));
-        u64::try_from(each.saturating_mul(u128::from(self.flows()))).unwrap_or(u64::MAX)
+        let gap = match &self.spec {
+            Spec::Cbr(spec) => gap(spec.rate, spec.interval, spec.size),
+            Spec::Poisson(spec) => gap(spec.rate, spec.interval, spec.size),
+            Spec::Pareto(spec) => gap(spec.rate, spec.interval.or(spec.scale), spec.size),
+            Spec::OnOff(spec) => gap(Some(spec.rate), None, spec.size),
+            Spec::Markov(spec) => {
+                let fastest = spec.states.iter().filter_map(|state| state.rate).max();
+                gap(fastest, None, spec.size)
+            }
+            Spec::Imix(spec) => {
+                let weights: f64 = spec.mix.iter().map(|(_, weight)| weight).sum();
+                let bytes: f64 = spec.mix.iter().map(|(size, weight)| size.0 as f64 * weight).sum();
+                Some(time(spec.rate, bytes / weights))
+            }
+            Spec::Probe(spec) => gap(None, Some(spec.interval), spec.size),
+            Spec::Ping(spec) => gap(None, Some(spec.interval), spec.size),
+            _ => None,
+        };
+        let each = gap.map_or(0.0, |gap| duration.0 as f64 / gap);
+        // The conversion ends at the largest number; NaN becomes 0.
+        (each * self.flows() as f64) as u64
     }
 }
 

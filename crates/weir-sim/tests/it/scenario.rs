@@ -497,6 +497,36 @@ fn absurd_sizes_are_refused_before_anything_is_built() {
 }
 
 #[test]
+fn long_runs_of_all_kinds_of_packets_are_told_in_advance() {
+    let head = "duration = \"200s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n\
+                [[link]]\nbetween = [\"a\", \"b\"]\nspec = \"1M/5ms\"\n\
+                [[traffic]]\nfrom = \"a\"\nto = \"b\"\n";
+    let long = |settings: &str| {
+        let text = format!("{head}{settings}\n");
+        let checked = parse(&text, "t.toml", &NoFiles);
+        let message = checked.diagnostics.to_string();
+        assert!(checked.scenario.is_some(), "{message}");
+        message.contains("warning[long-run]")
+    };
+    for (settings, fast, slow) in [
+        ("kind = \"ping\"\ninterval", "\"1ns\"", "\"1ms\""),
+        ("kind = \"probe\"\ninterval", "\"1ns\"", "\"1ms\""),
+        ("kind = \"cbr\"\ninterval", "\"1ns\"", "\"1ms\""),
+        ("kind = \"pareto\"\nscale", "\"1ns\"", "\"1ms\""),
+        ("kind = \"imix\"\nrate", "\"400Gbit/s\"", "\"1Gbit/s\""),
+        ("kind = \"poisson\"\nrate", "\"900Gbit/s\"", "\"1Gbit/s\""),
+        (
+            "kind = \"markov\"\nstates",
+            "[{ rate = \"900Gbit/s\", hold = \"1s\" }, { hold = \"1s\" }]",
+            "[{ rate = \"1Gbit/s\", hold = \"1s\" }, { hold = \"1s\" }]",
+        ),
+    ] {
+        assert!(long(&format!("{settings} = {fast}")), "{settings}");
+        assert!(!long(&format!("{settings} = {slow}")), "{settings}");
+    }
+}
+
+#[test]
 fn the_schema_is_the_one_in_the_documentation() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.schema.json");
     if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
