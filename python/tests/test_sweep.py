@@ -157,7 +157,7 @@ campaign(Path({str(store)!r}), seeds=400).run(jobs=2, progress=show)
 
 
 def test_killed_workers_lose_nothing(store: Path) -> None:
-    """Workers are killed at random moments; each run is there once, and whole."""
+    """Workers are killed while they carry out runs; each run is there once, and whole."""
     c = campaign(store, seeds=60, duration="2s")
     killed = 0
 
@@ -518,7 +518,7 @@ def test_the_example_of_rfc_7928_runs_all_aqms(tmp_path: Path) -> None:
     short = ["--seeds", "1", "--duration", "1500ms"]
     done = subprocess.run([*example, *short], stdout=subprocess.PIPE, text=True, check=True)
     first, *table = done.stdout.splitlines()
-    # 17 AQMs and 5 schedulers with an AQM inside, in 15 sections.
+    # 17 AQMs and 5 schedulers that classify packets, in 15 sections.
     assert first == "330 runs carried out, 0 were there"
     assert any("fq_codel" in line for line in table)
 
@@ -655,5 +655,12 @@ def test_an_object_store_has_the_same_runs(
     assert again.status().done == 11
     assert again.run().made == 1
     assert again.verify().damaged == {}
+    # A damaged run is also removed from the place, so that it is carried out again.
+    other = next(name for name in names if name.endswith(".json") and "meta" not in name)
+    files.pipe(f"weir/campaign/runs/{other}", b"{}")
+    third = wl.sweep(scenario(), AXES, seeds=3, store=bucket)
+    assert list(third.verify(remove=True).damaged) == [other.split("/")[0]]
+    assert third.run().made == 1
+    assert wl.sweep(scenario(), AXES, seeds=3, store=bucket).verify().damaged == {}
     pytest.importorskip("polars")
     assert again.scan().collect().height == 12

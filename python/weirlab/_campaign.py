@@ -483,7 +483,7 @@ class Campaign:
         compare their bytes.
 
         Args:
-            sample: Number of runs to carry out again.
+            sample: The most runs to carry out again. Live runs are not carried out again.
             seed: Seed of the choice of these runs.
             remove: Whether to remove damaged runs, so that :meth:`run` carries them out again.
 
@@ -496,6 +496,8 @@ class Campaign:
         runs, again, damaged = _native.verify(
             self._store.local(self._native), whole(sample, "sample"), whole(seed, "seed"), remove
         )
+        if remove:
+            self._store.forget([key for key, _ in damaged])
         return Verified(runs, again, dict(damaged))
 
     def point_report(

@@ -1,4 +1,5 @@
-"""Designs of experiments: points that cover ranges of several keys, drawn by SciPy."""
+"""Designs of experiments: points that cover ranges of several keys, drawn by SciPy or SALib, and
+the sensitivity of a figure to each axis."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from ._scenario import Value, whole
 
 _DIGITS = 6
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
+_UNIT = re.compile(r" *([A-Za-z%]+)")
+_UNITS_OF_TIME = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +169,22 @@ def _problem(axes: Sequence[str]) -> dict[str, Any]:
 
 
 def number_of(value: object) -> float | None:
-    """The number of a value such as ``"10ms"``, or None."""
+    """The number of a value such as ``"10ms"`` in its basic unit, here seconds, or None."""
     if isinstance(value, (int, float)):
         return float(value)
     match = _NUMBER.match(str(value))
-    return float(match[0]) if match else None
+    if not match:
+        return None
+    unit = _UNIT.match(str(value), match.end())
+    return float(match[0]) * _scale(unit[1] if unit else "")
+
+
+def _scale(unit: str) -> float:
+    """The number of basic units, such as seconds or bit/s, in a unit."""
+    if unit in _UNITS_OF_TIME:
+        return _UNITS_OF_TIME[unit]
+    power = "kMGT".find(unit[:1].replace("K", "k")) + 1 if unit else 0
+    return float((1024 if unit[1:2] == "i" else 1000) ** power)
 
 
 def _number(points: Sequence[Mapping[str, Any]], axis: str, point: Mapping[str, Any]) -> float:

@@ -44,6 +44,10 @@ class Store(Protocol):
         """A directory that has the runs of the campaign."""
         ...
 
+    def forget(self, keys: Sequence[str]) -> None:
+        """Removes runs that the directory of :meth:`local` no longer has."""
+        ...
+
 
 def open_store(place: str) -> Store:
     """Opens a store, and makes it if it is missing."""
@@ -70,6 +74,9 @@ class Local:
 
     def local(self, native: _native.Campaign) -> str:
         return self.place
+
+    def forget(self, keys: Sequence[str]) -> None:
+        pass  # The directory is the store itself.
 
 
 class Remote:
@@ -120,6 +127,12 @@ class Remote:
                         files.get(f"{self.place}/runs/{key}/", f"{part}/", recursive=True)
                         part.rename(target)
         return self._mirror.name
+
+    def forget(self, keys: Sequence[str]) -> None:
+        files = _files(self.place)
+        for key in keys:
+            # Without this file, a run counts as missing.
+            files.rm(f"{self.place}/runs/{key}/{_META}")
 
     def _upload_inputs(self, inputs: Sequence[tuple[str, str]]) -> None:
         files = _files(self.place)

@@ -48,7 +48,8 @@ def value(content: object, where: str) -> str:
     if isinstance(content, float):
         if not math.isfinite(content):
             raise ValueError(f"{where}: {content} is not a number that a scenario can contain")
-        return repr(content)
+        # A subclass such as that of NumPy has a representation of its own.
+        return float.__repr__(content)
     if isinstance(content, timedelta):
         return json.dumps(time(content, where))
     if isinstance(content, (list, tuple)):
