@@ -157,17 +157,13 @@ impl Exact {
 
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Exact) {
+        // The values of the counts may be rounded, so the sum and the extremes come from the exact
+        // ones.
+        let (sum, range) = (self.sum + other.sum, self.range);
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
-        // The recorded values may be rounded, so the sum and the extremes are computed from the
-        // exact sums and extremes.
-        self.sum = self.sum
-            - other
-                .iter()
-                .map(|(value, weight)| u128::from(value) * u128::from(weight))
-                .sum::<u128>()
-            + other.sum;
+        (self.sum, self.range) = (sum, range);
         if let Some((least, most)) = other.range {
             self.record(least, 0);
             self.record(most, 0);
@@ -212,6 +208,16 @@ mod tests {
         held.record(3, 10);
         held.record(99, 0);
         assert_eq!((held.max(), held.quantile(0.99), held.total()), (99, 3, 10));
+    }
+
+    #[test]
+    fn the_sum_and_the_extremes_of_rounded_values_stay_exact_when_they_are_added() {
+        let (mut all, mut one) = (Exact::default(), Exact::default());
+        (0..20_000).for_each(|i| one.record(1_000_001 + 99 * i, 1 + i % 3));
+        assert!(!one.is_exact());
+        (0..3).for_each(|_| all.merge(&one));
+        assert_eq!((all.min(), all.max()), (1_000_001, 1_000_001 + 99 * 19_999));
+        assert_eq!((all.total(), all.mean()), (3 * one.total(), one.mean()));
     }
 
     proptest! {
