@@ -88,8 +88,8 @@ fn text(format: MetricsFormat) -> String {
     session_metrics(&answers, format)
 }
 
-/// The longest wait for a session. Prometheus waits for ten seconds.
-const WITHIN: Duration = Duration::from_secs(5);
+/// The longest wait for each of a session's two answers. Prometheus waits ten seconds for both.
+const WITHIN: Duration = Duration::from_secs(4);
 const NOTES: &str = "Examples:
   weir metrics                                  the counters of all sessions, as text
   weir metrics --listen 127.0.0.1:8421          for Prometheus to scrape

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use weir_control::api::{EventSample, Interval, LengthsView};
-use weir_measure::document::{Kind, Schemas, markdown};
+use weir_measure::document::{Kind, Schemas, markdown, markdown_of_one};
 use weir_measure::watch::DeviceSummary;
 use weir_report::finding::Finding;
 use weir_report::sim::{Comparison, Scenario, Sweep};
@@ -36,14 +36,16 @@ enum Family {
 
 /// Prints the schema.
 pub(crate) fn print_schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
-    let schema = match args.family {
-        Family::Results => results(),
-        Family::Agent => schemars::schema_for!(LogLine<'_>).to_value(),
-    };
-    if args.markdown {
-        return print(&markdown(&schema));
-    }
-    print(&format!("{schema:#}\n"))
+    print(&match (args.family, args.markdown) {
+        (Family::Results, true) => markdown(&results()),
+        (Family::Agent, true) => markdown_of_one(&agent()),
+        (Family::Results, false) => format!("{:#}\n", results()),
+        (Family::Agent, false) => format!("{:#}\n", agent()),
+    })
+}
+
+fn agent() -> serde_json::Value {
+    schemars::schema_for!(LogLine<'_>).to_value()
 }
 
 fn results() -> serde_json::Value {
@@ -63,4 +65,18 @@ fn results() -> serde_json::Value {
         .with::<EventSample>(Kind::Sample)
         .with::<LengthsView>(Kind::Lengths)
         .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_of_the_agents_events_has_their_keys_and_no_kinds_of_results() {
+        let text = markdown_of_one(&agent());
+        for key in ["time", "event", "source", "links", "reason", "### LogLink"] {
+            assert!(text.contains(key), "{key}: {text}");
+        }
+        assert!(!text.contains("written by"), "{text}");
+    }
 }

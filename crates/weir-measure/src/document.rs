@@ -1,4 +1,4 @@
-//! Results documents, which all commands write, and their JSON Schema.
+//! Results documents, which commands and the daemon write, and their JSON Schema.
 //!
 //! A document begins with two keys: `schema` names the version of the format, and `kind` determines
 //! the other keys. A quantity has the same key in every kind, and keys end in their unit: `_ns`,
@@ -35,7 +35,7 @@ macro_rules! kinds {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The command that writes documents of this kind.
+            /// The commands, or the request to the daemon, that give documents of this kind.
             pub const fn written_by(self) -> &'static str {
                 match self { $(Self::$variant => $by,)* }
             }
@@ -105,8 +105,8 @@ impl<T: Serialize> Document<T> {
     }
 }
 
-/// A number in a document. Whole numbers are written without a decimal point, all others with nine
-/// significant digits, so that equal runs produce equal text.
+/// A number in a document. Whole numbers below 10^15 are written without a decimal point, all
+/// others with nine significant digits, so that equal runs produce equal text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Number(f64);
 
@@ -239,16 +239,30 @@ pub fn markdown(schema: &Value) -> String {
         let (name, by, meaning) = (kind.name(), kind.written_by(), kind.meaning());
         let _ = writeln!(text, "| [`{name}`](#{name}) | {by} | {meaning} |");
     }
+    definitions(&mut text, schema, &Kind::ALL.map(Kind::name));
+    text
+}
+
+/// A reference of the documents of one schema in Markdown: the keys of a document, then those of
+/// its parts.
+#[must_use]
+pub fn markdown_of_one(schema: &Value) -> String {
+    let mut text = format!("{}\n", words(schema));
+    object(&mut text, schema);
+    definitions(&mut text, schema, &[]);
+    text
+}
+
+/// The definitions of a schema, those with the names `first` before the others.
+fn definitions(text: &mut String, schema: &Value, first: &[&str]) {
     let empty = Map::new();
     let definitions = schema["$defs"].as_object().unwrap_or(&empty);
-    let kinds = Kind::ALL.map(Kind::name);
-    let others = definitions.keys().map(String::as_str).filter(|name| !kinds.contains(name));
-    for name in kinds.into_iter().chain(others) {
+    let others = definitions.keys().map(String::as_str).filter(|name| !first.contains(name));
+    for name in first.iter().copied().chain(others) {
         let Some(definition) = definitions.get(name) else { continue };
         let _ = write!(text, "\n### {name}\n\n{}\n", words(definition));
-        object(&mut text, definition);
+        object(text, definition);
     }
-    text
 }
 
 /// The keys of an object, or the variants of an enumeration, as a table.

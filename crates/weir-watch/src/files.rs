@@ -91,7 +91,7 @@ impl Files {
             failures.push(error.to_string());
             None
         });
-        (recorded, failures)
+        (recorded.flatten(), failures)
     }
 }
 

@@ -51,20 +51,20 @@ impl PacketRecord {
         self.error.take()
     }
 
-    /// Ends the recording, and returns the number of packets in it.
+    /// Ends the recording, and returns the number of packets in it; `None` if an error that was
+    /// taken before has ended it.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn finish(mut self) -> Result<u64, RecordError> {
+    pub(crate) fn finish(mut self) -> Result<Option<u64>, RecordError> {
         let mut end = self.trail.finish(self.empty_at, &mut self.ready);
         self.write();
         let drops = self.roots.values().flatten().map(|(first, last)| last.saturating_sub(*first));
         end.kernel_drops = u32::try_from(drops.sum::<u64>()).unwrap_or(u32::MAX);
         match (self.error, self.file) {
             (Some(error), _) => Err(error),
-            (None, Some(file)) => file.finish(end).map(|()| self.written),
-            // The error was reported when it occurred.
-            (None, None) => Ok(self.written),
+            (None, Some(file)) => file.finish(end).map(|()| Some(self.written)),
+            (None, None) => Ok(None),
         }
     }
 
@@ -141,17 +141,17 @@ struct Trail {
 
 /// An entry that waits for the outcome of its own packet or of an earlier packet.
 enum Waiting {
-    /// A packet, and whether its outcome is known.
+    /// A packet, and whether its outcome is final.
     Packet(Packet, State),
     /// An entry that is not about a packet.
     Other(Entry),
 }
 
-/// Whether the outcome of a packet is known.
+/// Whether the outcome of a packet is final. A final outcome may be [`Fate::Unknown`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    Known,
+    Final,
 }
 
 /// The wire packets of a train that have no outcome yet, or a single packet.
@@ -294,7 +294,7 @@ impl Trail {
                 continue;
             };
             if *state == State::Open {
-                *state = State::Known;
+                *state = State::Final;
                 packet.fate = outcome;
                 packet.wait = Some(time - packet.time);
                 packet.marked = outcome != Fate::Dropped && tos & 3 == 3 && packet.tos & 3 != 3;
@@ -308,7 +308,7 @@ impl Trail {
             let place = (number - self.first) as usize;
             if let Some(Waiting::Packet(packet, state @ State::Open)) = self.waiting.get_mut(place)
             {
-                *state = State::Known;
+                *state = State::Final;
                 packet.fate = Fate::Unknown;
             }
         }
@@ -359,7 +359,7 @@ impl Trail {
             let is_full = self.waiting.len() > MAX_WAITING;
             let entry = match self.waiting.front_mut() {
                 Some(Waiting::Other(entry)) => *entry,
-                Some(Waiting::Packet(packet, State::Known)) => Entry::Packet(*packet),
+                Some(Waiting::Packet(packet, State::Final)) => Entry::Packet(*packet),
                 Some(Waiting::Packet(packet, State::Open)) if is_full => {
                     packet.fate = Fate::Unknown;
                     Entry::Packet(*packet)

@@ -90,7 +90,7 @@ impl Watch {
         self.recorder.lock()
     }
 
-    /// Stops the watch, after one more reading of all queues, and completes the files.
+    /// Stops the readers, which read for some milliseconds more, and completes the files.
     ///
     /// # Errors
     /// A thread panicked.
@@ -131,9 +131,10 @@ pub struct Watched {
     pub tally: Tally,
     /// The sources, in the order in which they were started.
     pub sources: Vec<Source>,
-    /// The number of packets in the recording; `None` if none was requested or it failed.
+    /// The number of packets in the recording; `None` if none was requested, or if it could not be
+    /// written to its end.
     pub recorded: Option<u64>,
-    /// The failures of sources and of files of readings.
+    /// The failures of sources, and those of files since the last call of [`Record::failures`].
     pub failures: Vec<String>,
     /// When the last source had ended.
     pub ended: Instant,
@@ -150,7 +151,8 @@ pub struct Source {
 
 impl Watched {
     /// The summary for programs, of a watch that took `seconds`: the devices of each source, the
-    /// pace of each source, and the share of time with more than `threshold` packets.
+    /// pace of each source, and the share of readings, or of time, with more than `threshold`
+    /// packets.
     pub fn summary(&self, seconds: f64, threshold: Option<u32>) -> Summary {
         summary(&self.tally, &self.sources, seconds, threshold)
     }

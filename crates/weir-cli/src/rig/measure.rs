@@ -185,7 +185,7 @@ fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<P
     Ok(many.per_pair(&few, long.pairs() - short.pairs()))
 }
 
-/// Starts the rig with these arguments under cachegrind.
+/// Starts Weir with the arguments `own` under cachegrind.
 pub(crate) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Failure> {
     let file = ScratchFile::new();
     let mut arguments = arguments(cache, &file.0);
@@ -252,11 +252,13 @@ impl Drop for ScratchFile {
 }
 
 fn progress(config: &Config, shown: bool) -> ProgressBar {
-    let each = config
-        .metrics
-        .iter()
-        .map(|metric| if *metric == Metric::Time { u64::from(config.runs) } else { 1 })
-        .sum::<u64>();
+    let steps = |metric: &Metric| match metric {
+        Metric::Time => u64::from(config.runs),
+        // One measurement of service has both.
+        Metric::Delay if config.measures(Metric::Wfi) => 0,
+        _ => 1,
+    };
+    let each = config.metrics.iter().map(steps).sum::<u64>();
     bar_of(each * config.algorithms.len() as u64 * config.sets.len() as u64, shown)
 }
 

@@ -128,9 +128,12 @@ impl Reading {
         serde_json::from_str(&text).map_err(|error| ClientError::Answer(error.to_string()))
     }
 
-    /// The rate of departures of a link since the reading `before`, bit/s.
-    fn rate(&self, before: &Self, link: usize) -> f64 {
-        let bytes = |reading: &Self| reading.links.get(link).map_or(0, |link| link.bytes_out);
+    /// The rate of departures of the link with this name since the reading `before`, bit/s. A link
+    /// that is new since then had no departures before.
+    fn rate(&self, before: &Self, name: &str) -> f64 {
+        let bytes = |reading: &Self| {
+            reading.links.iter().find(|link| link.name == name).map_or(0, |link| link.bytes_out)
+        };
         let span = self.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
         bytes(self).saturating_sub(bytes(before)) as f64 * 8e9 / span
     }
@@ -141,10 +144,10 @@ fn table(now: &Reading, before: &Reading, name: &str) -> String {
     let headings =
         ["link", "rate now", "in", "out", "dropped", "inside", "queued p50", "queued p99"];
     let mut table = Table::new(headings);
-    for (index, link) in now.links.iter().enumerate() {
+    for link in &now.links {
         table.add_row(vec![
             link.name.clone(),
-            rate(now.rate(before, index)),
+            rate(now.rate(before, &link.name)),
             count(link.packets_in),
             count(link.packets_out),
             count(link.drops.values().sum()),
@@ -282,5 +285,13 @@ mod tests {
             "{text}"
         );
         assert!(text.starts_with("curl, after 1.5 s"), "{text}");
+
+        // The links of an agent come and go between two readings.
+        let mut after = reading(1_500_000_000, 500_000);
+        let down = after.links[0].clone();
+        after.links.insert(0, LinkReading { name: "new".into(), bytes_out: 12_500, ..down });
+        assert_eq!(after.rate(&before, "down"), 4e6);
+        assert_eq!(after.rate(&before, "new"), 2e5);
+        assert_eq!(after.rate(&before, "gone"), 0.0);
     }
 }

@@ -19,8 +19,8 @@ use super::scenario::{MOST_RUNS, StudyProgress, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
-/// Carries out studies one at a time, and beside them one short request at a time: a check, a
-/// comparison, a list of devices, or service curves.
+/// Carries out studies one at a time; beside them, one short request at a time (a check, a
+/// comparison, a list of devices, or service curves) and watches of kernel queues.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     spawner: Spawner,
@@ -226,7 +226,8 @@ impl Studies for Workshop {
 
     fn compare(&self, left: u64, right: u64) -> Result<String, StudyError> {
         let results = |number| {
-            if !self.shelf().find(number)?.view.comparable {
+            let StudyView { state, comparable, .. } = self.shelf().find(number)?.view;
+            if state == StudyState::Done && !comparable {
                 return Err(StudyError::Wrong(format!(
                     "study {number} is a sweep, whose points its report compares"
                 )));

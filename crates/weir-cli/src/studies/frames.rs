@@ -13,7 +13,8 @@ pub(super) const END: u8 = b'.';
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
-/// The results or, from a reader of kernel queues, its first message; in JSON.
+/// The results, the answer to a short request or, from a reader of kernel queues, its first
+/// message; in JSON.
 pub(super) const RESULTS: u8 = b'j';
 /// The tables that `weir sim` prints.
 pub(super) const TABLES: u8 = b't';

@@ -129,7 +129,7 @@ struct Sums {
 impl Queues {
     /// Ends the interval and returns it, if it is long enough.
     fn take(&mut self) -> Option<Interval> {
-        let start = *self.start.get_or_insert(self.newest);
+        let start = self.start?;
         let span = self.newest.saturating_sub(start);
         if span < INTERVAL {
             return None;
@@ -250,6 +250,7 @@ mod tests {
             qlen,
             backlog: 1500 * qlen,
         };
+        assert!(queues.take().is_none(), "nothing was read yet");
         let counters = |packets, drops| Counters { packets, drops, ..Counters::default() };
         queues.counters(0, 7, &counters(100, 5));
         queues.runs(&[run(1_000_000, 50_000_000, 3, 2), run(51_000_000, 51_000_000, 1, 10)]);

@@ -121,7 +121,7 @@ const MOST_REQUEST: usize = 16 << 20;
 /// The bounds of a simulation: bytes of memory, and seconds of processor time.
 pub(super) const MEMORY: u64 = 768 << 20;
 pub(super) const PROCESSOR_S: u64 = 300;
-/// The bounds of a process whose answer a client waits for.
+/// The bounds of the process of a short request. A reader of queues has the same bound of memory.
 pub(super) const SHORT_MEMORY: u64 = 512 << 20;
 pub(super) const SHORT_S: u64 = 10;
 /// The bound on the processor time of a reader, which may run for days.

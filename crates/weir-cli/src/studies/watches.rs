@@ -66,26 +66,27 @@ impl Watches {
             ended: None,
         };
         let first = view(&one, after);
-        all.insert(device.to_owned(), one);
-        let (watches, device) = (self.clone(), device.to_owned());
+        let (watches, name) = (self.clone(), device.to_owned());
         let follow = move || {
-            let why = watches.follow(&device, remark, &spawned.stream);
+            let why = watches.follow(&name, remark, &spawned.stream);
             let mut all = watches.lock();
             match why {
                 Some(why) => {
-                    if let Some(one) = all.get_mut(&device) {
+                    if let Some(one) = all.get_mut(&name) {
                         one.ended = Some(why);
                     }
                 }
                 None => {
-                    all.remove(&device);
+                    all.remove(&name);
                 }
             }
         };
+        // The thread finds the entry, because the map is locked until it is there.
         std::thread::Builder::new()
             .name("weir-kernel".to_owned())
             .spawn(follow)
             .map_err(|error| StudyError::Failed(format!("no thread can be started: {error}")))?;
+        all.insert(device.to_owned(), one);
         Ok(first)
     }
 

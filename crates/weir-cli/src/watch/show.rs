@@ -141,16 +141,12 @@ fn per_second(readings: u64, seconds: f64) -> String {
 /// A table with a line for each queue.
 fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let queues = tally.queues();
-    let shown: Vec<&Measured> = if queues.len() <= MAX_ROWS {
-        queues.iter().collect()
-    } else {
-        // Keep the longest queues, in their original order.
-        let mut by_length: Vec<&Measured> = queues.iter().collect();
-        by_length.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
-        by_length.truncate(MAX_ROWS);
-        by_length.sort_by_key(|queue| queue.id);
-        by_length
-    };
+    // Root disciplines come first, then the longest other queues.
+    let mut shown: Vec<&Measured> = queues.iter().collect();
+    shown.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
+    let hidden = shown.split_off(shown.len().min(MAX_ROWS));
+    // The table has the original order.
+    shown.sort_by_key(|queue| queue.id);
     let above = threshold.map(|threshold| format!(">{threshold}"));
     let mut names = vec!["queue", "mean", "p50", "p99", "max", "mean bytes", "drops", "drops/s"];
     names.extend(above.as_deref());
@@ -167,11 +163,12 @@ fn table(tally: &Tally, threshold: Option<u32>) -> String {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    if queues.len() > shown.len() {
+    if let Some(longest) = hidden.iter().map(|queue| queue.packets().max()).max() {
         let _ = writeln!(
             text,
-            "and {} queues more, none of them longer: the other outputs have all",
-            queues.len() - shown.len()
+            "and {} queues more, the longest with {} packets: the other outputs have all",
+            hidden.len(),
+            count(longest)
         );
     }
     text
@@ -320,6 +317,7 @@ mod tests {
         let text = table(&tally(100), None);
         assert_eq!(text.lines().count(), MAX_ROWS + 2, "{text}");
         assert!(text.contains("eth0 tbf 64:") && !text.contains("eth0 tbf 1: "), "{text}");
-        assert!(text.lines().last().expect("a line").contains("60 queues more"), "{text}");
+        let rest = "and 60 queues more, the longest with 59 packets: the other outputs have all";
+        assert_eq!(text.lines().last(), Some(rest), "{text}");
     }
 }
