@@ -30,6 +30,9 @@ pub(crate) struct Group {
     pub(crate) devices: BTreeMap<u32, String>,
     /// The queues of these devices.
     pub(crate) catalogue: Catalogue,
+    /// The number of devices that [`Group::new_excess`] last returned; 0 if it has not, or if there
+    /// were few enough since.
+    excess: usize,
 }
 
 impl Group {
@@ -72,6 +75,7 @@ impl Group {
             links,
             devices: BTreeMap::new(),
             catalogue: Catalogue::default(),
+            excess: 0,
         })
     }
 
@@ -149,6 +153,14 @@ impl Group {
             .map_err(|errno| self.namespace.refused(errno.into()))
     }
 
+    /// The number of devices, if there are more than `most` and the number is not the one that was
+    /// returned last.
+    pub(crate) fn new_excess(&mut self, most: usize) -> Option<usize> {
+        let now = if self.devices.len() > most { self.devices.len() } else { 0 };
+        let before = std::mem::replace(&mut self.excess, now);
+        (now > 0 && now != before).then_some(now)
+    }
+
     /// Reports new, removed and renamed devices to the sink. Returns whether the devices have
     /// changed since the last call.
     ///
@@ -198,4 +210,21 @@ fn within<T: Send>(
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     if *namespace == Namespace::Own { work() } else { netns.enter(work) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_of_too_many_devices_is_returned_once() {
+        let target = Target { device: "lo".to_owned(), namespace: Namespace::Own };
+        let mut group = Group::open(&target).unwrap();
+        let mut with = |devices: u32| {
+            group.devices = (0..devices).map(|index| (index, String::new())).collect();
+            group.new_excess(64)
+        };
+        let told = [64, 70, 70, 71, 64, 71].map(&mut with);
+        assert_eq!(told, [None, Some(70), None, Some(71), None, Some(71)]);
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Sampling {
     method: Method,
     /// The requested readings per second; as many as possible if `None`.
     asked: Option<u64>,
-    /// Time between two readings in ns.
+    /// Time between two readings in ns; 0 without a rate.
     interval: u64,
     programs: Programs,
     /// The memory shared with the programs, see [`layout`].
@@ -115,16 +115,12 @@ impl Sampling {
 
     /// Tells the program which devices to find.
     fn name_devices(&mut self, group_index: usize, time: u64, sink: &mut dyn Sink) {
-        let indices: Vec<u32> = self.groups[group_index].devices.keys().copied().collect();
-        if indices.len() > layout::MAX_DEVICES {
-            sink.remark(
-                time,
-                &format!(
-                    "{} devices match; only the first {} are watched",
-                    indices.len(),
-                    layout::MAX_DEVICES
-                ),
-            );
+        let group = &mut self.groups[group_index];
+        let indices: Vec<u32> = group.devices.keys().copied().collect();
+        if let Some(devices) = group.new_excess(layout::MAX_DEVICES) {
+            let most = layout::MAX_DEVICES;
+            let text = format!("{devices} devices match; only the first {most} are watched");
+            sink.remark(time, &text);
         }
         let indices = &indices[..indices.len().min(layout::MAX_DEVICES)];
         for (place, pair) in indices.chunks(2).enumerate() {
