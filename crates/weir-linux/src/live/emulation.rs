@@ -156,7 +156,7 @@ impl Emulation {
         again
     }
 
-    /// Gives an additional copy its own reference, or its own frame if the rules examine it again.
+    /// Gives an additional copy its own reference, or its own frame if it continues its passes.
     /// Returns `false` when there is no memory for the copy, which then does not exist. Returns
     /// `true` for departures other than copies.
     #[inline]
@@ -171,7 +171,7 @@ impl Emulation {
         copy.is_some()
     }
 
-    /// Whether the rules examine a packet again after it leaves the engine.
+    /// Whether a packet that leaves the engine continues its passes.
     #[inline]
     fn is_examined_again(&self, departure: &Departure) -> bool {
         self.passes.is_some() && is_examined_again(&self.packets, departure)
@@ -217,10 +217,8 @@ fn prepare(
     let bytes = frame.packet_bytes(first);
     let frame_bytes = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
-    let accounting = packets.lane_mut(lane);
-    accounting.released(dequeued.since(arrived), due.since(arrived), 1);
     if duplicate {
-        accounting.duplicated(weight, bytes);
+        packets.lane_mut(lane).duplicated(weight, bytes);
     }
     if corrupt.is_some() || (mark.is_some() && single) {
         let Some(changed) = packets.change(slot, first, mark.is_some(), corrupt) else {
@@ -230,6 +228,7 @@ fn prepare(
         };
         (slot, first) = (changed, if changed == slot { first } else { 0 });
     }
+    packets.lane_mut(lane).released(dequeued.since(arrived), due.since(arrived), 1);
     Some(Item {
         slot,
         first,
@@ -357,7 +356,7 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // Worker 1 returns half of its free buffers, so the pool of worker 0 has free buffers
+        // Worker 1 returns a free buffer for each parcel, so the pool of worker 0 has free buffers
         // again.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);

@@ -141,9 +141,14 @@ impl Worker {
         self.started = clock::now();
         self.effort.woke(self.started);
         self.next_housekeeping = self.started;
-        let result = self.turn_until(stop);
+        let result = self.turn_until(stop).map(|reason| self.last_report(reason));
+        // The last report says with which priority the loop ran.
         self.priority.give_up();
-        let reason = result?;
+        result
+    }
+
+    /// The report at the end of the loop.
+    fn last_report(&mut self, reason: StopReason) -> LiveReport {
         let now = clock::now();
         self.sample(now);
         self.publish();
@@ -152,7 +157,7 @@ impl Worker {
             .schedulers()
             .filter_map(|id| Some((id, emulator.stats(id)?.clone())))
             .collect();
-        Ok(LiveReport { pipes, rules: self.rule_counts(), ..self.report(now, Some(reason)) })
+        LiveReport { pipes, rules: self.rule_counts(), ..self.report(now, Some(reason)) }
     }
 
     fn turn_until(&mut self, stop: &AtomicBool) -> Result<StopReason, LiveError> {
@@ -223,7 +228,7 @@ impl Worker {
     }
 
     /// Waits for a frame, an event of the engine, a command or the next housekeeping. Does not wait
-    /// if this turn had work to do. Afterwards the readiness of every port is known.
+    /// if this turn had work to do. Also finds out which ports have become ready.
     fn wait(&mut self, now: Nanos, busy: bool) -> Result<(), rustix::io::Errno> {
         let event = self.emulation.emulator().next_event();
         if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {

@@ -93,9 +93,10 @@ impl Confinement {
     }
 
     /// Confines the calling thread: it keeps the capabilities in `keep`, and the user and the files
-    /// of this confinement. Open files stay open. TCP sockets can no longer be bound or connected.
-    /// All of this is permanent, and no program that the thread starts can regain anything. Returns
-    /// whether the files are restricted, which needs a kernel with Landlock (5.13 or newer).
+    /// of this confinement. Open files stay open. From Linux 6.7 on, TCP sockets can no longer be
+    /// bound or connected. All of this is permanent, and no program that the thread starts can
+    /// regain anything. Returns whether the files are restricted, which needs a kernel with
+    /// Landlock (5.13 or newer).
     ///
     /// # Errors
     /// The kernel's error. After an error the thread may have lost a part of its rights.
@@ -194,15 +195,19 @@ mod tests {
     #[test]
     fn a_confined_process_works_and_can_start_no_program() {
         let own_name = "process::confine::tests::a_confined_process_works_and_can_start_no_program";
-        if std::env::var_os("WEIR_TEST_CONFINED").is_none() {
+        let Some(scratch) = std::env::var_os("WEIR_TEST_CONFINED").map(PathBuf::from) else {
+            let name = format!("weir-confined-{}", std::process::id());
+            let scratch = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&scratch).unwrap();
             let program = std::env::current_exe().unwrap();
             let run = std::process::Command::new(program)
                 .args([own_name, "--exact", "--nocapture"])
-                .env("WEIR_TEST_CONFINED", "1")
+                .env("WEIR_TEST_CONFINED", &scratch)
                 // The leak sanitizer would start a process at the end of the program, which the
                 // filter refuses.
                 .env("ASAN_OPTIONS", "detect_leaks=0")
                 .output();
+            std::fs::remove_dir_all(&scratch).unwrap();
             let run = run.unwrap();
             assert!(
                 run.status.success(),
@@ -211,9 +216,7 @@ mod tests {
                 String::from_utf8_lossy(&run.stderr)
             );
             return;
-        }
-        let scratch = std::env::temp_dir().join(format!("weir-confined-{}", std::process::id()));
-        std::fs::create_dir_all(&scratch).unwrap();
+        };
         let mut confinement = Confinement::default().read("/proc").write(&scratch);
         let is_root = rustix::process::geteuid().is_root();
         if is_root {
