@@ -52,8 +52,8 @@ impl Cgroup {
             let listed = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
             count += listed.lines().count();
             for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-                seen += 1;
                 if seen < MOST_DIRECTORIES && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    seen += 1;
                     waiting.push(entry.path());
                 }
             }
@@ -68,7 +68,8 @@ fn sees_all_groups() -> bool {
     fs::metadata("/proc/self/ns/cgroup").is_ok_and(|file| file.ino() == FIRST_NAMESPACE)
 }
 
-/// The control group of a process; `None` if the group is the root.
+/// The control group of a process; `None` if the group is the root, or if the process has no group
+/// of version 2.
 pub(crate) fn of_process(pid: u32) -> Result<Option<Cgroup>, AttachError> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).map_err(|source| {
         AttachError::of(format!("reading the groups of process {pid}"), source)
@@ -193,7 +194,7 @@ fn missing(path: &Path) -> AttachError {
 
 /// The inode number of the initial control group namespace, which is fixed in the kernel.
 const FIRST_NAMESPACE: u64 = 0xefff_fffb;
-/// Maximum number of directories that a search reads.
+/// Maximum number of directories that a search reads. [`Cgroup::processes`] counts files, too.
 const MOST_DIRECTORIES: usize = 100_000;
 /// Maximum number of names of units in an error.
 const MOST_NAMES: usize = 5;
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_runs_comes_before_one_that_left_its_group() {
+    fn a_group_with_processes_comes_before_one_without() {
         let name = format!("weir-attach-units-{}", std::process::id());
         let root = std::env::temp_dir().join(name);
         let left = group(&root, "a/web.service", false);

@@ -224,10 +224,12 @@ impl Plugin {
             match field? {
                 (1, Value::Bytes(bytes)) => {
                     let pod = pod(bytes)?;
-                    if self.listed.len() < MOST_CONTAINERS {
-                        self.listed.insert(pod.id.clone());
-                    }
+                    let id = pod.id.clone();
                     self.started(pod, false);
+                    // Other pods of the runtime take no room in the list.
+                    if self.known.contains(&id) {
+                        self.listed.insert(id);
+                    }
                 }
                 (3, Value::Number(number)) => more = number != 0,
                 _ => {}
