@@ -2,8 +2,8 @@
 //! the words of a specification or, with rules, commands in their language.
 //!
 //! Changes are made one after another, so two clients that change different words of a link at the
-//! same time both succeed. Every change is noted, because results are misleading without the
-//! changes that led to them.
+//! same time both succeed. Every change is noted, or counted if there are many, because results are
+//! misleading without the changes that led to them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ pub struct Changed {
     pub links: Vec<Link>,
     /// Warnings and notes about the words.
     pub diagnostics: Diagnostics,
-    /// The commands in canonical form; empty without rules.
+    /// The commands in canonical form; empty if the change was not made by commands.
     pub commands: Vec<String>,
     /// The number of the change in [`Changes::log`]; `None` if nothing changed.
     pub number: Option<u64>,
@@ -275,7 +275,7 @@ impl Changes {
     }
 
     /// Notes for the results: one for each of the first [`MOST_NOTED`] changes, in order, and one
-    /// with the number of further changes.
+    /// with the number of further changes. A change of several links counts once for each link.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let noted = self.noted();
@@ -295,13 +295,18 @@ impl Changes {
         undoes: Option<u64>,
     ) -> Result<Changed, Refusal> {
         let (mut old, mut new) = (Vec::new(), Vec::new());
+        let mut failed = None;
         for link in &changed.links {
             let Link { name, spec, .. } = link;
             let before = self.0.control.link(name);
             if before.as_ref() == Some(spec) {
                 continue;
             }
-            self.0.control.set_link(name, spec).map_err(refused)?;
+            if let Err(error) = self.0.control.set_link(name, spec) {
+                // The links before it have changed, so the log needs them.
+                failed = Some(refused(error));
+                break;
+            }
             if let Some(link) = self.current().iter_mut().find(|link| link.name == *name) {
                 link.spec = spec.clone();
             }
@@ -326,7 +331,7 @@ impl Changes {
             let back = undoes.is_none().then_some(Saved::Links(old));
             changed.number = Some(noted.log.add(change, back));
         }
-        Ok(changed)
+        failed.map_or(Ok(changed), Err)
     }
 
     /// Changes the rules, and notes the change.

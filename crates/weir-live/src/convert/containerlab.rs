@@ -194,12 +194,13 @@ fn health(check: &Yaml, node: &mut LabNode) {
         }
     };
     node.health.push(("command", command));
-    for (key, own) in [("interval", "interval"), ("timeout", "timeout"), ("retries", "retries")] {
-        let number = check.get(key).and_then(Yaml::text).and_then(|text| text.parse::<u16>().ok());
-        if let Some(number) = number.filter(|number| (1..=10_000).contains(number)) {
-            let value =
-                if key == "retries" { number.to_string() } else { format!("\"{number}s\"") };
-            node.health.push((own, value));
+    for key in ["interval", "timeout", "retries"] {
+        let Some(value) = check.get(key) else { continue };
+        let number = value.text().and_then(|text| text.parse::<u16>().ok());
+        match number.filter(|number| (1..=10_000).contains(number)) {
+            Some(number) if key == "retries" => node.health.push((key, number.to_string())),
+            Some(number) => node.health.push((key, format!("\"{number}s\""))),
+            None => node.notes.push(format!("left out: healthcheck {key}: {}", value.shown())),
         }
     }
     for (key, value) in check.entries() {
