@@ -141,6 +141,11 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
         }
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
     }
+    let more = run.pipes().len().saturating_sub(MAX_LINES);
+    if more > 0 {
+        let words = format!("and {more} more pipes and schedulers; --json has all");
+        let _ = writeln!(out, "  {}", paint.dim(&words));
+    }
 }
 
 /// Writes a row for each reason, the most frequent one first; `all` is the number of packets that

@@ -57,7 +57,8 @@ struct Values {
     name: String,
     colour: u8,
     /// `step`: a value holds until the next. `line`: values are interpolated. `dot`: there is
-    /// nothing between two values. `bar`: the points are `[from, to, value]`.
+    /// nothing between two values. `bar`: the points are `[from, to, value]`. `none`: there are no
+    /// points.
     shape: &'static str,
     points: Vec<Vec<Number>>,
 }
@@ -307,9 +308,11 @@ fn steps(s: &LinkSeries, value: impl Fn(u64, &LinkPeriod) -> f64) -> Shape {
 }
 
 /// An axis for the latencies in `h`, and for the times `least` and `most`, in ns. The axis is
-/// logarithmic if the largest value on it is more than 20 times the 0.005 quantile of `h`.
+/// logarithmic if the largest value on it is more than 20 times the 0.005 quantile of `h` or, if
+/// that is smaller and not 0, `most`.
 fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
-    let bulk = h.quantile(0.005).max(1).min(most.max(1)) as f64;
+    let bulk = h.quantile(0.005).max(1);
+    let bulk = if most > 0 { bulk.min(most) } else { bulk } as f64;
     let low = h.min().min(least) as f64;
     let high = h.max().max(most) as f64;
     if high > bulk * 20.0 {
@@ -403,7 +406,8 @@ fn values(curve: &Curve) -> Values {
     Values { name: curve.name.clone(), colour: curve.colour, shape, points }
 }
 
-/// A number with five digits: precise enough to read, short to store.
+/// A number with five digits, or with all digits if it is whole: precise enough to read, short to
+/// store.
 #[derive(Clone, Copy)]
 struct Number(f64);
 
@@ -439,8 +443,9 @@ pub(super) fn micro(text: &str) -> String {
 /// Minimum period of the throughput plot, ns; in a run shorter than 40 such periods, a fortieth of
 /// the run.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis of latencies begins at most this factor below the 0.005 quantile, and one of
-/// rates at most twice this factor below the greatest measured rate. Smaller values are shown at
+/// A logarithmic axis of latencies begins at most this factor below the 0.005 quantile or, if that
+/// is smaller, below the configured delay or the bound of lateness. A logarithmic axis of rates
+/// begins at most twice this factor below the greatest measured rate. Smaller values are shown at
 /// the beginning of the axis.
 const MAX_LOG_SPAN: f64 = 100.0;
 /// The axis of rates is logarithmic if the configured rate is more than this multiple of the

@@ -245,7 +245,7 @@ pub fn point_names<'a>(points: impl IntoIterator<Item = &'a Settings>) -> Vec<St
 
 /// The most flows, links and curves that are shown.
 const MOST: usize = 8;
-/// The longest name of a directory.
+/// The longest name of a directory that consists of keys and values.
 const LONGEST: usize = 120;
 const OF_FLOWS: [Shown; 5] = [
     ("goodput_bps", "goodput Mbit/s", 1e6, 2),
