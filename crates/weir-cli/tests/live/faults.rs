@@ -1,5 +1,5 @@
-//! Faults of the machine: no descriptors, no memory, and processes that stop for a while. Each has
-//! one outcome, which these tests define.
+//! Faults of the machine: no descriptors, no memory, a daemon that is stopped for a while, and a
+//! loop without processor time. These tests define their outcomes.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 use weir_control::api::{CommandRequest, HealthStatus};
 
-use crate::common::{Lab, Need, Stream, must, number, output_of, trial, weir};
+use crate::common::{Lab, Need, Stream, must, number, output_of, skipped, trial, weir};
 use crate::daemon::{Daemon, Wire, until};
 
 /// The tests of this file.
@@ -97,7 +97,8 @@ fn stopped(lab: &Lab) {
 fn out_of_memory(lab: &Lab) {
     let _wire = Wire::new();
     let Some(group) = MemoryGroup::make() else {
-        eprintln!("SKIPPED: a_daemon_that_runs_out_of_memory: no writable memory control group");
+        let name = "a_daemon_that_runs_out_of_memory_leaves_its_configuration";
+        let _ = skipped(name, "no writable memory control group");
         return;
     };
     let daemon = Daemon::start(lab, &[]);
