@@ -52,9 +52,10 @@ kernel: ## record the cases of docs/kernel.md with Linux in a guest, where this 
 	@scripts/setup kernel
 	@kernel/record --guests $(OUT)/kernel
 
-soak: build ## run the daemon for SECONDS (120) under traffic, changes, flapping and kill -9
-	@scripts/setup test
-	$(CARGO) build --release --locked -p weir-load
+soak: ## run the daemon for SECONDS (120) under traffic, changes, flapping and kill -9
+	@scripts/need-cargo
+	@scripts/setup build test
+	$(CARGO) build --release --locked -p weir-cli -p weir-load $$(scripts/features)
 	@bench/soak/run --seconds $(SECONDS) --weir $(WEIR) --load $(TARGET_DIR)/release/weir-load --out $(OUT)/soak
 
 soak-sweep: python ## kill workers, schedulers and clients of a campaign 50 times, and check its store
