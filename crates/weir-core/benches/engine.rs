@@ -47,8 +47,8 @@ fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
     emulator
 }
 
-/// Submits a packet every `gap` ns, to `links` links in a permuted order, and takes all departures.
-/// Returns the time of the last packet in ns.
+/// Submits a packet every `gap` ns, to `links` links in a permuted order, and takes the departures
+/// that are due. Returns the time of the last packet in ns.
 fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, links: u32) -> u64 {
     let mut now = start;
     for n in 0..PACKETS {

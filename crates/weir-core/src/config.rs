@@ -1,7 +1,8 @@
 //! The validated configuration: links, flowsets and schedulers.
 //!
-//! The command language produces these types, and the engine uses them. They contain no text, and
-//! the constructors of their parts refuse values that the engine does not support.
+//! The command language produces these types, and the engine uses them. They contain no text except
+//! names of distributions and profiles. The constructors of their parts refuse values that the
+//! engine does not support.
 
 use alloc::sync::Arc;
 
@@ -52,8 +53,8 @@ pub struct Reorder {
 pub struct LinkConfig {
     /// The rate at which packets are serialised.
     pub capacity: Capacity,
-    /// Credit of an idle link: after a pause, as many bytes as the link could have sent in the
-    /// pause, but at most this many, are sent without serialisation time.
+    /// Credit of an idle link with a constant rate: after a pause, as many bytes as the link could
+    /// have sent in the pause, but at most this many, are sent without serialisation time.
     pub burst: Bytes,
     /// Bytes that framing adds to each packet on the wire.
     pub overhead: Overhead,
@@ -85,18 +86,18 @@ pub struct FlowsetConfig {
     pub mask: FlowMask,
     /// Share of the link relative to other flows; used by weighted schedulers.
     pub weight: u32,
-    /// Largest packet of a flow in bytes; used by timestamp schedulers.
+    /// Largest packet of a flow in bytes; used by schedulers with quanta, timestamps or buckets.
     pub max_packet: u32,
-    /// Priority, 0 first; used by the priority scheduler.
+    /// Priority, 0 first; used by schedulers with priorities.
     pub priority: u32,
-    /// Guaranteed rate of each flow; used by schedulers with guarantees.
+    /// Guaranteed rate of each flow; under the 802.11 scheduler, the data rate of the station.
     pub rate: Option<Rate>,
     /// Maximum rate of each flow; used by shaping schedulers.
     pub ceil: Option<Rate>,
     /// Number of bytes that a flow may send in one burst above its rates. Values above 2^32 − 1
     /// count as 2^32 − 1.
     pub burst: Bytes,
-    /// Maximum sojourn time of a flow's packets; used by deadline schedulers.
+    /// Time from a packet's arrival to its deadline; used by ranks that depend on deadlines.
     pub deadline: Nanos,
     /// Capacity of each queue. `None` selects a capacity for the link and the scheduler (see
     /// [`default_limit`]).
@@ -164,9 +165,9 @@ pub struct PipeConfig {
 ///
 /// The limit is dummynet's 50 packets, or more at higher rates: as many 1500-byte packets as the
 /// link sends within 100 ms or within twice its delay, whichever is longer, so that a single TCP
-/// flow can use the whole link. A link without a rate never queues. In front of a scheduler that
-/// classifies packets the queue is practically unlimited, because that scheduler has a limit for
-/// all of its packets.
+/// flow can use the whole link. Without a configured rate, the limit is 50 packets. In front of a
+/// scheduler that classifies packets the queue is practically unlimited, because that scheduler has
+/// a limit for all of its packets.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
     if scheduler.row().traits.classifies {
         return QueueLimit::Packets(MAX_QUEUE_PACKETS);

@@ -178,8 +178,8 @@ impl Default for NormalTables {
 }
 
 impl NormalTables {
-    /// The value of the distribution function at the deviate `z`, in parts of 2^16, as a uniform
-    /// number. Interpolates between table entries.
+    /// The value of the distribution function at the deviate `z` (which is in parts of 2^16), as a
+    /// uniform number. Interpolates between table entries.
     fn uniform(&self, z: i64) -> u32 {
         let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
             .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);

@@ -3,8 +3,9 @@
 //! Senders of packets choose their keys. With a public hash, a sender could choose thousands of
 //! keys with equal hashes, and a look-up for one of these keys would compare that key with all the
 //! other keys. Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw
-//! anew for each process. The hash decides only where an instance is found; all random draws are
-//! seeded from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
+//! anew for each process. The hash decides where an instance or flow is found, which worker owns an
+//! instance, and which bucket of a scheduler or AQM a packet uses. Random draws are seeded from
+//! [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
 
 use crate::key::{FlowKey, FlowMask, stable_hash};
 use crate::siphash::SipHash;
@@ -152,8 +153,8 @@ fn transport(key: &FlowKey) -> u64 {
 ///
 /// ```text
 /// 127       126 .. 112   111 .. 104   103 .. 96   95 .. 80      79 .. 64      63 .. 32       31 .. 0
-/// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
-/// 1         bits of the hash                                                                           any other
+/// 0         0            DSCP         protocol    destination   source port   destination    source     IPv4, no other field
+/// 1         bits of the hash                                                                           any other key
 /// ```
 /// Two keys of the first kind are equal if and only if their short forms are equal. Other keys may
 /// differ although their short forms are equal.
@@ -161,7 +162,7 @@ fn transport(key: &FlowKey) -> u64 {
 pub(crate) struct CompactKey(u128);
 
 impl CompactKey {
-    /// The short form that contains a whole key of an IPv4 packet.
+    /// The short form that contains the whole key.
     #[inline]
     fn narrow(addresses: u64, transport: u64) -> Self {
         Self(u128::from(addresses) | u128::from(transport) << 64)
@@ -269,7 +270,7 @@ mod tests {
             (src_port, dst_port, proto, dscp) in any::<(u16, u16, u8, u8)>(),
         ) -> FlowMask {
             let used = |field: u32| which >> field & 1 != 0;
-            // Half of the masks have only fields of the short form.
+            // Half of the masks have no bits of MAC addresses, flow label and VLAN.
             let long = used(12);
             FlowMask {
                 src_ip: if used(0) { src_ip } else { 0 },

@@ -111,8 +111,8 @@ struct Passage {
 
 impl PlainPipe {
     /// A pipe with this configuration; `None` if a plain pipe does not support it because of a
-    /// trace, a schedule, a profile, a device, a scheduler, an AQM, a mask, loss, jitter or another
-    /// impairment.
+    /// trace, a schedule, a profile, a device, a scheduler, loss, jitter or another impairment, or
+    /// because of any setting of the queue except its limit, weight, largest packet and priority.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {

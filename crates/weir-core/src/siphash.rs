@@ -11,7 +11,7 @@
 //! # Validation
 //! A property test compares the hashes with those of the crate `siphasher`.
 
-/// The state of a hash before its first word, which the key determines.
+/// The initial state of a hash, which the key determines.
 #[derive(Clone, Copy)]
 pub(crate) struct SipHash {
     v: [u64; 4],

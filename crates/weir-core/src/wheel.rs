@@ -1,9 +1,10 @@
 //! The event queue: the next event of every link, in the order of time, for any number of links.
 //!
 //! The queue is a hierarchical timing wheel with a small heap in front. The heap holds the events
-//! of the current tick, or all events while there are few, in their exact order: by time, then by
-//! link number. All other events are in lists, one for each slot of the wheel, where adding, moving
-//! and removing an event takes constant time. An idle link has no entry and costs nothing.
+//! up to the current tick and some later ones, or all events while there are few, in their exact
+//! order: by time, then by link number. All other events are in lists, one for each slot of the
+//! wheel, where adding, moving and removing an event takes constant time. An idle link has no entry
+//! and costs nothing.
 //!
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
@@ -117,8 +118,8 @@ impl EventQueue {
         }
     }
 
-    /// Whether an event belongs to the heap: it is in the current tick, or it precedes the heap's
-    /// first event, or `time` is [`Nanos::MAX`], which removes the event.
+    /// Whether an event belongs to the heap: it is not after the current tick, or it precedes the
+    /// heap's first event, or `time` is [`Nanos::MAX`], which removes the event.
     fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
         time == Nanos::MAX
             || tick(time) <= self.position
@@ -317,8 +318,8 @@ const WORD: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD;
 /// Number of levels, enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-/// Up to this number of events, all events stay in the heap, which sorts them faster than the
-/// wheel.
+/// While the wheel is empty, every event goes to the heap until the heap has this many: the heap
+/// sorts a few events faster than the wheel.
 const FEW: usize = 8;
 /// The number for no link.
 const NONE: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! A flood of packets from spoofed addresses, for which the engine makes links on demand. The test
+//! A flood of packets with spoofed addresses, for which the engine makes links on demand. The test
 //! measures the memory of its process, so its binary contains no other test.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig};

@@ -50,7 +50,7 @@
 //!
 //! # Statistics
 //! `flows`: the number of places that sent in the last period. `fair`: the fair rate in bytes per
-//! period. `target`: the target of the latest packet's flow, in ns.
+//! period. `target`: the target for the packet that left last, in ns.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements AFCD.
@@ -80,7 +80,7 @@ pub struct Afcd {
     /// The length of a period in ns.
     period: u64,
     /// The number of the current period, and the time in ns at which this period ends.
-    now: u64,
+    current: u64,
     ends: u64,
     places: Box<[Place]>,
     /// `R`, and the bytes that have arrived in this period.
@@ -175,7 +175,7 @@ impl Afcd {
             target,
             last_target: target,
             period: period.0,
-            now: 0,
+            current: 0,
             ends: 0,
             places: (0..flows).map(|_| Place::default()).collect(),
             all: Rate::default(),
@@ -192,9 +192,9 @@ impl Afcd {
         }
         let mixed = packet.header.hash.wrapping_mul(GOLDEN);
         let number = ((u64::from(mixed) * self.places.len() as u64) >> 32) as usize;
-        if self.places[number].rate.period != self.now || self.places[number].target == 0 {
+        if self.places[number].rate.period != self.current || self.places[number].target == 0 {
             let rate = &mut self.places[number].rate;
-            rate.advance_to(self.now);
+            rate.advance_to(self.current);
             let rate = rate.before;
             self.places[number].target = self.target_of(rate);
         }
@@ -205,10 +205,10 @@ impl Afcd {
     #[cold]
     fn advance_to(&mut self, now: Nanos) {
         let period = now.0 / self.period;
-        if period > self.now {
-            self.last_senders = if period == self.now + 1 { self.senders } else { 0 };
+        if period > self.current {
+            self.last_senders = if period == self.current + 1 { self.senders } else { 0 };
             self.senders = 0;
-            self.now = period;
+            self.current = period;
             self.all.advance_to(period);
         }
         self.ends = (period + 1).saturating_mul(self.period);

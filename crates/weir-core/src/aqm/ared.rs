@@ -32,7 +32,8 @@
 //! O(1); a division at each interval.
 //!
 //! # Guarantees
-//! As for `red`. `max_p` leaves the range from `bottom` to `top` by at most one step.
+//! As for `red`. With `adapt floyd`, `max_p` leaves the range from `bottom` to `top` by at most one
+//! step.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's RED implements adaptive RED as `adaptive`, with thresholds and weight from the user;
@@ -105,16 +106,16 @@ choice! {
     }
 }
 
-/// The parameters of RED for these settings; a setting of 0 is computed from the rate and the
-/// target delay.
+/// The parameters of RED for these settings; `min`, `max`, `w` and `bottom` are computed if they
+/// are 0.
 fn plan(settings: &Settings, setup: &Setup) -> Plan {
     let pace = PacketRate::of(setup, settings.avpkt);
     let PacketRate { rate, mean } = pace;
     let bytes = settings.unit == Lengths::Bytes;
     let given = |length: u32| Some(u128::from(length) << FRACTION).filter(|&length| length > 0);
     let min = given(settings.min).unwrap_or_else(|| {
-        // target·C/2. The divisor is 2 times 8·10^9, which converts bits and nanoseconds to bytes
-        // and seconds.
+        // target·C/2. The number in the divisor is 2 times 8·10^9, which converts bits and
+        // nanoseconds to bytes and seconds.
         let half = ((u128::from(settings.target.0) * u128::from(rate)) << FRACTION)
             / (16_000_000_000 * u128::from(mean));
         half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }

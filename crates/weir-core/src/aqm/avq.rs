@@ -2,10 +2,10 @@
 //! adapts so that traffic uses a given part of the link.
 //!
 //! # Model
-//! The virtual queue has the buffer size of the real queue and receives the same packets. It is
-//! served at a rate C̃, which is at most the link's rate C. A packet that overflows the virtual
-//! queue is marked or dropped, so that the real queue stays short. C̃ falls with each arrival and
-//! rises with time, so that the arrival rate settles at `gamma`·C.
+//! The virtual queue receives the packets of the real queue and, by default, has the same buffer
+//! size. It is served at a rate C̃, which is at most the link's rate C. A packet that overflows the
+//! virtual queue is marked or dropped, so that the real queue stays short. C̃ falls with each
+//! arrival and rises with time, so that the arrival rate settles at `gamma`·C.
 //!
 //! # Equations
 //! For a packet of `b` bytes that arrives at `t`, with the previous arrival at `s`:

@@ -96,8 +96,8 @@ settings! {
 }
 
 choice! {
-    /// The implementation that determines the time of a queue's first signal and the accuracy of
-    /// the distances between later signals.
+    /// The implementation that determines the time of a queue's first signal, the accuracy of the
+    /// distances between later signals, and the rounding of transmission times.
     pub(crate) enum Variant {
         Published = "published",
         Linux = "linux",
@@ -287,7 +287,8 @@ impl Control {
         self.leave_congested(law, now, delay > law.target && delay > law.few, packet, is_last)
     }
 
-    /// Decides about the packet at the head of a queue that is or was congested.
+    /// Decides about a packet that waited longer than the target, or that leaves while the count or
+    /// BLUE's probability is not 0.
     #[inline(never)]
     fn leave_congested(
         &mut self,
@@ -334,7 +335,7 @@ impl Control {
         if is_last && matches!(verdict, Verdict::Drop(_)) { Verdict::Pass } else { verdict }
     }
 
-    /// Raises BLUE's probability, because the queue had no room for a packet.
+    /// Raises BLUE's probability and makes a signal due, because the queue had no room.
     pub(crate) fn overflowed(&mut self, law: &Law, now: Nanos) {
         if now.0.saturating_sub(self.changed) > law.target {
             self.probability = self.probability.saturating_add(law.increment);

@@ -8,15 +8,15 @@
 //! the link nor the length of the queue, and its two settings fit most networks.
 //!
 //! # Equations
-//! `t` is the time of the last drop, and `n` is the number of drops since dropping began. The next
-//! drop is at
+//! `t` is the time at which the last drop was due, and `n` is the number of drops since dropping
+//! began. The next drop is at
 //!
 //! ```text
 //! t + interval / √n
 //! ```
 //!
-//! A queue that begins to drop again less than 16 intervals after its next drop would have been due
-//! resumes with the last `n`, less the `n` with which the last dropping state began. `arith`
+//! If a queue begins to drop again less than 16 intervals after its next drop would have been due,
+//! it resumes with the last `n`, less the `n` with which the last dropping state began. `arith`
 //! selects how the root is computed:
 //!
 //! * `linux`: time is in ticks of 1.024 us. `1/√n` has 16 bits, and each drop improves it by one
@@ -228,7 +228,7 @@ impl Law {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     /// The time at which the delay will have been above the target for an interval; 0 while the
-    /// delay is below the target.
+    /// delay is below the target or at most `mtu` bytes wait.
     first_above: u64,
     /// The time of the next drop in the dropping state; afterwards, the time at which the next drop
     /// would have been due.

@@ -81,22 +81,22 @@ pub enum Verdict {
     /// The packet continues. If it arrives at a full queue, the caller drops it as
     /// [`DropReason::QueueFull`].
     Pass,
-    /// The packet continues and is marked. Only for packets that are ECN-capable.
+    /// As [`Verdict::Pass`], and the packet is marked. Only for packets that are ECN-capable.
     Mark(MarkReason),
     /// The packet is dropped.
     Drop(DropReason),
-    /// The packet enters the queue although the queue is full: the AQM drops other packets instead.
-    /// Only at the packet's arrival.
+    /// The packet enters the queue even if the queue is full: the AQM then drops other packets
+    /// instead. Only at the packet's arrival.
     Admit,
 }
 
 /// An active queue management algorithm: state and decisions for one queue.
 ///
-/// The times of successive calls never decrease. The caller passes every packet to `arrive` when it
-/// enters the queue and to `leave` when it reaches the head, with two exceptions: packets that
-/// waited before the AQM existed are passed to `leave` alone, and packets that a change of
-/// configuration removes are not passed to `leave`. Packets of a queue reach its head in the order
-/// of their arrival.
+/// The times of successive calls never decrease. The caller passes every arriving packet to
+/// `arrive`, even if the queue is full, and every packet that reaches the head to `leave`, with two
+/// exceptions: packets that waited before the AQM existed are passed to `leave` alone, and packets
+/// that a change of configuration removes are not passed to `leave`. Packets of a queue reach its
+/// head in the order of their arrival.
 pub trait Aqm {
     /// Decides about a packet that arrives at the queue.
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
@@ -106,7 +106,7 @@ pub trait Aqm {
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
     /// Internal state by name. Each value is a probability in parts of 2^32 (such as
-    /// `probability`), a time in ns, or a count, length, rate or price.
+    /// `probability`), a time in ns, or a count, length, rate, price or flag.
     fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

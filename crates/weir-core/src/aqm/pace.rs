@@ -16,8 +16,8 @@ pub(crate) struct Pace {
     bytes: u64,
 }
 
-/// The method of measurement: from which packet bytes count, the weight of a measurement in the
-/// mean, and the unit of the mean.
+/// The method of measurement: the packet at which the count of bytes begins, the weight of a
+/// measurement in the mean, and the unit of the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// RFC 8033: bytes count from the packet after the one that began the measurement. A

@@ -20,9 +20,9 @@
 //! scale(p)   2048  512   128   32    8     2      1
 //! ```
 //!
-//! With `derand`, `p` is summed over the packets since the last drop. While this sum is below 0.85,
-//! no packet is dropped. From 0.85 on, each packet is dropped with probability `p`, and from 8.5
-//! on, the packet is always dropped.
+//! With `derand`, `p` is summed over the packets since the last drop, or mark by a random draw.
+//! While this sum is below 0.85, no packet is dropped. From 0.85 on, each packet is dropped with
+//! probability `p`, and from 8.5 on, the packet is always dropped.
 //!
 //! # Reference
 //! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme
@@ -63,7 +63,7 @@
 //! |---|---|---|---|
 //! | decay | 0.98 | 63/64, when the queue is empty | 63/64 |
 //! | delay above 250 ms | – | `p` rises by 0.02 more at each update | – |
-//! | burst allowance | used up by time | used up by time between departures | used up by time |
+//! | burst allowance used up by | time | time between departures; `dre`: measured time | time |
 //! | delay that is compared with half the target | at the last update | now | at the last update |
 //! | period | `tupdate` | `tupdate` in whole ticks of 1/`hz`, and one tick more | `tupdate` |
 //! | largest `p` | 1 | 256; a `p` above 1 acts as 1, and above 256 it falls to 1 | 1 |

@@ -48,8 +48,8 @@ pub(crate) struct Law {
 /// The state of PIE for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// The probability, which exceeds 1 only in Linux, and its sum over the packets that passed
-    /// since the last drop.
+    /// The probability, which exceeds 1 only in Linux, and its sum over the packets since the last
+    /// drop, or mark by a random draw.
     pub(crate) p: u64,
     sum: u64,
     /// The current delay, and the delay at the last update, in ns.
@@ -239,9 +239,9 @@ impl Law {
         }
     }
 
-    /// While the probability is 0, renews the burst allowance if the delay has been low. With
-    /// `onoff`, deactivates PIE when the queue is idle, and activates it when the queue is a third
-    /// full.
+    /// While the probability is 0, renews the burst allowance if the delay has been low; in Linux,
+    /// [`Self::step`] renews it instead. With `onoff`, deactivates PIE when the queue is idle, and
+    /// activates it when the queue is a third full.
     fn update_idle(&self, state: &mut State, queue: &QueueState) {
         if !state.active {
             if queue.packets >= self.active_packets || queue.bytes >= self.active_bytes {

@@ -1,5 +1,5 @@
 //! Powers and factors in fixed point, for the equations of AQMs: the decay of an average while no
-//! packet arrives, and a drop probability as a power of a price.
+//! packet arrives, and a drop probability that is exponential in a price.
 //!
 //! A [`Factor`] or a [`Slope`] is computed once, when the AQM is created. Only this computation
 //! uses floating point, with functions that give the same result on every machine. Applying a

@@ -240,7 +240,7 @@ mod tests {
             for nth in 0..periods {
                 stepped.update(Nanos(if waits { delay + nth * period } else { delay }));
             }
-            // Each single step rounds down.
+            // Each single step rounds towards 0.
             prop_assert!(at_once.p.abs_diff(stepped.p) <= periods, "{} {}", at_once.p, stepped.p);
             prop_assert_eq!(at_once.old, stepped.old);
         }

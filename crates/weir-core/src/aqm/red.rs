@@ -24,9 +24,10 @@
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
 //! `m` is the number of packets of mean length that the link could have sent while the queue was
-//! empty. With lengths in bytes, `count` is in mean packets, and `p_a` is multiplied by the
-//! packet's length divided by the mean length. Averages are in parts of 2^40, probabilities in
-//! parts of 2^32; the power in the decay has a relative error below 2^-31.
+//! empty. With `curve quadratic`, the gentle part begins at 1.5·`max_p`. With lengths in bytes,
+//! `count` is in mean packets, and `p_a` is multiplied by the packet's length divided by the mean
+//! length. Averages are in parts of 2^40, probabilities in parts of 2^32; the power in the decay
+//! has a relative error below 2^-31.
 //!
 //! # Reference
 //! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
@@ -134,7 +135,7 @@ impl Red {
         Self::planned(plan, setup)
     }
 
-    /// A new AQM with the parameters of another algorithm of the family.
+    /// A new AQM with the parameters `plan`, which may be those of another algorithm of the family.
     pub(super) fn planned(plan: Plan, setup: &Setup) -> Self {
         Self { core: Core::new(plan), stream: setup.stream.clone() }
     }
@@ -157,8 +158,8 @@ impl Aqm for Red {
     }
 }
 
-/// The [`Plan`] for the settings of an AQM of the RED family: the variant of ns-3, and a linear
-/// curve.
+/// The [`Plan`] for the settings of an AQM of the RED family: the variant of ns-3, a linear curve
+/// and a constant `max_p`.
 macro_rules! plan {
     ($settings:ident, $setup:ident) => {
         $crate::aqm::red::core::Plan {

@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn the_part_of_the_last_object_below_the_limit_is_slack() {
-        // Twice the bytes of an interval exceed the limit, so only the last object has slack.
+        // The limit and the excess over it are 400 more than twice the bytes of the interval, but
+        // the slack of the last object is 800.
         let mut dql = Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MAX, hold: Nanos(10) });
         fill(&mut dql, 2000);
         dql.completed(Nanos(0), 2000);
@@ -343,8 +344,8 @@ mod tests {
     }
 
     proptest! {
-        /// The wrapping of the counters has no effect, and the ring never holds more than the limit
-        /// and one object.
+        /// The wrapping of the counters has no effect, and after an addition the ring holds at most
+        /// the limit and one object.
         #[test]
         fn only_differences_count(
             start: u32,

@@ -25,7 +25,7 @@
 //!
 //! A *gated* device passes each packet to the wire only when the driver of the engine permits it.
 //! Packets then wait in the ring, in the stages and in the scheduler: a driver that has no room for
-//! a packet holds the whole chain back without a loss.
+//! a packet holds the whole chain back, without a loss if all stages are blocking.
 //!
 //! # Order
 //! All events at one time happen in the following order, which restarts after each step until no
@@ -191,8 +191,9 @@ impl Device {
         {}
     }
 
-    /// Whether the device waits only for the wire or for packets. This is always true for a device
-    /// that has only a ring, no service time, and completions that are reported at once.
+    /// Whether the device certainly waits only for the wire or for packets. This is always true for
+    /// a device that has only a ring, no service time, and completions that are reported at once,
+    /// and never for a device with stages before the ring.
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()
@@ -269,6 +270,7 @@ impl Device {
     }
 
     /// Accepts no more packets. Packets inside go to the wire as fast as the wire takes them.
+    /// Only a packet that the ring's feeder holds may wait for the end of its service time.
     pub(crate) fn leave(&mut self, now: Nanos, pool: &mut Pool) {
         self.configure(now, pool, &Arc::default());
         self.leaving = true;
@@ -297,8 +299,8 @@ impl Device {
     }
 }
 
-// The steps. Each performs one action and returns whether there was one. Stages are numbered from
-// the scheduler on; the ring is the last.
+// The steps `report`, `put` and `take`, and their helpers. A step performs one action and returns
+// whether there was one. Stages are numbered from the scheduler on; the ring is the last.
 impl Device {
     /// Handles a report that is due, unless the processor is busy with a packet.
     #[inline]

@@ -1,4 +1,4 @@
-//! Capacity and loss: the properties of a link that a schedule may change, and such a change.
+//! The capacity and the loss of a link, and a step of a schedule, which changes them or the delay.
 
 use alloc::sync::Arc;
 

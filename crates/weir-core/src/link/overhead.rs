@@ -26,8 +26,8 @@ impl Overhead {
     /// Ethernet as it occupies the medium (IEEE 802.3): header 14, checksum 4, preamble 8 and gap
     /// 12; frames of at least 64.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84, atm_cells: false };
-    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes before the packet, then whole cells (RFC 2684,
-    /// RFC 2516).
+    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes of headers and trailer, then whole cells (RFC
+    /// 2684, RFC 2516).
     pub const ATM: Self = Self { per_packet: 40, minimum: 0, atm_cells: true };
     /// A DOCSIS cable modem's rate counts Ethernet frames with checksum, at least 64 bytes (DOCSIS
     /// 3.1 MULPI, 7.2.7).

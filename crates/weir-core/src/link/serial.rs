@@ -93,8 +93,9 @@ impl Serializer {
         self.free_at.saturating_sub(LEAD).max(now)
     }
 
-    /// Like [`Self::start`], for a link with constant capacity. `last` caches the time for the
-    /// previous packet's length, which saves the division for packets of equal length.
+    /// Like [`Self::start`], for a link with a capacity that never changes and without additional
+    /// air-time. `last` caches the time for the previous packet's length, which saves the division
+    /// for packets of equal length.
     #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else {

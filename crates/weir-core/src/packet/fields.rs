@@ -2,12 +2,12 @@
 
 use crate::units::Nanos;
 
-/// Index of a packet in its [`Pool`](super::Pool).
+/// Index of a packet in its [`Store`](super::Store).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketId(pub(crate) u32);
 
 impl PacketId {
-    /// The packet's index in its pool. The indices of the packets inside an engine are small, and
+    /// The packet's index in its store. The indices of the packets inside an engine are small, and
     /// no two are equal.
     #[inline]
     pub const fn index(self) -> u32 {

@@ -2,9 +2,10 @@
 //!
 //! # Memory
 //! A packet inside the engine takes one slot of 64 bytes, which is one cache line. Queues and the
-//! delay line are lists that are linked through the slots, so they take no further memory. Only a
-//! packet that overtakes other packets in the delay line takes 24 bytes more. The pool grows by
-//! doubling and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
+//! delay line are lists that are linked through the slots, so they take no further memory. There
+//! are two exceptions: a packet that overtakes other packets in the delay line takes 24 bytes more,
+//! and schedulers that rank packets store some bytes for each packet. The pool grows by doubling
+//! and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
 
 use alloc::vec::Vec;
 

@@ -1,9 +1,9 @@
 //! Schedulers that the program adds to the table while it runs.
 //!
 //! [`Scheduler`] has functions that are compiled for each store of packets, so it cannot be a trait
-//! object. [`External`] is the same interface with a store behind a reference.
-//! [`AddedScheduler`] implements [`Scheduler`] for an [`External`] scheduler, at the cost of one
-//! virtual call for each call and each access to a packet.
+//! object. [`External`] is the same interface with a store behind a reference, without batches,
+//! bypass and predictions of room. [`AddedScheduler`] implements [`Scheduler`] for an [`External`]
+//! scheduler, at the cost of one virtual call for each call and each access to a packet.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -57,7 +57,7 @@ pub trait External: Debug + Send {
         None
     }
 
-    /// The time at which the next packet is released.
+    /// The earliest time at which the next packet may be released.
     fn next_event(&self) -> Option<Nanos> {
         None
     }

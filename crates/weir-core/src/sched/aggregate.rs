@@ -142,7 +142,7 @@ mod tests {
                 let mut alone = aggregate(weight, lmax, 1);
                 alone.charge(u64::from(lmax));
                 let time = alone.stamps.start;
-                let unit = 1u64 << (22 + u32::from(alone.stamps.group));
+                let slot = 1u64 << (22 + u32::from(alone.stamps.group));
                 for classes in 2..=MOST {
                     let mut several = aggregate(weight, lmax, classes);
                     let whole = several.budget;
@@ -151,7 +151,7 @@ mod tests {
                     // time, because `1 / (n w)` is rounded up.
                     let budget = u64::from(lmax.min(groups::LARGEST)) * u64::from(classes);
                     assert!(several.stamps.start.abs_diff(time) <= budget, "{weight} {lmax}");
-                    assert!(several.stamps.start <= unit);
+                    assert!(several.stamps.start <= slot);
                     assert_eq!(several.stamps.group, alone.stamps.group);
                 }
             }

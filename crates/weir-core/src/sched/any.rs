@@ -1,5 +1,5 @@
-//! An enum of all schedulers of the table, without virtual calls, and the change from one scheduler
-//! to another while packets wait.
+//! An enum of all types of schedulers, in which only calls of an added scheduler are virtual, and
+//! the change from one scheduler to another while packets wait.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// Defines the enum of all schedulers of the table. The FIFO is stored inline and tested first,
-/// because most links have a FIFO and each packet causes several calls. The other schedulers are
-/// behind a pointer.
+/// Defines the enum of all types of schedulers. The FIFO is stored inline and tested first, because
+/// most links have a FIFO and each packet causes several calls. The other schedulers are behind a
+/// pointer.
 macro_rules! any {
     (Fifo: Fifo, $($kind:ident: $type:ident),+) => {
-        /// Any scheduler of the table.
+        /// Any scheduler: of the table, added, behind older packets, or a tree.
         #[derive(Debug)]
         pub(crate) enum AnyScheduler {
             Fifo(Fifo),

@@ -12,9 +12,10 @@
 //! their finishes, and a flow starts again at its finish. The order of service is therefore the
 //! order of the new starts, and each served flow can be appended to a chain. A flow that had no
 //! packets starts at the current virtual time, which never decreases, and can be appended to the
-//! second chain of its class. Some flows fit into no chain: flows with packets of varying length,
-//! and flows of further classes when all chains are in use. [`Classes::put`] then returns false,
-//! and its caller stores the flow elsewhere.
+//! second chain of its class. The caller stores all other flows elsewhere: flows with packets of
+//! varying length, flows of further classes when all chains are in use ([`Classes::chain_of`]
+//! returns [`HEADS`]), and flows that neither chain of their class accepts ([`Classes::put`]
+//! returns false).
 //!
 //! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
 //! the front or the ring is full. A full ring first removes the entries that are struck out, and
@@ -31,7 +32,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Chains of flows with packets, two for each class. Memory is allocated for the first class.
+/// Chains of flows with packets, two for each class. Memory is allocated when the first class is
+/// created.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     chains: Option<Box<Chains<HEADS>>>,

@@ -478,7 +478,7 @@ impl Dcf {
         let sender = sending.or_else(|| self.lanes.iter().enumerate().find_map(first))?;
         self.withdraw(sender);
         let packet = self.pop(sender, store);
-        self.counters.sent += 1;
+        self.counters.sent += u64::from(packet.is_some());
         self.draw(sender);
         self.contend(sender);
         packet

@@ -1,4 +1,4 @@
-//! A scheduler of the table with its validated settings, as a user configures it.
+//! A kind of scheduler with its validated settings, as a user configures it.
 
 use super::{AnyScheduler, Kind, Scheduler};
 use crate::settings::Chosen;

@@ -22,7 +22,7 @@
 //! # Complexity
 //! O(1) for each packet up to `lmax`, and one more round for each further `lmax` bytes of a larger
 //! packet. Adding, removing or changing a flow takes time logarithmic in the number of different
-//! weights.
+//! weights and sizes; a change of the least weight visits all flows.
 //!
 //! # Guarantees
 //! Let `w` be a flow's weight divided by the least weight, and `Q` the quantum of the least weight.
@@ -376,9 +376,9 @@ impl Batched for RoundRobin {
 }
 
 impl RoundRobin {
-    /// Advances the ring until the flow in front has credit for its packet. This is necessary with
-    /// `variant linux`, if a packet is longer than the largest `lmax`, or if a quantum has become
-    /// smaller.
+    /// Advances the ring until the flow in front has credit for its packet, and serves this packet.
+    /// This is necessary under `variant linux`, for a packet longer than the largest `lmax`, and
+    /// after a quantum has become smaller.
     #[cold]
     #[inline(never)]
     fn serve_long<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {

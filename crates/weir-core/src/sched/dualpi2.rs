@@ -192,7 +192,7 @@ struct Queue {
     list: PacketList,
     packets: u32,
     bytes: u64,
-    /// The sum of probabilities since the last selection.
+    /// The sum of the probabilities of the queue's packets, less 1 for each selection.
     sum: u64,
 }
 

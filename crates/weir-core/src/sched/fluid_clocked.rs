@@ -28,7 +28,7 @@ pub trait Heads: Debug + Default {
     /// Sets the start and finish of the head packet of the flow at `slot`.
     fn set(&mut self, slot: u32, start: u128, finish: u128);
 
-    /// Removes the flow at `slot`, which has no more packets.
+    /// Removes the head packet of the flow at `slot`, if there is one.
     fn clear(&mut self, slot: u32);
 
     /// The decision at the fluid's time `now`: `Ok` with the flow to serve next, `Err` with the

@@ -32,8 +32,8 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! `variant linux` drops the arriving packet when there is no room, as Linux does.
-//! `variant dummynet` resets the PIE of a queue whenever the queue becomes busy, as dummynet does;
-//! for `onoff`, it compares the queue's packets, not its bytes, with a third of the limit. Linux's
+//! `variant dummynet` resets the PIE of a queue whenever the queue becomes busy, as dummynet does.
+//! `onoff` compares a queue's packets, not its bytes, with a third of the limit. Linux's
 //! `ecn_prob`, in percent, corresponds to `max_ecnth`. In Linux and dummynet, `ecn` is off by
 //! default. Linux updates 2048 queues at a time, so that each further 2048 queues make the period a
 //! tick longer; `variant linux` does so too, but here each queue has its own update times. With
@@ -62,7 +62,7 @@ use crate::settings::Fraction;
 use crate::units::Nanos;
 
 settings! {
-    /// Settings of FQ-PIE: the settings of the queues and of PIE. Marks are on by default, and
+    /// Settings of FQ-PIE: the settings of the queues and of PIE. By default, marks are on, and
     /// delays come from timestamps.
     struct Settings {
         limit: u32 = LIMIT,
@@ -135,7 +135,7 @@ impl FqPie {
     }
 }
 
-/// The state of one queue; `None` before its first packet.
+/// The state of one queue; `None` before its first packet, and between a reset and the next packet.
 #[derive(Debug, Default)]
 pub struct State(Option<pie_law::State>);
 

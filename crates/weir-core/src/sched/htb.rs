@@ -28,8 +28,9 @@
 //! `lmax` in bytes, default 1500: the flow's largest packet. `variant` `exact` or `linux`, default
 //! `exact`. With `linux`, a bucket with a number of tokens that is not negative lets any packet
 //! pass, and classes of equal `pri` take turns by deficit round robin, in the order in which they
-//! were added. Their quantum is that of Linux's default `r2q`: `rate / 80` bytes, at least 1000 and
-//! at most 200000. With `linux`, `weight` has no effect.
+//! were added; a new class takes the place of a removed one. Their quantum is that of Linux's
+//! default `r2q`: `rate / 80` bytes, at least 1000 and at most 200000. With `linux`, `weight` has
+//! no effect.
 //!
 //! # Complexity
 //! O(log N) for each packet, with N classes that have packets.

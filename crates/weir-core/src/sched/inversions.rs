@@ -56,7 +56,7 @@ impl Inversions {
 }
 
 /// A multiset of ranks with the number and the sum of the ranks below a given rank: a search tree
-/// balanced by random numbers (a treap), O(log n) for each call.
+/// balanced by random numbers (a treap), O(log n) for each call except [`Ranks::set_back`].
 #[derive(Debug)]
 pub(super) struct Ranks {
     nodes: Vec<Node>,

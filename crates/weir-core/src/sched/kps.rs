@@ -111,8 +111,8 @@ enum Wheel {
     Eligible,
 }
 
-/// A flow: its packets, the times of its head packet or, without packets, of its last packet, and
-/// its position in a slot.
+/// A flow: its packets, the times of its head packet, and its position in a slot. Without packets,
+/// both times are the finish of its last packet.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {

@@ -195,15 +195,15 @@ pub trait Scheduler {
     }
 
     /// Returns a packet that the scheduler has dropped since the last call, with the reason.
-    /// Packets that [`Self::enqueue`] returned are not among them. Only schedulers with AQMs or
-    /// limits inside drop packets.
+    /// Packets that [`Self::enqueue`] returned are not among them. Only schedulers with AQMs, or
+    /// with limits of lengths or retries, drop packets.
     #[inline]
     fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<(PacketId, DropReason)> {
         None
     }
 
-    /// The time at which a scheduler that holds packets back will release the next one; `None` for
-    /// work-conserving schedulers.
+    /// The earliest time at which a scheduler that holds packets back may release the next one;
+    /// `None` for work-conserving schedulers.
     fn next_event(&self) -> Option<Nanos> {
         None
     }
@@ -244,8 +244,8 @@ pub trait Scheduler {
     }
 }
 
-/// Code that runs with a scheduler of any type. It is compiled for each type and makes no virtual
-/// calls.
+/// Code that runs with a scheduler of any type. It is compiled for each type, so that only calls of
+/// an added scheduler are virtual.
 pub trait Visitor {
     /// The result.
     type Output;
@@ -255,7 +255,7 @@ pub trait Visitor {
 }
 
 /// Defines the function that creates a scheduler of a discipline's type, and the enum of all types,
-/// which needs no virtual calls.
+/// in which only calls of an added scheduler are virtual.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Discipline {

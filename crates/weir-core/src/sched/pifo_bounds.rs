@@ -3,7 +3,8 @@
 //!
 //! When there are enough tokens for the best packet of a node, the packet moves from the node's
 //! PIFO to the node's list of passed packets, and the bucket loses tokens for the length of this
-//! packet. A turn of the node in the nodes above always serves the first packet of this list.
+//! packet. A turn of the node in the nodes above always serves the first packet of this list. Flows
+//! have no such list: their packets stay in the flow's queue, in order.
 
 use alloc::vec::Vec;
 

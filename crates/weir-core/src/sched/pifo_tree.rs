@@ -96,7 +96,7 @@ pub struct PifoTree {
     pub(super) backlog: u64,
     /// The number of times that a packet had to wait for tokens.
     pub(super) shaped: u64,
-    /// The turns of the current service, from the root down.
+    /// The turns that [`Self::take_best`] follows, from its node down to the packet.
     pub(super) path: Vec<(u32, u128)>,
 }
 

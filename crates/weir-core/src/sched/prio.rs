@@ -24,7 +24,7 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet takes the priority from `weight` and ignores `pri`; here `pri` is the priority. Linux's
-//! `prio` has 3 to 16 bands, which it selects by a map of the type-of-service field.
+//! `prio` has 2 to 16 bands, which it selects by a map of the type-of-service field.
 //!
 //! # Validation
 //! The property tests over the table compare the order with a sorted list, and check the order

@@ -21,7 +21,7 @@
 //! # Complexity
 //! O(1) for each packet, regardless of the number of flows: a few operations on machine words. A
 //! packet that is enqueued behind other packets of its flow does not change the schedule. Changing
-//! or removing a flow inspects up to 32 groups.
+//! or removing a flow visits its packets and inspects up to 32 groups.
 //!
 //! # Guarantees
 //! Let `φ = w / W` be a flow's share, with `W` the largest value of the sum of weights, `L_k` the

@@ -16,8 +16,8 @@
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
 //! 2014, and the patch "QFQ Plus: fair-queueing service at DRR cost" of 2012; in Linux since 3.8 as
-//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Only the
-//! paper's abstract was available, and the guarantee that the patch quotes.
+//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Of the paper,
+//! only the abstract was available, and the guarantee that the patch quotes.
 //!
 //! # Parameters
 //! `m` 0..16, default 0: `M`, the largest number of classes in an aggregate. With 0, `M` is
@@ -31,8 +31,8 @@
 //! raises it.
 //!
 //! # Complexity
-//! O(1) for each packet. Adding, changing or removing a flow inspects 32 groups and takes a search
-//! that is logarithmic in the number of aggregates.
+//! O(1) for each packet. Adding, changing or removing a flow visits its packets, inspects 32 groups
+//! and takes a search that is logarithmic in the number of aggregates.
 //!
 //! # Guarantees
 //! Let `φ = w / W` be the share of a class in the sum of all weights, `σ` the unit of QFQ for the
@@ -228,12 +228,12 @@ impl QfqPlus {
         }
     }
 
-    /// Records that an aggregate has no packets and finishes at `start`. Its weight counts until
+    /// Records that an aggregate has no packets and finishes at `finish`. Its weight counts until
     /// then.
-    fn leave(&mut self, number: u32, start: u64) {
+    fn leave(&mut self, number: u32, finish: u64) {
         let aggregate = self.aggregates.at_mut(number);
-        aggregate.stamps.start = start;
-        aggregate.era = self.groups.leave(start, aggregate.weight(), aggregate.stamps.group);
+        aggregate.stamps.start = finish;
+        aggregate.era = self.groups.leave(finish, aggregate.weight(), aggregate.stamps.group);
     }
 
     /// Moves a class to an aggregate of another kind. A new aggregate starts when the old aggregate

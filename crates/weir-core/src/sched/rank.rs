@@ -19,8 +19,8 @@
 //! # Labels
 //! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label
 //! ([`crate::packet::LabelThenStart`]). A label of 0 means none; the rank then follows from local
-//! state. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
-//! nanoseconds, bytes.
+//! state. A label is in the rank's own unit: nanoseconds of slack or of remaining time, an absolute
+//! deadline in nanoseconds, or bytes.
 //!
 //! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
 //! next hop must subtract the time that the packet waited at this hop from its label, down to 1,

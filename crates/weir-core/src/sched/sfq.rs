@@ -84,7 +84,7 @@ pub struct Stochastic {
     table: Vec<u32>,
     queues: Vec<Queue>,
     lengths: Lengths,
-    /// The queue that was served last; its successor has the next turn. [`NO`] while no queue has
+    /// The last queue of the round; its successor has the current turn. [`NO`] while no queue has
     /// packets.
     tail: u32,
     /// The number of queues with packets.

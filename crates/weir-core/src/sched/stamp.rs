@@ -13,11 +13,11 @@
 //! weight, less for all other weights.
 //!
 //! # Range
-//! Before `V` nears the end of its range, the times of flows with packets are set back by [`BACK`].
-//! This happens at most once for every `7 MB · W` of traffic, where `W` is the sum of the weights
-//! of these flows. Its cost is therefore negligible. Idle flows are not visited. Instead, each flow
-//! stores the *era* of its times, which is the number of set-backs so far, and its times are
-//! corrected when they are next used.
+//! In WF2Q+, SCFQ and STFQ, the times of active flows are set back by [`BACK`] before `V` nears the
+//! end of its range. This happens at most once for every `7 MB · W` of traffic, where `W` is the
+//! sum of the weights of these flows. Its cost is therefore negligible. Other flows are not
+//! visited. In SCFQ and STFQ, each flow instead stores the *era* of its times, which is the number
+//! of set-backs so far, and its times are corrected when they are next used.
 
 use super::{FlowSpec, MAX_WEIGHT};
 

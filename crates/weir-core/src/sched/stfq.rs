@@ -2,10 +2,10 @@
 //!
 //! # Model
 //! Every packet has a start `S` and a finish `F` in virtual time. A packet starts at the finish of
-//! the flow's previous packet, or at the current virtual time `V` if the flow has no packets, and
-//! takes as much virtual time as its length divided by the flow's weight. The packet with the least
-//! start is served, and `V` is the start of the packet in service. When no packet is left, `V`
-//! advances to the latest finish.
+//! the flow's previous packet or at the current virtual time `V`, whichever is later, and takes as
+//! much virtual time as its length divided by the flow's weight. The packet with the least start is
+//! served, and `V` is the start of the packet in service. When no packet is left, `V` advances to
+//! the latest finish.
 //!
 //! # Reference
 //! Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated Services

@@ -257,7 +257,8 @@ mod tests {
         }
     }
 
-    /// Checks the order and the sums of a subtree; returns its number of nodes.
+    /// Checks the balance and the sums of a subtree, and appends its nodes to `order` from left to
+    /// right; returns the number of nodes.
     fn check(tree: &SumTree<u64>, at: u32, order: &mut Vec<(u128, u32)>) -> u64 {
         let Some(step) = tree.step(at) else { return 0 };
         let left = check(tree, step.left, order);

@@ -48,7 +48,7 @@ pub struct Tree {
     schedulers: Vec<AnyScheduler>,
     places: Places,
     leaves: Slab<Leaf>,
-    /// The nodes with schedulers that are not work-conserving.
+    /// The nodes below the root with schedulers that are not work-conserving.
     shaped: Vec<u32>,
     /// Packets that a scheduler of the tree dropped and that the caller has not yet collected.
     refused: VecDeque<(PacketId, DropReason)>,

@@ -59,8 +59,7 @@ pub trait Entry: Copy + Eq + 'static {
 }
 
 /// Generates a table from a line for each algorithm, `Kind: module::Type`: the enum `Kind`, the
-/// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, which
-/// is the [`Row`] of this table, must be in scope.
+/// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types.
 ///
 /// `added` is the trait of the factories of algorithms that a program adds while it runs. These
 /// algorithms are in the registry `ADDED`, and their kind is `Kind::Added`.

@@ -1,5 +1,5 @@
-//! AQMs in the engine: every AQM of the table with random traffic, and tail drop and head drop
-//! compared with plain lists.
+//! AQMs in the engine: every AQM of the table with random traffic, tail drop compared with a queue
+//! without an AQM, head drop compared with a plain list, and the default limits of queues.
 
 use std::collections::VecDeque;
 

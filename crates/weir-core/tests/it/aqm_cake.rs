@@ -1,4 +1,5 @@
-//! CAKE: the shares of its tins, and random traffic of many flows and code points.
+//! CAKE: the shares of tins and hosts, sparse flows, and random traffic of many flows and code
+//! points.
 
 use std::collections::{BTreeMap, VecDeque};
 

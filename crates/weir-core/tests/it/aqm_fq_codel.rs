@@ -258,8 +258,8 @@ fn all_waiting_packets_leave_at_the_largest_time() {
 }
 
 proptest! {
-    /// For arbitrary traffic, no packet is lost, flows keep their order, and equal seeds give equal
-    /// results.
+    /// For arbitrary traffic, every packet leaves or is dropped with a reason, flows keep their
+    /// order, and equal seeds give equal results.
     #[test]
     fn random_traffic_is_accounted_for(
         steps in proptest::collection::vec((0u32..12, 0u32..6, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..600),

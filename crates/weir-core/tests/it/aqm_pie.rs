@@ -227,8 +227,8 @@ proptest! {
         }
     }
 
-    /// For any traffic, PIE passes packets that find at most two packets in the queue, and packets
-    /// that arrive within the burst allowance.
+    /// For any traffic, PIE passes packets that find at most the bytes of two packets of mean
+    /// length in the queue, and packets that arrive within the burst allowance.
     #[test]
     fn pie_passes_short_queues_and_bursts(
         traffic in traffic(),
@@ -243,7 +243,7 @@ proptest! {
                 queue.take(now);
                 continue;
             }
-            let (bytes, first) = (queue.bytes, queue.variable("burst_left"));
+            let (bytes, allowance) = (queue.bytes, queue.variable("burst_left"));
             let verdict = queue.send(now, len, Ecn::Ect1);
             let floor = match variant {
                 "rfc" => 2000,
@@ -253,10 +253,10 @@ proptest! {
             // The arrival itself may reduce the allowance, by 15 ms for each update that is due.
             prop_assert!(
                 verdict == Verdict::Pass
-                    || bytes > floor && first <= 15_000_000 * (gap / 15_000 + 1),
+                    || bytes > floor && allowance <= 15_000_000 * (gap / 15_000 + 1),
                 "{} {}",
                 bytes,
-                first
+                allowance
             );
         }
     }

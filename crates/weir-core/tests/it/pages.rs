@@ -1,5 +1,5 @@
 //! Compares the pages of `docs/schedulers/` and `docs/aqm/` with the modules of the algorithms and
-//! their tables; `WEIR_UPDATE_DOCS=1` rewrites them.
+//! their tables; `WEIR_UPDATE_DOCS=1` rewrites the pages.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

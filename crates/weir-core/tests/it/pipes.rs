@@ -77,7 +77,8 @@ impl Setup {
         (id, format!("{:?}", mask.apply(&sent.key)))
     }
 
-    /// Submits packets; returns the outcomes in order, and the counters of each link.
+    /// Submits packets; returns the outcomes in order, and the counters of each pipe and of the
+    /// scheduler.
     fn play(&self, only: Option<u16>, traffic: &[Sent]) -> (Vec<Outcome>, Vec<LinkCounters>) {
         let mut emulator = self.emulator(only);
         let (mut outcomes, mut out) = (Vec::new(), Vec::new());

@@ -177,8 +177,8 @@ proptest! {
         }
     }
 
-    /// For any traffic, no packet is lost, nothing overflows, and all packets leave at
-    /// [`Nanos::MAX`].
+    /// For any traffic, every packet leaves or is refused, nothing overflows, and all packets
+    /// inside leave at [`Nanos::MAX`].
     #[test]
     fn every_packet_leaves_or_is_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),

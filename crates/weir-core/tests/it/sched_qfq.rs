@@ -446,7 +446,7 @@ proptest! {
         agree(epoch, &operations)?;
     }
 
-    /// Many flows of a few kinds, as in practice: long queues and few changes.
+    /// Many flows of a few kinds, as in practice: long queues and no changes.
     #[test]
     fn qfq_serves_in_the_order_of_the_model_when_flows_are_alike(
         epoch in epoch(),

@@ -209,7 +209,7 @@ impl Model {
         }
     }
 
-    /// Takes a class with packets from its aggregate, which is not in service.
+    /// Takes a class with packets from the ring of its aggregate, which is not in service.
     fn deactivate(&mut self, flow: u32) {
         let now = self.virtual_time;
         let a = self.aggregates.get_mut(&self.classes[&flow].aggregate).unwrap();
@@ -219,7 +219,8 @@ impl Model {
         }
     }
 
-    /// Takes a class without packets from its aggregate.
+    /// Takes a class that is not in the ring from its aggregate `number`. Returns the aggregate if
+    /// the class was its last one.
     fn detach(&mut self, number: u32) -> Option<Aggregate> {
         match self.aggregates[&number].classes {
             1 => {

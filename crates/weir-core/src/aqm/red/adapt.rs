@@ -228,11 +228,11 @@ fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     known
 }
 
-/// `p · above / below`, at most the probability 1 and at least one part of 2^32, from which `p` can
-/// grow again.
-fn scaled(p: u64, above: u64, below: u64) -> u64 {
-    let product = u128::from(p) * u128::from(above) / u128::from(below.max(1));
-    u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)
+/// `p · numerator / denominator`, at most the probability 1 and at least one part of 2^32, from
+/// which `p` can grow again.
+fn scaled(p: u64, numerator: u64, denominator: u64) -> u64 {
+    let quotient = u128::from(p) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(quotient).unwrap_or(ONE).clamp(1, ONE)
 }
 
 /// The probability 1, in parts of 2^32.

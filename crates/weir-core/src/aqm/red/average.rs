@@ -45,7 +45,7 @@ struct Cells {
     fraction: u32,
     /// A cell of the table spans `2^bits` us.
     bits: u32,
-    /// The number of halvings in each cell.
+    /// For each cell, the number of halvings after an idle time in that cell.
     shifts: [u8; CELLS],
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! x   = (avg - min) / (max - min)                     0 at the lower threshold, 1 at the upper
 //! p_b = max_p · x, or max_p · 1.5 x² where the curve is quadratic
-//!       gentle, beyond max: max_p + (1 - max_p) (avg - max) / max
+//!       gentle, beyond max: p + (1 - p) (avg - max) / max, with p the value of p_b at max
 //! ```
 //! [`Spacing`] has the two methods to select packets by `p_b`. Probabilities are in parts of 2^32.
 
@@ -63,7 +63,7 @@ pub(in super::super) struct Plan {
     pub(in super::super) ecn: bool,
     pub(in super::super) harddrop: bool,
     pub(in super::super) quadratic: bool,
-    /// The mean packet, and the link's rate in mean packets.
+    /// The link's rate, and the mean length of a packet.
     pub(in super::super) pace: PacketRate,
     pub(in super::super) adapt: Adapt,
 }
@@ -80,7 +80,8 @@ pub(in super::super) struct Core {
     per_max: Slope,
     max_p: u64,
     spacing: Spacing,
-    /// The number of packets since the last selection or the start, and the number of their bytes.
+    /// The number of packets since the last selection by a draw, or since draws began, and the
+    /// number of their bytes.
     count: u32,
     count_bytes: u32,
     /// The mean length of a packet in bytes.
@@ -102,7 +103,8 @@ enum Spacing {
     Growing {
         /// Whether no packet is selected while `count · p_b` is below 1.
         wait: bool,
-        /// Whether the previous packet could have been selected.
+        /// Whether draws have begun. The first packet in the range of random selections begins
+        /// them; an average below `min`, or a queue length of at most 1, ends them.
         begun: bool,
     },
     /// One draw after each selection gives a goal. The packet at which `count · p_b` exceeds the
@@ -271,8 +273,7 @@ impl Core {
         if let Some(goal) = goal {
             self.count = self.count.saturating_add(1);
             let p = self.probability(average);
-            let p =
-                if full == 0 { p } else { p * u64::from(packet.len) / u64::from(DUMMYNET_FULL) };
+            let p = if full == 0 { p } else { p * u64::from(packet.len) / u64::from(full) };
             if u128::from(p) * u128::from(self.count) <= u128::from(goal) {
                 return Verdict::Pass;
             }

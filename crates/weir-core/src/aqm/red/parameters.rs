@@ -1,5 +1,4 @@
-//! Settings that several rows of the RED family share, with the names that they have in other
-//! implementations.
+//! Settings of the RED family, most of which several rows share. Other AQMs use some of them too.
 
 pub(in super::super) use super::super::jiffies::HZ;
 use super::adapt::Rule;

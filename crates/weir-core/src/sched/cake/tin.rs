@@ -12,8 +12,8 @@
 //! after such a time has the same position and credit as before.
 //!
 //! # Hosts
-//! A queue in the old list with packets is *bulk*. Its quantum is divided by the number of bulk
-//! queues of its source or of its destination, whichever is larger.
+//! A queue that has had packets in the old list is *bulk*. The quantum of every queue is divided by
+//! the number of bulk queues of its source or of its destination, whichever is larger.
 //!
 //! # Dither
 //! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with

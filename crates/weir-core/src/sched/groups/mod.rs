@@ -174,8 +174,8 @@ pub(super) struct Groups {
     weights: u64,
     /// `1 / W`; see [`units::rate`].
     rate: u64,
-    /// The number of the current quarter of the range of virtual time, by which times of past
-    /// quarters are recognised.
+    /// A number that grows when virtual time restarts or enters the next quarter of its range, by
+    /// which times of the past are recognised.
     era: u64,
     /// The virtual time before which no group becomes eligible and no weight leaves.
     due: u64,

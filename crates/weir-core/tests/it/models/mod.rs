@@ -1,6 +1,6 @@
-//! Simple models of the schedulers that order packets by virtual times. The models visit every flow
-//! at each step and use numbers that never wrap, so that they contain nothing but the rules
-//! themselves.
+//! Simple models of the schedulers that order packets by virtual times, and of a device
+//! ([`device`]). The models of schedulers visit every flow at each step and use numbers that never
+//! wrap, so that they contain nothing but the rules themselves.
 
 pub(crate) mod device;
 
@@ -37,7 +37,8 @@ struct Flow {
     packets: VecDeque<u32>,
     start: Time,
     finish: Time,
-    /// Whether the fluid of WF2Q+ is still serving the flow.
+    /// For WF2Q+, whether the fluid is still serving the flow; for KPS, whether the flow is in a
+    /// wheel.
     active: bool,
 }
 
@@ -60,7 +61,7 @@ pub(crate) struct SelfClocked {
     pub(crate) by_finish: bool,
     pub(crate) virtual_time: Time,
     flows: Flows,
-    /// The latest finish so far.
+    /// The latest finish of the packets that were taken so far.
     latest: Time,
 }
 
