@@ -25,7 +25,7 @@ const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None 
 
 fn verdicts(c: &mut Criterion) {
     let one = ruleset(vec![rule(100, pipe(1), vec![Test::Out])]);
-    // The rules of an office: services by port, two networks, then everything else.
+    // The rules of an office: services by port, a network, then everything else.
     let mut office: Vec<Rule> =
         (0..18).map(|n| rule(100 + n, pipe(n), vec![Test::Protocol(6), port(7000 + n)])).collect();
     office.push(rule(

@@ -203,7 +203,7 @@ pub enum NetConfigCommand {
     Config(Box<NetConfig>),
     /// Prints all links.
     List,
-    /// Deletes the link with this mode and these ports.
+    /// Deletes the links with this mode and these ports.
     Delete(NetConfigMode, Vec<crate::rule::Span16>),
     /// Deletes all links.
     Flush,

@@ -30,8 +30,8 @@ pub trait Files {
         self.read(path).map(String::into_bytes)
     }
 
-    /// The values that all texts share that are read with this source; `None` if each text reads
-    /// its files again.
+    /// The values from files. All texts that are read with this source share them; `None` if each
+    /// text reads its files again.
     fn parsed(&self) -> Option<&ParsedFiles> {
         None
     }

@@ -3,14 +3,14 @@
 use crate::files::Files;
 use crate::parsed::ParsedFiles;
 
-/// Files whose values are shared by everything that reads them through this source.
+/// Files with values that all readers of this source share.
 pub struct SharedFiles<'a> {
     source: &'a dyn Files,
     parsed: &'a ParsedFiles,
 }
 
 impl<'a> SharedFiles<'a> {
-    /// The files of `source`, with the values that were read before.
+    /// The files of `source`. Their values are kept in `parsed`, unless `source` keeps them itself.
     #[must_use]
     pub fn new(source: &'a dyn Files, parsed: &'a ParsedFiles) -> Self {
         Self { source, parsed: source.parsed().unwrap_or(parsed) }

@@ -33,7 +33,7 @@ pub struct Table {
 /// Reads a Mahimahi trace: one time in ms per line, in ascending order. `#` starts a comment.
 ///
 /// # Errors
-/// A line is not a time, the times go backwards, or the trace has no duration.
+/// A line is not a time, the times go backwards, there are too many, or the trace has no duration.
 pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> {
     let file = File { text, name };
     let mut times = Vec::new();
@@ -74,7 +74,8 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
 /// Reads a table. With `repeats` the table starts again after its end.
 ///
 /// # Errors
-/// A column is unknown, a cell cannot be parsed, the times do not ascend, or there are no rows.
+/// A column is unknown, a cell cannot be parsed, the times do not ascend or are too close, or there
+/// are too few or too many rows.
 pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Diagnostic>> {
     let file = File { text, name };
     let mut lines = text

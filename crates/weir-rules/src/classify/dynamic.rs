@@ -295,8 +295,8 @@ fn release(limits: &mut HashMap<LimitKey, u32>, key: Option<LimitKey>) {
 
 /// The lifetime of a TCP flow with these flags.
 fn tcp_life(seen: u16) -> Nanos {
-    const FORTH: [u16; 3] = [FIN as u16, SYN as u16, RST as u16];
-    let [fin, syn, rst] = FORTH;
+    const FLAGS: [u16; 3] = [FIN as u16, SYN as u16, RST as u16];
+    let [fin, syn, rst] = FLAGS;
     if seen & (rst | rst << 8) != 0 {
         return RST_LIFE;
     }

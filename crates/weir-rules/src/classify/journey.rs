@@ -7,7 +7,7 @@
 //! # Bounds
 //! A journey lists at most [`MOST_LISTED`] rules that do not match, and at most as many rules that
 //! match and do not end a search. It ends after [`MOST_TRIED`] tried rules, or after [`MOST_HOPS`]
-//! pipes.
+//! pipes and queues.
 
 use weir_core::key::FlowKey;
 use weir_core::units::{Nanos, Probability};
@@ -25,7 +25,8 @@ use crate::rule::{Clause, RuleAction};
 /// The journey of a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Journey {
-    /// The searches, in order: one for each pass, and one more after each pipe without `one_pass`.
+    /// The searches, in order: one for each pass, and without `one_pass` one more after each pipe
+    /// or queue.
     pub legs: Vec<Leg>,
     /// The number of rules that are not listed because there are too many.
     pub unlisted: u64,
@@ -51,7 +52,7 @@ pub enum End {
 pub struct Leg {
     /// The pass in which the packet is examined.
     pub pass: Pass,
-    /// Whether the search continues after the rule that sent the packet to a pipe.
+    /// Whether the search continues after the rule that sent the packet to a pipe or queue.
     pub resumed: bool,
     /// The listed rules, in the order of the search.
     pub visits: Vec<Visit>,
@@ -96,8 +97,7 @@ pub enum Reaction {
 pub enum Missed {
     /// The rule's set is disabled.
     Disabled,
-    /// The rule applies only to packets that come in, and the packet leaves a bridge, where only
-    /// rules with `out`, `xmit` or `not in` apply.
+    /// The packet leaves a bridge, where only rules with `out`, `xmit` or `not in` apply.
     ComesIn,
     /// The frame is not an IP packet.
     NotIp,

@@ -53,8 +53,8 @@ use weir_wire::Parsed;
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// The offsets of the packet's headers; `None` for a frame with invalid headers, for which only
-    /// link-layer tests hold.
+    /// The offsets of the packet's headers; `None` for a frame with invalid headers, on which tests
+    /// of header fields fail.
     pub parsed: Option<&'a Parsed>,
     /// The packet's flow key; empty if `parsed` is `None`.
     pub key: &'a FlowKey,

@@ -303,8 +303,8 @@ fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>
     covers
 }
 
-/// Maximum number of prefixes in a `Few` node. A region with more prefixes has one slot for each
-/// value of the next byte.
+/// Maximum number of prefixes in a `Few` node. A region with more prefixes is `Wide`, `Last` or
+/// `Skip`.
 const FEW: usize = 16;
 
 #[cfg(test)]

@@ -299,7 +299,8 @@ impl Run<'_> {
         self.act(rule, head, found)
     }
 
-    /// Creates a dynamic rule for the packet's flow. Returns whether the flow has an entry now.
+    /// Creates a dynamic rule for the packet's flow. Returns whether the flow has an entry now; a
+    /// packet that is not IP needs none, and the result is `true`.
     fn install(&mut self, head: &Head, keep: &Keep, found: Option<u32>) -> bool {
         if self.view.ip == IpVersion::None {
             return true;

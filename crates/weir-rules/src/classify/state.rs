@@ -38,7 +38,7 @@ pub struct RuleCounters {
     pub packets: u64,
     /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// Arrival of the last packet that matched; `None` if no packet has matched.
+    /// The time of the last match; `None` if no packet has matched.
     pub last: Option<Nanos>,
 }
 
@@ -65,7 +65,8 @@ impl State {
         Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
     }
 
-    /// Takes over the heads of another classifier, with the counters of rules that exist in both.
+    /// Takes over the heads of another classifier. Rules that exist in both keep their counters and
+    /// random streams, and dynamic rules of other rules are removed.
     pub(super) fn take_over(&mut self, heads: &Arc<[Head]>) {
         if Arc::ptr_eq(&self.heads, heads) {
             return;
@@ -124,7 +125,7 @@ impl State {
         self.loops
     }
 
-    /// Locks the dynamic rules, to list them or to read their counters.
+    /// Locks the dynamic rules, which all workers share.
     pub fn dynamic(&self) -> MutexGuard<'_, Dynamic> {
         // A worker that panicked leaves at most one entry that is not counted, so the data remains
         // usable.

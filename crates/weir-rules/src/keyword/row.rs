@@ -141,7 +141,8 @@ pub enum Part {
     Queue,
     /// Settings of a scheduler's flow.
     Flow,
-    /// The AQM. Its settings follow it directly, so no keyword of a queue comes after it.
+    /// The AQM or scheduler. Its settings follow it directly, so no keyword of a queue comes after
+    /// it.
     Aqm,
     /// Treatment of frames.
     Frames,

@@ -96,7 +96,7 @@ fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
         .chain(differing(&old.scheds, &new.scheds))
         .copied()
         .collect();
-    // A pipe is a FIFO until a queue feeds it.
+    // A pipe without a scheduler of its own is a FIFO until a queue or scheduler feeds it.
     let (fed_before, fed_now) = (fed(old), fed(new));
     links.extend(fed_before.symmetric_difference(&fed_now));
     for &id in &links {

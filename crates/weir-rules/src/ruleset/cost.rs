@@ -7,7 +7,8 @@ use super::{Outcome, Ruleset};
 use crate::command::{Command, Numbers, RuleSelection, TableCommand};
 
 impl Ruleset {
-    /// About how many objects the command visits in this configuration, and prints.
+    /// About how many visits of objects the command makes in this configuration. Printing an object
+    /// counts as many visits.
     #[must_use]
     pub fn cost(&self, command: &Command) -> u64 {
         let rules = self.rules.len();

@@ -93,7 +93,7 @@ pub enum ApplyError {
         name: Name,
         /// The type of the table's keys.
         has: &'static str,
-        /// The type of the given key.
+        /// The type of the key or table that the command gives.
         given: &'static str,
     },
     /// The table cannot be deleted because rules use it.
@@ -136,7 +136,7 @@ pub enum ApplyError {
         /// The key of the entry.
         key: String,
     },
-    /// The tables and traces of all pipes and schedulers take too much memory.
+    /// The values from files of all pipes, schedulers and `netconfig` links take too much memory.
     #[error("the tables and traces of all pipes would take {} MiB in memory; at most {} MiB are \
              allowed", mib, MOST_MEMORY >> 20)]
     TooMuchMemory {
@@ -232,7 +232,7 @@ pub enum Warning {
         /// The number of these entries.
         count: usize,
     },
-    /// The command deletes all tables except this one.
+    /// The command deletes or empties all tables, but not this one.
     TableKept {
         /// The table.
         name: Name,

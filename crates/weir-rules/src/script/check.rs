@@ -1,5 +1,6 @@
 //! Checks a whole script for objects that it refers to but never configures, commands that fail if
-//! nothing was configured before the script, jumps to missing or earlier rules, and endless calls.
+//! nothing was configured before the script, jumps to missing or earlier rules, endless calls, and
+//! `tablearg` in rules without a look-up.
 
 use std::collections::BTreeSet;
 

@@ -2,6 +2,7 @@
 //!
 //! A line stays unchanged if a shell would read its canonical form differently. This concerns lines
 //! with variables, and lines that call a program and contain characters with a meaning for a shell.
+//! Lines of `sysctl` and lines without an effect stay unchanged too.
 
 use crate::command::Command;
 use crate::diagnostic::Diagnostics;

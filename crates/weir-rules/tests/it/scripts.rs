@@ -1,5 +1,5 @@
 //! Properties of scripts: no text makes the reader panic, printed text reads back, formatting
-//! preserves the meaning, and the running time is linear in the length of the text.
+//! preserves the meaning, and very long texts are read quickly and give few messages.
 
 use std::collections::BTreeMap;
 
@@ -186,7 +186,7 @@ proptest! {
 
     #[test]
     fn a_line_is_read_alike_after_any_text(before in nearly(), text in rules()) {
-        // With an open quote or a `\` at its end, this text would include the words after it.
+        // With a `\` at its end, this text would continue in the line after it.
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);
         let alone = parse(&text, "alone", &NoFiles);

@@ -13,7 +13,7 @@ use weir_rules::ruleset::{ApplyError, Ruleset};
 use weir_rules::script::{self, Parsed};
 use weir_rules::{Budget, Code, Files, LinkSpec, ParsedFiles, Severity, SharedFiles};
 
-/// A table, a trace, and profiles of which each takes 8 MB in memory. Counts the reads.
+/// A table, a trace, a distribution, and profiles that each take 8 MB in memory. Counts the reads.
 #[derive(Default)]
 struct Counted(Cell<usize>);
 
@@ -142,7 +142,7 @@ fn files_beyond_the_memory_are_refused_unread() {
 
 #[test]
 fn a_configuration_grows_up_to_a_limit_and_shares_equal_values() {
-    // A pipe with a table of 800,000 rows, whose times depend on `variant`.
+    // A pipe with a table of 800,000 rows. The times of the rows depend on `variant`.
     let pipe = |number: u16, variant: u64| {
         let step = |n: u64| (Nanos((n + 1) * 10_000 + variant), Step::default());
         let schedule = Schedule::new((0..800_000).map(step).collect(), None).unwrap();

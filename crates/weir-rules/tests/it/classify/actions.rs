@@ -132,7 +132,7 @@ fn a_jump_by_table_goes_only_forwards() {
         add 400 pipe 4 ip from any to any";
     let mut bench = Bench::new(&script(text));
     assert_eq!(bench.fate(&udp(53)), Fate::Pipe(4, None));
-    assert_eq!(bench.fate(&udp(54)), Fate::Pipe(3, None), "backwards is the next rule");
+    assert_eq!(bench.fate(&udp(54)), Fate::Pipe(3, None), "a jump back leads to the next rule");
     assert_eq!(bench.fate(&udp(55)), Fate::Pipe(3, None), "no value, no jump");
     assert_eq!(bench.state.loops(), 0);
 }

@@ -143,7 +143,7 @@ impl Bench {
         self.verdict(packet, pass, from).fate
     }
 
-    /// The verdict on a packet. The bench keeps the packet's tags.
+    /// The verdict on a packet without tags. The bench keeps the tags that the rules set.
     pub(crate) fn verdict(
         &mut self,
         packet: &PacketBuilder,
