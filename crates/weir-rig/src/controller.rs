@@ -1,9 +1,10 @@
 //! The controller: drives packets through a scheduler, so that its backlog moves between two
-//! thresholds.
+//! thresholds, or replays a trace.
 //!
 //! The loop contains only the generator's ring, the packets' memory and the scheduler. It has no
 //! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
-//! clock advances by one nanosecond for each dequeued byte.
+//! clock advances by one nanosecond for each dequeued byte. If the scheduler releases no packet,
+//! the clock jumps to the scheduler's next event or, in a trace, to the next arrival.
 //!
 //! The controller counts the packets that it enqueued and dequeued, and does not ask for the
 //! scheduler's backlog. A scheduler that refuses packets therefore still completes its cycles, and
@@ -262,9 +263,10 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Dequeues from a scheduler that has packets but releases none now. Advances the clock to the
-    /// scheduler's next event that releases a packet. A medium has events without a release, such
-    /// as the beginning of a transmission.
+    /// Dequeues from a scheduler that releases no packet now. Advances the clock to the scheduler's
+    /// next event that releases a packet. A medium has events without a release, such as the
+    /// beginning of a transmission. If no event releases a packet, dequeues at the end of time.
+    /// Returns false when there is no packet.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {
         let mut packet = None;

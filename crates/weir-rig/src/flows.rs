@@ -6,7 +6,7 @@
 //! GROUP = COUNT {":" OPTION}                                    16k:w8:imix
 //! OPTION = w WEIGHT | LENGTHS | max BYTES | p PRIORITY          in any order, each at most once
 //! LENGTHS = l BYTES | l LEAST "-" MOST | bimodal | imix         1500 bytes when none is given
-//! RANGE = COUNT ".." COUNT {":" OPTION}                         1..32k: one set for each power of two
+//! RANGE = COUNT ".." COUNT {":" OPTION}                         1..32k: powers of two and ends
 //! ```
 //!
 //! `k` after a count means 1024, `M` 1024 × 1024. Flows are numbered from 0, group after group.
@@ -209,11 +209,10 @@ pub fn sweep(text: &str) -> Result<Vec<FlowSet>, FlowSetError> {
     counts.iter().map(|count| format!("{count}{options}").parse()).collect()
 }
 
-/// The reason why a text is not a flow set. Each message contains the word, the allowed values, and
-/// an example.
+/// The reason why a text is not a flow set. Each message names the fault and gives an example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowSetError {
-    /// The text is empty.
+    /// There is no group, or a group is empty.
     #[error("a flow set needs at least one group; for example {EXAMPLE}")]
     Empty,
     /// The word at the start of a group is not a number of flows.

@@ -12,7 +12,7 @@ use weir_core::sched::FlowSlot;
 use crate::flows::{Flow, FlowSet};
 use crate::plan::Order;
 
-/// A packet to create: 12 bytes.
+/// A packet to create. The ring has an entry of 12 bytes for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) slot: FlowSlot,

@@ -34,7 +34,8 @@ impl Cache {
         if whole && sets.is_power_of_two() { Ok(cache) } else { Err(CountError::Cache(size)) }
     }
 
-    /// The second-level cache of the first processor, as Linux describes it.
+    /// The second-level cache of the first processor, as Linux describes it. `None` without a
+    /// description, or if cachegrind cannot simulate the cache.
     pub fn second_level() -> Option<Self> {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index2/{name}"))

@@ -21,7 +21,8 @@ pub enum Lengths {
 
 impl Lengths {
     /// Parses the notation of a flow set: `lSIZE`, `lLEAST-MOST`, `bimodal` or `imix`. `None` when
-    /// the text is none of these, or when a length is not between 1 and [`MAX_PACKET`].
+    /// the text is none of these, when a length is not between 1 and [`MAX_PACKET`], or when LEAST
+    /// exceeds MOST.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "bimodal" => return Some(Self::Bimodal),

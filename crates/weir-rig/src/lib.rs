@@ -1,4 +1,4 @@
-//! Weir's scheduler rig: runs the schedulers alone, on generated packets.
+//! Weir's rig: runs schedulers and AQMs alone, on generated or recorded packets.
 //!
 //! A [`flows::FlowSet`] describes the flows in the usual notation (`500:w1,250:w2,250:w4`). The rig
 //! measures the cost and the service of the same code that shapes live traffic, without a link, a

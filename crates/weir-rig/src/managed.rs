@@ -3,7 +3,8 @@
 //!
 //! AQM decisions take effect as in the engine. [`Gate`] asks the AQM at arrival and at departure. A
 //! packet that exceeds the limit is dropped whatever the AQM decides. A mark counts at departure.
-//! The cost measurement, the conformance cases and the step experiment all use this module.
+//! The cost measurement of AQMs, the conformance cases, the replay and the step experiment use this
+//! module.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -184,7 +185,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     }
 }
 
-/// No AQM, for the cost of the loop alone.
+/// No AQM: every packet passes.
 #[derive(Debug)]
 pub(crate) struct NoAqm;
 

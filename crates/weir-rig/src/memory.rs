@@ -69,8 +69,8 @@ impl Visitor for Measured<'_> {
 /// The bytes of anonymous memory of this process; `None` where the system does not report them.
 /// `smaps_rollup` counts the pages; the counters in `/proc/self/status` lag behind.
 pub fn resident() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
+    let rollup = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 

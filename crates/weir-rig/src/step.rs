@@ -91,9 +91,9 @@ fn play<S: Scheduler, A: Aqm>(scheduler: S, aqm: A, limit: QueueLimit) -> Seen {
         record: Record::new(),
     };
     for sender in 0..SENDERS {
-        world.record.after(u64::from(sender) * 100_000_000, Event::Begin(sender));
+        world.record.at(u64::from(sender) * 100_000_000, Event::Begin(sender));
     }
-    world.record.after(STREAM.0, Event::Stream);
+    world.record.at(STREAM.0, Event::Stream);
     while let Some((now, event)) = world.record.next().filter(|(now, _)| *now < END) {
         world.handle(now, event);
     }
@@ -162,7 +162,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
             Event::Stream => {
                 self.offer(now, SENDERS, Ecn::NotEct);
                 if now + STREAM_GAP < STREAM.1 {
-                    self.record.after(now + STREAM_GAP, Event::Stream);
+                    self.record.at(now + STREAM_GAP, Event::Stream);
                 }
             }
             Event::Free => {}
@@ -212,7 +212,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
                 stream: sender == SENDERS,
                 marked,
             });
-            self.record.after(self.link_free, Event::Free);
+            self.record.at(self.link_free, Event::Free);
             self.record.send_feedback(self.link_free + ROUND_TRIP, sender, sent, marked);
         }
     }
@@ -234,7 +234,7 @@ impl Record {
         Self { events: BinaryHeap::new(), number: 0, senders, seen: Seen::default() }
     }
 
-    fn after(&mut self, time: u64, event: Event) {
+    fn at(&mut self, time: u64, event: Event) {
         self.number += 1;
         self.events.push(Reverse((time, self.number, event)));
     }
@@ -249,7 +249,7 @@ impl Record {
 
     fn send_feedback(&mut self, time: u64, sender: u32, sent: u64, congestion: bool) {
         if sender < SENDERS {
-            self.after(time, Event::Feedback { sender, sent, congestion });
+            self.at(time, Event::Feedback { sender, sent, congestion });
         }
     }
 

@@ -137,13 +137,13 @@ pub enum Wrong {
     /// The text is not a trace, or has another version.
     #[error("a trace begins with the line `{MAGIC}`")]
     Magic,
-    /// Arrivals come before the line with the flows.
+    /// There is no line with the flows before the first arrival.
     #[error("the flows stand before the arrivals; for example `flows 500:w1,250:w2,250:w4`")]
     NoFlows,
     /// The flow set is wrong.
     #[error("{0}")]
     Flows(FlowSetError),
-    /// The line is not an arrival.
+    /// The line is not an arrival, or its time is too late.
     #[error(
         "an arrival is a time in bytes of the link, a flow and a length; for example `3000 17 1500`"
     )]

@@ -5,9 +5,9 @@
 //! known to be bad (one flow joins all other flows; one flow gets ahead before the other flows
 //! arrive). It then changes start times, lengths, packet counts and flows step by step, and also
 //! weights if these may change. It measures each pattern with [`crate::service`] and accepts a
-//! pattern with a score that is not much lower than that of the previous pattern. The tolerance
-//! shrinks to zero over a cycle of 400 tries. The next cycle starts either from the worst pattern
-//! found so far or from new random patterns.
+//! pattern with a score that is not much lower than that of the last accepted pattern. The
+//! tolerance shrinks to zero over a cycle of 400 tries. The next cycle starts either from the worst
+//! pattern found so far or from new random patterns.
 //!
 //! The random numbers of a try depend only on the seed and the number of the try. Equal seeds
 //! therefore find equal patterns, and a resumed search finds what an uninterrupted search would
@@ -232,7 +232,7 @@ impl Search<'_> {
         Scored { pattern, score, worst }
     }
 
-    /// The group of the worst flow under a trace, its score, and the interval of the score.
+    /// The group of the worst flow under a trace, its score, and the interval of its B-WFI.
     fn worst(&self, trace: &Trace) -> (usize, i64, (u64, u64)) {
         let owed = service::owed(&self.hunt.discipline, trace);
         let groups = self.space.victims.iter().map(|&group| group as usize);

@@ -103,7 +103,8 @@ impl Space {
         }
     }
 
-    /// Changes the flows that send: all, all but the first, only the first, or a part.
+    /// Changes the flows that send: all of a group, all but the first, only the first, or a part.
+    /// One change in six first draws another group.
     fn change_flows(&self, act: &mut Act, random: &mut Stream) {
         if random.below(6) == 0 {
             act.group = Self::pick(random, self.groups().len()) as u32;

@@ -28,7 +28,7 @@ pub(super) struct Scored {
     pub(super) pattern: Pattern,
     /// The score in millionths of the objective's unit.
     pub(super) score: i64,
-    /// The interval that gives the score, in bytes of the link.
+    /// The interval of the worst flow's B-WFI, whatever the objective, in bytes of the link.
     pub(super) worst: (u64, u64),
 }
 

@@ -77,7 +77,7 @@ pub enum Counter {
     OutOfOrder,
     /// The mean sojourn time of the packets that departed, in us.
     MeanWait,
-    /// Packets that remain in the queue.
+    /// Packets that neither departed nor were dropped.
     Left,
     /// Dropped packets: all of them, or those with one drop reason.
     Drops(Option<DropReason>),

@@ -1,4 +1,4 @@
-//! Conformance cases: arrivals at a queue, departures from it, and the expected drops and marks.
+//! Conformance cases: arrivals at a queue, the service of the queue, and the expected outcome.
 //!
 //! A case is a text file, so that another implementation can run the same cases;
 //! `docs/conformance.md` describes the format. [`Case::read`] reads a case; [`Case::run`] plays it

@@ -132,7 +132,7 @@ fn play_with<S: Scheduler, A: Aqm>(
 /// Plays a case with queues in front of a scheduler.
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
-    /// The number of each flow's queue, by the flow's number; empty when there is only one queue.
+    /// The number of each flow's queue, by the flow's number; empty when the case states no flows.
     numbers: BTreeMap<u32, u32>,
     record: Record<'a>,
     /// The index of the next arrival.
@@ -208,8 +208,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             }
             match self.dequeue(now) {
                 Some(len) => bits += u128::from(len) * 8,
-                // The scheduler holds packets back although the link is free. Cases do not support
-                // such a scheduler, so the play ends.
+                // The scheduler holds packets back although the link is free. Cases with a link do
+                // not support such a scheduler, so the play ends.
                 None if self.queue.packets() > 0 => return,
                 None => {}
             }

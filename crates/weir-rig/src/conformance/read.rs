@@ -263,7 +263,7 @@ fn service(top: &Table<'_>, is_pipe: bool) -> Result<Service, CaseError> {
 
 /// The queue's limit in packets when the case does not state one and is not about a scheduler.
 const DEFAULT_LIMIT: u32 = 1000;
-/// The maximum number of packets of a case, and of dequeues.
+/// The maximum number of packets of a case, and of dequeues of one `[[dequeue]]` entry.
 const MAX_PACKETS: usize = 5_000_000;
 /// The maximum number of seeds of a case, and of a kernel's plays.
 const MAX_SEEDS: u64 = 10_000;

@@ -78,7 +78,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets that remain in the queue.
+    /// Packets that neither departed nor were dropped.
     pub fn remaining(&self) -> u64 {
         self.arrived + self.duplicates - self.delivered - self.dropped()
     }
@@ -109,7 +109,7 @@ struct CountsDocument {
     delivered: u64,
     /// Bytes of the packets that departed.
     delivered_bytes: u64,
-    /// Packets that remain in the queue.
+    /// Packets that neither departed nor were dropped.
     left: u64,
     /// Dropped packets by reason.
     drops: DropCounts,

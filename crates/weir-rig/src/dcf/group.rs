@@ -1,4 +1,4 @@
-//! Groups of equal stations: the cells that are simulated and computed.
+//! Groups of equal stations, which form the cells that are simulated and computed.
 
 /// Equal stations that always have packets.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -32,7 +32,8 @@ pub struct Saturation {
     pub simulated_bps: f64,
     /// The total throughput in bit/s, computed by the model.
     pub model_bps: f64,
-    /// The share of transmissions that collide, simulated.
+    /// The share of transmissions that collide or, with the setting `errors`, are destroyed by an
+    /// error, simulated.
     pub simulated_collisions: f64,
     /// The share of transmissions that collide, computed by the model.
     pub model_collisions: f64,
@@ -50,7 +51,7 @@ impl Saturation {
 /// A cell with one slow station.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Anomaly {
-    /// The number of stations. One of them sends at 1 Mbit/s, the others at 11 Mbit/s.
+    /// The number of stations. One of them sends at 1 Mbit/s, the others at the rate of the medium.
     pub stations: u32,
     /// The throughput of a station when all have the fast rate, in bit/s, simulated.
     pub all_fast_bps: f64,

@@ -1,4 +1,5 @@
-//! Reads a recording from a file, entry by entry, as often as there are disciplines to replay.
+//! Reads a recording from a file or from memory, entry by entry: once for the kernel's row, and
+//! once for each discipline to replay.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Cursor, Read};

@@ -9,9 +9,9 @@
 //!
 //! # Link
 //! The link is a token bucket, like the kernel's `tbf`: a packet departs as soon as the bucket
-//! holds its bytes. The bucket holds at least the largest packet. The link takes the next packet
-//! from the discipline when the previous one has departed, and the packet that waits for its tokens
-//! still counts as queued, as in the kernel.
+//! holds its bytes. The bucket is large enough for the largest packet. The link takes the next
+//! packet from the discipline when the previous one has departed, and the packet that waits for its
+//! tokens still counts as queued, as in the kernel.
 
 mod account;
 mod curve;
@@ -30,7 +30,7 @@ pub use results::{Content, Fairness, Link, QueueLength, Replay, ReplayError, Row
 /// `choose` determines the link from the head of the recording.
 ///
 /// # Errors
-/// The recording cannot be read, or a discipline cannot be replayed.
+/// The recording cannot be read, `choose` fails, or a discipline cannot be replayed.
 pub fn replay<E: From<ReplayError>>(
     recording: &Recording,
     managers: &[Manager],

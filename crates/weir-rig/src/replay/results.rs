@@ -152,7 +152,7 @@ pub enum ReplayError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The discipline is a shaper.
+    /// The discipline is not work-conserving.
     #[error(
         "{0} holds packets back by rates of its own, and the link of a replay has the rate: leave \
          {0} out"

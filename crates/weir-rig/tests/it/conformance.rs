@@ -52,7 +52,7 @@ fn every_case_holds() {
 }
 
 #[test]
-fn every_packet_appears_in_exactly_one_count() {
+fn counts_of_flows_add_up_and_events_are_in_order_of_time() {
     for (path, case) in cases() {
         let play = case.run().play;
         assert_eq!(play.counts.arrived, case.arrivals.len() as u64, "{}", path.display());
@@ -257,7 +257,7 @@ fn a_link_starts_with_its_burst_and_time_never_runs_backwards() {
 }
 
 #[test]
-fn a_pipe_is_a_token_bucket_with_requests() {
+fn a_pipe_is_a_token_bucket_with_and_without_dequeues() {
     let pipe = LINK.replace("aqm = \"none\"", "pipe = \"bw 8Mbit/s burst 3000B\"");
     let pipe = pipe.replace(
         "[link]\nrate = \"8Mbit/s\"\nburst = 3000",
@@ -265,11 +265,11 @@ fn a_pipe_is_a_token_bucket_with_requests() {
     );
     let pipe = pipe.replace("[expect", "[expect]\ntaken = \"0-1 - 2 -*2 3\"\n[expect");
     let outcome = Case::read(&pipe).unwrap().run();
-    // The requests are 0.5 ms apart, and each takes one packet. The two packets of the burst
-    // therefore leave one request apart.
+    // The dequeues are 0.5 ms apart, and each takes one packet. The two packets of the burst
+    // therefore leave one dequeue apart.
     assert!(outcome.passed, "{}", failures(&outcome));
-    let no_requests = pipe.split("[[dequeue]]").next().unwrap();
-    let play = Case::read(no_requests).unwrap().run().play;
+    let no_dequeues = pipe.split("[[dequeue]]").next().unwrap();
+    let play = Case::read(no_dequeues).unwrap().run().play;
     let departures: Vec<u64> = play.events.iter().map(|event| event.at_ns / 1000).collect();
     assert_eq!(departures[..6], [0, 0, 1500, 3000, 4500, 6000]);
 }

@@ -94,7 +94,8 @@ impl Played {
     }
 }
 
-/// The release without Debian's suffix, such as 6.12.117.
+/// The release without `+deb…` and without the architecture: 6.12.117+deb12-amd64 gives 6.12.117,
+/// and 6.1.0-56-amd64 gives 6.1.0-56.
 fn short(release: &str) -> &str {
     release.split('+').next().unwrap_or(release).trim_end_matches("-amd64")
 }
