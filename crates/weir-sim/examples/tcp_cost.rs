@@ -1,5 +1,5 @@
 //! Measures the simulator's cost per TCP segment, and prints the results of the textbook dumbbell:
-//! four TCP flows and one UDP flow over 10 Mbit/s and 40 ms.
+//! four TCP flows and one UDP flow over 10 Mbit/s, with a round trip of 38 ms.
 //!
 //! `tcp_cost [seconds] [queue] [control] [settings…]`: the queue is `plain` (default), `engine`, or
 //! the name of an AQM or a scheduler. The congestion control is `cubic` (default) or another one.

@@ -12,8 +12,9 @@
 //! and 1,664 with the first version of this tree (see `docs/adr/0007-simulator.md`).
 //!
 //! # Keys
-//! A match compares one number. Its high bits are the time since a base. Its low bits are the
-//! waiter's number, in as many bits as the highest number needs, rounded up to an even number.
+//! A match compares the waiters' keys. A key is one number. Its high bits are the time since a
+//! base. Its low bits are the waiter's number, in as many bits as the highest number needs, rounded
+//! up to an even number.
 //!
 //! ```text
 //! time since the base, or `far`, or `none`   number

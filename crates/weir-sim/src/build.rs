@@ -4,8 +4,9 @@
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
 //! third node has 10.0.0.3, node 300 has 10.0.1.44. Flow number `n` of all traffic, counted from 0,
 //! has the source port 1024 + `n` mod 64,000 and the destination port 5000 + (`n` / 64,000) mod
-//! 60,000. Its protocol is TCP, UDP or, for pings, ICMP. Masks and hashes of queues use these
-//! addresses and port numbers.
+//! 60,000. Its protocol is TCP, UDP or, for pings, ICMP. A flow that is opened during the run has
+//! the addresses and the destination port of its template. Its source port is 1024 + `m` mod 64,000
+//! after `m` such flows. Masks and hashes of queues use these addresses and port numbers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -269,7 +270,7 @@ impl Maker<'_> {
             let pieces = if traffic.plan.joint() { together.len().max(1) } else { 1 };
             for (flows, switches) in together.chunks(pieces).zip(switches.chunks(pieces)) {
                 // Flows that are installed together have one deadline, that of the path with the
-                // most switches.
+                // most rank programs.
                 let most = switches.iter().copied().max().unwrap_or(0);
                 traffic.plan.through(most).install(
                     &mut self.world,

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_read_up_to_a_limit_that_fits_every_kind_of_file() {
+    fn the_message_about_a_file_that_is_too_large_suits_every_kind_of_file() {
         let error = Disk.read("/dev/zero").unwrap_err().to_string();
         assert!(error.contains("larger than 256 MB") && !error.contains("trace"), "{error}");
     }

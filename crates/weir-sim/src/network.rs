@@ -76,7 +76,7 @@ pub struct FlowCount {
     pub reasons: Reasons,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,
-    /// Retransmitted segments.
+    /// Retransmitted segments; for QUIC, packets that the stack found lost.
     pub retransmitted: u64,
     /// One-way delay of packets that arrived, ns.
     pub delay_ns: Tally,
@@ -109,13 +109,13 @@ impl FlowCount {
 /// Counters of the packets of one class, in a port with a queue for each class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassCount {
-    /// Packets that left the queue.
+    /// Packets that left the port.
     pub packets: u64,
     /// Network-layer bytes of these packets.
     pub bytes: u64,
     /// Packets lost, by drop reason, and marks by mark reason.
     pub reasons: Reasons,
-    /// Time in the queue, ns.
+    /// Time in the queue of packets that left the port, ns.
     pub queue_ns: Tally,
 }
 
@@ -187,9 +187,9 @@ enum Port {
 #[derive(Debug)]
 struct EnginePort {
     id: u16,
-    /// The queues by class; empty for a pipe.
+    /// The queues by class; empty for a pipe, and for a scheduler without queues by class.
     queues: Vec<u16>,
-    /// Counters of each queue.
+    /// Counters by the class of the flow, as many as `queues`; the last takes all higher classes.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
     /// The number of the next packet, if each packet is a separate flow to the scheduler; `None` if
@@ -592,8 +592,8 @@ impl Network {
         }
     }
 
-    /// The peak backlog of a port in packets since the last call, or since the counters were set to
-    /// zero.
+    /// The largest number of packets in a port's queues since the last call, or since the counters
+    /// were set to zero.
     pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
         match &mut self.ports[port.0 as usize] {
             Port::Plain(plain) => plain.pipe.take_peak(self.now),

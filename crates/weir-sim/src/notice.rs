@@ -5,6 +5,10 @@
 pub struct EndpointId(pub u32);
 
 /// A notice between an application and its transport, which does not cross the network.
+///
+/// Between a client and its flow of requests, [`Notice::Write`] and [`Notice::Delivered`] contain
+/// the number of a request instead of bytes, and [`Notice::Done`] reports that the request has
+/// arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// To a transport: send this many more bytes.

@@ -23,7 +23,7 @@ pub struct Packet {
     pub ack: u64,
     /// Rank or deadline for schedulers and switches; 0 for none.
     pub label: u64,
-    /// When the source sent the packet.
+    /// When an endpoint sent the packet.
     pub sent: Nanos,
     /// A time for the other endpoint, as in TCP's timestamp option.
     pub stamp: Nanos,
@@ -118,8 +118,8 @@ impl Flags {
 /// Contents that few packets carry.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// The ranges of selective acknowledgements, the latest first. A range is its first byte and
-    /// the byte after its last.
+    /// The ranges of selective acknowledgements: a duplicate, if there is one, and then the ranges
+    /// that grew last, the latest first. A range is its first byte and the byte after its last.
     pub sack: [(u64, u64); 4],
     /// Number of ranges in `sack`.
     pub sacks: u8,

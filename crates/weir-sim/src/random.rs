@@ -1,9 +1,9 @@
 //! Random variables from a seeded stream, with the same bits on every machine.
 //!
-//! Functions of real numbers come from `libm` and are called by name. The functions of different
-//! platforms differ in the last bits, and another crate in the build could change which functions a
-//! library calls. A hash of many draws pins each variable, so that a seed gives the same values
-//! forever.
+//! Functions of real numbers are those of `libm`, called directly. The functions of different
+//! platforms differ in the last bits. A library of random variables is not used, because features
+//! that another crate enables can change the functions that it calls. A hash of many draws pins
+//! each variable, so that a seed gives the same values forever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
@@ -153,7 +153,7 @@ impl Variable {
         nanos(self.draw(draws))
     }
 
-    /// The mean; `None` if it is infinite or has no closed form.
+    /// The mean; `None` if it is infinite, or if no formula for it is implemented.
     pub fn mean(&self) -> Option<f64> {
         match *self {
             Self::Fixed(value) => Some(value),
@@ -218,9 +218,9 @@ pub enum CdfError {
 
 impl Cdf {
     /// Parses a text with a line `value,probability` for each point. Numbers may also be separated
-    /// by blanks. A third number in the middle, which some traffic generators write, is ignored.
-    /// Probabilities may be in percent if the last is 100. Empty lines, lines that begin with `#`,
-    /// and a first line of words are skipped.
+    /// by blanks, tabs or semicolons. A third number in the middle, which some traffic generators
+    /// write, is ignored. Probabilities may be in percent if the last is 100. Empty lines, lines
+    /// that begin with `#`, and a first line of words are skipped.
     ///
     /// # Errors
     /// The text has another format.

@@ -1,4 +1,4 @@
-//! Runs: one scenario with one seed, or many runs on all processors.
+//! Runs: one scenario with one seed, or many runs on several threads.
 //!
 //! Runs are independent. Their results are in the order of the jobs and do not depend on the number
 //! of threads or their timing.

@@ -114,8 +114,8 @@ impl World {
         self.network.zero();
     }
 
-    /// Ends the time series and returns them, with the peak backlog of each port since counters
-    /// were set to zero. Returns `None` if no time series were recorded.
+    /// Ends the time series and returns them, with the largest number of packets in the queues of
+    /// each port since counters were set to zero. Returns `None` if no time series were recorded.
     pub(crate) fn take_series(&mut self) -> Option<(RunSeries, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Delivers packets and notices until there are no more.
+    /// Starts new endpoints, and delivers packets, reports and notices until there are no more.
     #[inline]
     fn settle(&mut self) {
         loop {

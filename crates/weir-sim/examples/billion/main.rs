@@ -1,4 +1,4 @@
-//! Passes 10⁹ packets, or the given number, through one link of the engine in the simulator:
+//! Sends 10⁹ packets, or the given number, over one link of the engine in the simulator:
 //! `billion [PACKETS]`. After each hundredth of the packets, it checks that every packet is
 //! accounted for. After each tenth, it prints the identities.
 

@@ -3,11 +3,11 @@
 //!
 //! # Back-pressure
 //! A *gated* port releases a packet only with a permit. The network gives a permit when the packet
-//! that was released before has entered the next port. If that port has no room for it, the packet is
-//! *held*: the gated port stops, so that its stages and input buffers fill, and no packet is lost
-//! in between. Held packets try again after each event of the engine, in the order in which they
-//! were stopped. A packet behind a held one waits even if its own next port has room, because the
-//! gated port is one pipeline.
+//! that was released before has entered the next port. If that port has no room for it, the packet
+//! is *held*: the gated port stops, so that its stages and input buffers fill, and no packet is
+//! lost in between. Held packets try again after each event of the engine, in the order in which
+//! they were stopped. A packet behind a held one waits even if its own next port has room, because
+//! the gated port is one pipeline.
 
 use weir_core::Nanos;
 

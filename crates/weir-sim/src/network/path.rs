@@ -397,8 +397,9 @@ impl Network {
         self.permit(from);
     }
 
-    /// Releases the packets that are due from a plain port. If exactly one packet has reached the
-    /// end of its path, returns it; several are added to the arrived packets.
+    /// Releases the packets that are due from a plain port. If the last of them has reached the end
+    /// of its path and nothing else is to be delivered, returns it; all others that have reached
+    /// the end of their path are added to the arrived packets.
     #[inline]
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
@@ -425,8 +426,8 @@ impl Network {
         }
     }
 
-    /// Handles a packet that has left a port, for an observer or for the host that requested a
-    /// notice.
+    /// Handles a packet that has left a port: drops it if the joined port after it has no room, and
+    /// otherwise notifies the observer, and the host if it requested a notice.
     #[cold]
     fn handle_departure(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
         let Mover { number, next_hop, tell, lost, .. } = mover;
@@ -490,7 +491,8 @@ impl Network {
         flow.sink
     }
 
-    /// Removes a packet that was delivered to its endpoint.
+    /// Drops the extra of a packet that was delivered to its endpoint, and no longer counts the
+    /// packet as inside the network.
     #[inline]
     pub(crate) fn finish(&mut self, packet: &Packet) {
         self.packets.drop_extra(packet);

@@ -301,8 +301,8 @@ fn check_links(
     links
 }
 
-/// Reports switches with too many links, and links out of a switch with settings that the switch
-/// itself determines, such as the scheduler.
+/// Reports too many queues, switches with too many links, and links out of a switch with settings
+/// that the switch itself determines, such as the scheduler.
 fn check_switches(
     nodes: &[Node],
     links: &[Link],
@@ -448,7 +448,8 @@ fn check_routes(
     routes
 }
 
-/// Makes the path along the stops. The path must not visit a node twice.
+/// Makes the path along the stops. The path must neither visit a node twice nor lead through a
+/// host.
 fn along(
     stops: &[(usize, Span)],
     nodes: &[Node],

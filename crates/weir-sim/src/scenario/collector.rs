@@ -181,7 +181,8 @@ impl Collector<'_> {
         None
     }
 
-    /// Checks that a whole number is within a range. Without the key, returns the default.
+    /// Checks that a whole number is within a range. Returns the default without the key, and for a
+    /// number that is out of range.
     pub(super) fn number(
         &mut self,
         value: Option<&Spanned<i64>>,

@@ -50,7 +50,7 @@ pub(super) fn direction(
     } else {
         (&link.back, &link.scheduler_back, &link.queue_back)
     };
-    // If one specification applies to both directions, it is checked once.
+    // If one specification applies to both directions, its errors are reported once.
     let is_checked = side == 1 && direction_spec.is_none() && link.forward.is_none();
     let spec = match direction_spec.as_ref().or(link.spec.as_ref()) {
         Some(text) if is_checked => check_spec(text.get_ref(), files).spec,

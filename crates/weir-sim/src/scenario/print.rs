@@ -1,11 +1,12 @@
-//! A readable summary of a scenario, including all defaults.
+//! A readable summary of a scenario.
 
 use std::fmt::Write as _;
 
 use super::{Root, Scenario, Words};
 use crate::topology::Topology;
 
-/// Nodes, links, routes and traffic of a scenario, with a final newline.
+/// Duration, runs, nodes, programs, links, routes, traffic and sweeps of a scenario, with a final
+/// newline.
 pub fn summary(scenario: &Scenario) -> String {
     let mut out = String::new();
     let name = |node: usize| scenario.nodes[node].name.as_str();

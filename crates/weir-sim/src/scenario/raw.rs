@@ -1,7 +1,8 @@
 //! The keys of a scenario file, after TOML and before the checks. The schema is generated from
 //! these types.
 //!
-//! Values remain texts with their places in the file, so that the checks can point at them.
+//! Values that are checked have their places in the file, so that the checks can point at them.
+//! Names, times and specifications are still texts.
 
 use std::collections::BTreeMap;
 

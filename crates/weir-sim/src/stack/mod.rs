@@ -2,10 +2,10 @@
 //! simulation's clock.
 //!
 //! A stack is a pair of endpoints: one sends a stream of bytes, the other receives it. Packets
-//! carry the stack's own bytes in [`Extra::bytes`]. The fields of the packet give the length and
-//! the ECN field, which queues use, and for TCP the numbers that a trace shows. The ECN field of
-//! the packet is authoritative: marks that were set on the path are copied into the bytes before
-//! the stack sees them.
+//! carry the stack's own bytes in [`crate::packet::Extra::bytes`]. The fields of the packet give
+//! the length and the ECN field, which queues use, and for TCP the numbers that a trace shows. The
+//! ECN field of the packet is authoritative, so the stack sees the marks that were set on the path:
+//! smoltcp in the IP header, into which they are copied, and quinn-proto beside the datagram.
 //!
 //! | feature | stack | description |
 //! |---|---|---|

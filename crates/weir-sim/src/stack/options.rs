@@ -47,7 +47,7 @@ impl Default for Options {
 /// A congestion control that both stacks implement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Reno, computed with integers.
+    /// Reno. Its results are the same on all machines.
     NewReno,
     /// CUBIC. The last bits of its results may differ between machines, because both stacks compute
     /// it with floating-point powers and roots.

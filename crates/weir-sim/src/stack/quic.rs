@@ -307,7 +307,7 @@ impl Host {
         }
     }
 
-    /// Whether the time of the connection is over. If so, also cancels the stack's timeout.
+    /// Whether the connection is over. If so, also cancels the stack's timeout.
     fn has_ended(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {

@@ -248,7 +248,7 @@ impl Host {
         self.sockets.get_mut(self.handle)
     }
 
-    /// Opens the connection, unless it is open.
+    /// Opens the connection, unless it was opened before.
     fn connect(&mut self, now: Nanos) {
         if self.highest.is_some() || self.socket().is_open() {
             return;

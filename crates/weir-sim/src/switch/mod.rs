@@ -41,8 +41,7 @@
 //!
 //! # Differences
 //! That switch has one thread for the whole ingress pipeline, and its traffic manager drops. There
-//! is no multicast and no recirculation. All stages of a pipeline take the same time for every
-//! packet.
+//! is no multicast and no recirculation. The time of a stage does not depend on the packet.
 //!
 //! # Validation
 //! Tests check each limit and each service time separately, the conservation of packets through all
@@ -426,7 +425,7 @@ impl SwitchConfig {
 }
 
 /// The mask that distinguishes flows: the flow label if each packet is a separate flow, nothing for
-/// a scheduler with one queue, and otherwise addresses, ports and protocol.
+/// the scheduler `fifo`, and otherwise addresses, ports and protocol.
 fn mask(separate: bool, scheduler: &str) -> FlowMask {
     if separate {
         return FlowMask { flow_id: SEPARATE - 1, ..FlowMask::default() };

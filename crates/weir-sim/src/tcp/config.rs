@@ -15,7 +15,7 @@ pub struct Config {
     /// Payload of a full segment in bytes.
     pub mss: u32,
     /// Bytes of the headers of a segment: IP, TCP and its timestamps. Also the length of an
-    /// acknowledgement.
+    /// acknowledgement without ranges.
     pub header: u8,
     /// Initial window in segments.
     pub initial_window: u32,
@@ -35,14 +35,15 @@ pub struct Config {
     pub ecn: Option<bool>,
     /// Whether packets are paced; `None` for the default of the congestion control.
     pub pacing: Option<bool>,
-    /// Segments that the sender gives to the device as one packet.
+    /// Maximum number of segments that the sender gives to the device as one packet.
     pub train: u8,
     /// The largest number of bytes in the queue and device of the sending host, which is the first
     /// port of the flow's path (TCP small queues); `None` for no limit. If the sender sends fewer
     /// bytes than this in a millisecond at its pacing rate, the limit is the bytes of one
     /// millisecond, but at least two packets. One packet is always allowed.
     pub small_queue: Option<u32>,
-    /// Receive buffer in bytes. The receiver advertises all of it.
+    /// Receive buffer in bytes. The receiver advertises all of it if the application reads at once,
+    /// and otherwise the free part.
     pub receive_buffer: u32,
     /// Rate at which the receiving application reads, in bits/s; `None` if it reads at once.
     pub read_rate: Option<u64>,

@@ -3,8 +3,8 @@
 //! # Acknowledgements
 //! The receiver sends one acknowledgement for every `ack_every` segments of any length, or after
 //! `ack_delay`. It immediately acknowledges a segment that is out of order, fills a gap, is a
-//! duplicate, ends the data, or contains no data (a probe of the window). If the sender counts
-//! marks, the receiver also acknowledges immediately when the ECN mark of a segment differs from
+//! duplicate, ends the data, or contains no data (a probe of the window). With ECN, except with
+//! classic feedback, it also acknowledges immediately when the ECN mark of a segment differs from
 //! that of the previous segment. An acknowledgement contains up to three ranges. The first one is a
 //! duplicate that has just arrived (RFC 2883), if there is one; then come the ranges that grew
 //! last, the latest first. Timestamps leave room for three of TCP's four ranges.
@@ -163,7 +163,7 @@ impl Receiver {
         context.send_with(packet, extra);
     }
 
-    /// Returns the free part of the buffer, in bytes, and records it as advertised.
+    /// Returns the window to advertise, in bytes, and records its right edge.
     fn window(&mut self, now: Nanos) -> u32 {
         let buffer = u64::from(self.config.receive_buffer);
         if self.reader.rate.is_none() {

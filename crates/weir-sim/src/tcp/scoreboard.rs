@@ -74,7 +74,7 @@ pub(super) struct Scoreboard {
     /// Index of a segment: all earlier segments are selectively acknowledged, lost, or were sent
     /// more than once.
     scanned: u64,
-    /// Index of a segment: every earlier lost segment has been retransmitted.
+    /// Index of a segment: every earlier lost segment has a retransmission in flight.
     repaired: u64,
     /// Retransmissions in order of time.
     resends: VecDeque<Resend>,
@@ -156,7 +156,7 @@ impl Scoreboard {
         self.sacked > 0 || self.lost > 0 || !self.resends.is_empty()
     }
 
-    /// Whether a lost segment has not yet been retransmitted.
+    /// Whether a lost segment has no retransmission in flight.
     #[inline]
     pub(super) fn has_lost(&self) -> bool {
         self.lost > self.resent
@@ -384,7 +384,7 @@ impl Scoreboard {
         before
     }
 
-    /// Marks as in flight the lost segments that were not retransmitted.
+    /// Marks as in flight the lost segments without a retransmission in flight.
     pub(super) fn lose_none(&mut self) {
         for (number, segment) in (self.first..).zip(&mut self.ring) {
             if !segment.lost || segment.resent || segment.sacked {
@@ -399,7 +399,7 @@ impl Scoreboard {
         self.scanned = self.first;
     }
 
-    /// Records a retransmission of the first lost segment that was not yet retransmitted.
+    /// Records a retransmission of the first lost segment without a retransmission in flight.
     pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
         let mut position = self.at(self.repaired);
         loop {

@@ -1,10 +1,10 @@
 //! Traffic: from the settings of a scenario to endpoints in a world.
 //!
 //! A [`Spec`] holds the settings of a scenario, a [`Plan`] the checked settings, and
-//! [`Plan::install`] puts endpoints into a world. Open-loop traffic is a [`Source`] with a
-//! [`Process`] that determines when packets are sent, without feedback from the network. Other
-//! traffic uses a [`Transport`]: an owner opens flows, gets a notice when they are done, and counts
-//! completions.
+//! [`Plan::install`] puts endpoints into a world. Open-loop traffic is a [`Ping`], or a [`Source`]
+//! with a [`Process`] that determines when packets are sent, without feedback from the network.
+//! Other traffic uses a [`Transport`]: one flow that counts itself, or an owner that opens flows,
+//! gets a notice when they are done, and counts completions.
 
 mod cbr;
 mod check;

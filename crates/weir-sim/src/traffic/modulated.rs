@@ -136,7 +136,7 @@ mod tests {
     fn on_and_off_share_the_time_by_their_means() {
         let on = Variable::Exponential { mean: 500e6 };
         let off = Variable::Exponential { mean: 1500e6 };
-        // While on, packets are 8 ms apart. A cycle of 2 s has 250 packets, and there are 16,000
+        // While on, packets are 8 ms apart. A cycle of 2 s has 62.5 packets, and there are 16,000
         // cycles.
         let (bits, silent) = measure(Modulated::on_off(1000, 1e6, on, off), 1_000_000, 8_000_001);
         assert!((bits / 250e3 - 1.0).abs() < 0.04, "{bits}");

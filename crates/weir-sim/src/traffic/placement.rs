@@ -18,7 +18,7 @@ pub(super) struct Begin {
     pub(super) dscp: u8,
     /// Label of the packets.
     pub(super) label: u64,
-    /// The amount that each switch on the path adds to the label.
+    /// The amount that is added to the label for each switch with a rank program on the path.
     pub(super) per_switch: u64,
 }
 

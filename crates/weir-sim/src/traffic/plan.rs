@@ -43,7 +43,7 @@ pub(super) enum OpenLoop {
     Constant(Constant),
     Renewal(Renewal),
     Mix(Mix),
-    /// `header` is the number of header bytes; 0 means the length of the IP and UDP headers.
+    /// `header` is the number of header bytes, if it exceeds the length of the IP and UDP headers.
     Modulated {
         modulated: Modulated,
         header: u8,

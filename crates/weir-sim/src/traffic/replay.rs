@@ -119,7 +119,7 @@ impl Trace {
     }
 
     /// The period of repetition: the trace, up to its last packet, and then the mean interval
-    /// between packets.
+    /// between packets, or 1 s after a single packet.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);

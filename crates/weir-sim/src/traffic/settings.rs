@@ -120,7 +120,7 @@ impl Codec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StackControl {
-    /// Reno, computed with integers.
+    /// Reno, with the same results on all machines.
     #[default]
     NewReno,
     /// CUBIC, computed in floating point: the last bits of its results may differ between machines.

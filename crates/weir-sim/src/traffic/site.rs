@@ -60,7 +60,7 @@ impl Site<'_> {
         let Placement { seed, number, .. } = *self.at;
         let span = (self.from, until);
         let draws = || (Draws::new(seed, number, 1), Draws::new(seed, number, 2));
-        // Each traffic entry of a run opens its flows with other seeds.
+        // Each installation of traffic in a run opens its flows with other seeds.
         let seed = seed.rotate_left(32) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let opening = Opening {
             supply: Supply::Unlimited,

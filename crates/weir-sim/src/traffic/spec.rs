@@ -55,9 +55,9 @@ pub struct Common {
     pub dscp: u8,
     /// Label of packets.
     pub label: Option<u64>,
-    /// Label of packets in nanoseconds.
+    /// Label of packets as a time.
     pub deadline: Option<Time>,
-    /// Time added to the deadline for each switch on the path.
+    /// Time added to the deadline for each switch with a rank program on the path.
     pub deadline_per_switch: Option<Time>,
 }
 
@@ -132,7 +132,7 @@ macro_rules! kinds {
                 /// Label of packets, which ranks and deadlines use.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub label: Option<u64>,
-                /// Label of packets as a time after they are sent, in nanoseconds; instead of
+                /// Label of packets as a time, which they carry in nanoseconds; instead of
                 /// `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
@@ -181,7 +181,7 @@ macro_rules! kinds {
         }
 
         impl Spec {
-            /// The settings of the transport; `None` for kinds without one.
+            /// The settings of TCP; `None` for kinds that do not use it.
             pub(super) fn transport(&self) -> Option<Transport<'_>> {
                 match self {
                     $( Self::$name(_spec) => {

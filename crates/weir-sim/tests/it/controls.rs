@@ -1,5 +1,5 @@
-//! Complete congestion controls over a bottleneck, each under the conditions for which it was
-//! designed.
+//! Complete congestion controls over a bottleneck, under the conditions for which they were
+//! designed and under others.
 
 use weir_core::aqm::{self, Policy};
 use weir_core::config::{

@@ -14,8 +14,8 @@ use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-/// A world in which two flows pass a faster link and then a link of 1 Mbit/s with a short queue,
-/// which loses and duplicates some packets.
+/// A world in which two flows pass a link of 10 Mbit/s and then a link of 1 Mbit/s. Each link has a
+/// short queue, and loses and duplicates `percent` of the packets.
 fn world(percent: u8, engine: bool) -> World {
     let mut network = Network::new(3);
     let share = |p: u8| Probability::new(f64::from(p) / 100.0).unwrap();

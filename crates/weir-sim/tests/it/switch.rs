@@ -8,8 +8,8 @@ use weir_sim::measure::Outcome;
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Edited, parse};
 
-/// Two hosts that send to a third through one switch with the settings `switch`. A packet of 1000
-/// bytes takes 1 ms on the link after the switch.
+/// Four hosts at one switch with the settings `switch`. A packet of 1000 bytes takes 1 ms on the
+/// link between `c` and the switch, and no time on the other links.
 fn star(switch: &str, traffic: &str) -> String {
     format!(
         r#"

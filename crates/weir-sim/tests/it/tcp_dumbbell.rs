@@ -28,7 +28,7 @@ fn pipe(bps: u64, ms: u64, packets: u32) -> PipeConfig {
     }
 }
 
-/// Flows over 10 Mbit/s with a round trip of 40 ms, each through its own access link.
+/// Flows over 10 Mbit/s with a round trip of 38 ms, each through its own access link.
 struct Dumbbell {
     queue: PipeConfig,
     flows: Vec<Config>,
@@ -164,7 +164,8 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
             ..Config::default()
         };
         let mut network = Network::new(1);
-        // The host's link is the bottleneck, and the receiver's window is larger than the queue.
+        // The host's link is the bottleneck. The receiver's window is larger than what the path
+        // holds, so packets wait at the host, and smaller than the queue, so none is lost.
         let host = network.add_pipe(&pipe(10 * MBIT, 0, 1000));
         let wire = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let back = network.add_pipe(&pipe(100 * MBIT, 20, 1000));

@@ -1,10 +1,10 @@
-//! Programs with ranks that the traffic manager computes from the state of a flow: shares, sizes,
-//! service, priorities.
+//! Programs with ranks that the traffic manager computes: from the state of a flow (shares, sizes,
+//! service, priorities), or from the arrival.
 //!
 //! # Model
-//! The traffic manager keeps this state, because only it knows when a packet is served; see the
-//! table of ranks in [`weir_core::sched`]. It therefore distinguishes flows by addresses and ports,
-//! and keeps the order within each flow.
+//! The traffic manager keeps the state of flows, because only it knows when a packet is served; see
+//! the table of ranks in [`weir_core::sched`]. It therefore distinguishes flows by addresses and
+//! ports, and keeps the order within each flow.
 //!
 //! `srpt` and `sjf` read a packet's label if its source sets one: the bytes that its flow still has
 //! to send, or the bytes of the whole job. `prio` uses the class of a flow, 0 first.

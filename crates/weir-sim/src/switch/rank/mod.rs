@@ -26,8 +26,8 @@ type Row = settings::Row<Traits>;
 pub(super) struct Traits {
     /// The rank by which the traffic manager sorts.
     pub(super) ranking: Ranking,
-    /// Whether the rank depends on the state of a flow, so that the traffic manager must
-    /// distinguish flows.
+    /// Whether the traffic manager computes the rank, and therefore distinguishes flows. The buckets
+    /// of `token-bucket` and `min-rate` are in a labeller.
     pub(super) knows_flows: bool,
     /// Creates the labeller for one output, if the program has one. The labeller uses the draws for
     /// the errors with which the output reads the time.

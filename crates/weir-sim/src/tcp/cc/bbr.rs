@@ -74,7 +74,8 @@ pub struct Bbr {
     probe_done: Option<Nanos>,
     /// Whether a round has ended during this probe.
     probe_round_done: bool,
-    /// The round ends when this many bytes have been delivered.
+    /// The round ends when a segment is acknowledged that was sent after the delivery of this many
+    /// bytes.
     next_round: u64,
     /// Whether the present acknowledgement begins a round.
     round_start: bool,

@@ -22,7 +22,7 @@
 //! # Fixed point
 //! ```text
 //! t, K      ns, u64                              t − K    in 2^-20 s, so its cube is in 2^-60 s³: 128 bits hold twelve days of it
-//! windows   bytes, u64                           C        in billionths of a segment/s³
+//! windows   bytes (`variant linux`: segments)    C        in billionths of a segment/s³
 //! K³        2^-60 s³, u128, so its root is in 2^-20 s
 //! ```
 //!
@@ -60,8 +60,9 @@
 //! With both variants, β is exactly 0.7, not 717/1024, and C is exactly 0.4, not 410/1024.
 //!
 //! # Validation
-//! In the tests of this file and of `curve.rs`: points of `W(t)` against a closed form in floating
-//! point, the friendly region against its additive increase, and both slow starts round by round.
+//! In the tests of this file, of `curve.rs` and of `hystart.rs`: points of `W(t)` against a closed
+//! form in floating point, the friendly region against its additive increase, and both algorithms
+//! that end slow start.
 //! `bench/agree` compares `variant linux` with the kernel's CUBIC.
 
 use weir_core::Nanos;
@@ -239,7 +240,7 @@ impl Cubic {
             .max(1);
     }
 
-    /// Grows the estimate of `NewReno`'s window.
+    /// Grows the estimate of `NewReno`'s window, and raises the window to it.
     fn estimate(&mut self, acked: u64, mss: u64) {
         self.est_counted += acked;
         // Above the window before the reduction, the estimate grows as fast as NewReno.

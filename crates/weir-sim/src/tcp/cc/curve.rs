@@ -1,11 +1,11 @@
 //! The curve of CUBIC in fixed point.
 //!
-//! `cubic.rs` describes the equations and the layout.
+//! `cubic.rs` has the equations, and the units in its section "Fixed point".
 
 use weir_core::settings::UNIT;
 
-/// K in ns: ∛(b / C), where b is `below` in segments and C is `c` in billionths of a segment/s³.
-/// `mss` is the length of a segment in the unit of `below`.
+/// K in ns: ∛(b / C), with b = `below` / `mss` segments and C = `c` / 10⁹ segments/s³. `below` is
+/// the distance to the plateau in any unit, and `mss` is the length of a segment in this unit.
 pub(super) fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
     // In 2^-60 s³, so that the root is in 2^-20 s.
     let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
@@ -20,18 +20,18 @@ pub(super) fn point(t: u64, k: u64, origin: u64, mss: u64, c: u64) -> u64 {
     let distance = t.abs_diff(k);
     // In 2^-20 s, limited to twelve days.
     let x = ((u128::from(distance) << 20) / 1_000_000_000).min(1 << 40);
-    let bytes = mul_shift(x * x * x, u128::from(c) * u128::from(mss));
-    if t < k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
+    let height = scaled_product(x * x * x, u128::from(c) * u128::from(mss));
+    if t < k { origin.saturating_sub(height) } else { origin.saturating_add(height) }
 }
 
-/// The product, in bytes, of `cube` in 2^-60 s³ and `factor` in billionths of a byte/s³.
-fn mul_shift(cube: u128, factor: u128) -> u64 {
+/// The product, in whole units, of `cube` in 2^-60 s³ and `factor` in billionths of a unit/s³.
+fn scaled_product(cube: u128, factor: u128) -> u64 {
     let scale = u128::from(UNIT) << 60;
-    let bytes = match cube.checked_mul(factor) {
+    let units = match cube.checked_mul(factor) {
         Some(product) => product / scale,
         None => (cube / scale).saturating_mul(factor),
     };
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+    u64::try_from(units).unwrap_or(u64::MAX)
 }
 
 /// The integer cube root.

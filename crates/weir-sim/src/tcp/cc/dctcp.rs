@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! The receiver reports for each packet whether it was marked. The sender averages the share of
-//! marked bytes over windows of data, and after a window with marks it reduces its window by half
-//! of that share. A queue that marks everything above a small threshold then stays at that
-//! threshold: the window varies by a few segments instead of by half.
+//! marked bytes over windows of data. On marks, at most once for a window of data, it reduces its
+//! window by half of this average share. A queue that marks everything above a small threshold then
+//! stays at that threshold: the window varies by a few segments instead of by half.
 //!
 //! # Equations
 //! With `F` the share of marked bytes among those acknowledged in a window of data, and `w` the
@@ -33,8 +33,8 @@
 //! bytes and not packets, which is the same for full segments.
 //!
 //! # Validation
-//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, the
-//! limit of one reduction for each window of data, and a flow at a step of marks. In
+//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one
+//! step of the average for each window of data, and a flow at a step of marks. In
 //! `tests/it/controls.rs`: throughput and delay of a single flow at a marking queue.
 
 use super::additive::{Additive, ONE};

@@ -1,7 +1,7 @@
 //! `LEDBAT`: uses the capacity that other flows leave, with a small standing queue.
 //!
 //! # Model
-//! The queueing delay is the one-way delay of the data minus the smallest one-way delay until now.
+//! The queueing delay is the one-way delay of the data minus the smallest of the last minutes.
 //! The window grows while the queueing delay is below a target and shrinks while it is above, in
 //! proportion to the difference. LEDBAT therefore yields to traffic that fills queues beyond the
 //! target, such as any transfer with loss-based control.

@@ -2,9 +2,9 @@
 //!
 //! A congestion control determines only the congestion window, the slow start threshold and the
 //! pacing rate. The sender detects losses, marks and timeouts and calls the control:
-//! [`Control::acked`] for every acknowledgement, [`Control::reduce`] when congestion is first seen
-//! (at most once per round trip), and [`Control::timeout`] when the retransmission timer expires.
-//! One algorithm is one file and one row of [`TABLE`].
+//! [`Control::acked`] for acknowledgements that report something new, [`Control::reduce`] when
+//! congestion is first seen (at most once per round trip), and [`Control::timeout`] when the
+//! retransmission timer expires. One algorithm is one file and one row of [`TABLE`].
 //!
 //! All windows are in payload bytes, all rates in payload bits/s. Arithmetic uses integers, or
 //! functions of `libm` called by name, so that the same input gives the same window on every
@@ -92,8 +92,8 @@ pub struct Sample {
     pub app_limited: bool,
     /// Whether the window was fully used when data was last sent, so that it may grow.
     pub window_limited: bool,
-    /// Whether the window is being reduced or lost segments are repaired, so that the window should
-    /// not grow.
+    /// Whether the window is being reduced, lost segments are repaired, or the left edge did not
+    /// move, so that the window should not grow.
     pub reducing: bool,
 }
 
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_every_form_of_a_setting() {
+    fn settings_are_read_in_every_form() {
         let mut expected = Choice::new(Kind::Cubic);
         expected.set("beta", "0.8").unwrap();
         for text in ["cubic beta 0.8", "cubic beta=0.8", "cubic:beta=0.8", "CUBIC beta=80%"] {

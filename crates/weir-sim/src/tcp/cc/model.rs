@@ -1,6 +1,6 @@
-//! A model for the tests of congestion controls: a sender at one bottleneck, whose buffer has no
-//! limit. There are no losses, every segment is acknowledged, and a step threshold marks. The rest
-//! of TCP is left out.
+//! A model for the tests of congestion controls: a sender at one bottleneck with a buffer without
+//! limit. There are no losses, every segment is acknowledged, and segments that find a long queue
+//! are marked. The rest of TCP is left out.
 
 use std::collections::VecDeque;
 

@@ -33,7 +33,8 @@
 //! bytes.
 //!
 //! # Validation
-//! In this file's tests: the saw-tooth against its closed form, and the equations one by one.
+//! In this file's tests: the equations one by one. In `tcp/tests/model.rs`: the mean window of the
+//! saw-tooth against its closed form.
 
 use weir_core::Nanos;
 use weir_core::settings::{Fraction, Part, UNIT};
@@ -163,7 +164,8 @@ pub(super) fn restarted(window: u64, initial: u64, idle: Nanos, timeout: Nanos) 
     if halvings == 0 { window } else { (window >> halvings).max(initial.min(window)) }
 }
 
-/// The threshold after a pause: at least three quarters of the window before the pause.
+/// The threshold after a pause: after `timeout` or more, at least three quarters of the window
+/// before the pause.
 pub(super) fn restarted_threshold(threshold: u64, window: u64, idle: Nanos, timeout: Nanos) -> u64 {
     if idle < timeout || threshold == u64::MAX { threshold } else { threshold.max(window / 4 * 3) }
 }

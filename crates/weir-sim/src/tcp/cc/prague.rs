@@ -126,7 +126,7 @@ impl Prague {
         }
     }
 
-    /// The virtual round-trip time of the flow, if it is longer than the real one.
+    /// The virtual round-trip time of the flow; `None` as long as the real one applies.
     fn virtual_rtt(&self, path: &Path) -> Option<Nanos> {
         let is_old = !self.saw.in_slow_start() && self.rounds >= self.transition;
         (is_old && path.srtt > Nanos::ZERO && path.srtt < self.target).then_some(self.target)

@@ -19,7 +19,8 @@ pub(super) struct Deadlines {
     pub(super) pace: Nanos,
     /// When the closed window of the receiver is probed.
     pub(super) persist: Nanos,
-    /// The next wake-up, not later than any of these times.
+    /// The next wake-up, not later than any of these times. During the handshake it is `rto`, since
+    /// the other timers have no effect.
     pub(super) wake_at: Nanos,
 }
 

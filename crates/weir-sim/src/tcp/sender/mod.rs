@@ -8,8 +8,8 @@
 //! # Timers
 //! Timers are stored in the sender and not in the agenda. Each acknowledgement moves the
 //! retransmission timeout, and a new event in the world's agenda each time would cost more than all
-//! other work. `wake_at` is never later than any timer and is usually earlier. An early wake-up
-//! only computes the next one.
+//! other work. `wake_at` is never later than any timer that has an effect, and usually earlier. An
+//! early wake-up only computes the next one.
 //!
 //! # States
 //! ```text
@@ -17,6 +17,7 @@
 //!   Open ─────────────▶ Reducing ───────────────▶ Repairing
 //!    │  ▲                  │ all data sent until    │  all data sent until then is
 //!    │  └──────────────────┴─ then is acknowledged ─┘  acknowledged, or no loss was real
+//!    ├── losses ──▶ Repairing
 //!    └── timeout, from any state ──▶ Lost ── as Repairing ──▶ Open
 //! ```
 

@@ -131,7 +131,7 @@ impl Sender {
     }
 
     /// Probes whether a closed window has opened. The probe contains as much data as fits into the
-    /// window, less than a segment.
+    /// window: less than a segment, or none.
     fn probe_window(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.deadlines.persist = Nanos::MAX;

@@ -233,7 +233,8 @@ impl Sender {
         true
     }
 
-    /// The pacing rate in payload bits/s; `u64::MAX` before the first round-trip time.
+    /// The pacing rate in payload bits/s: that of the congestion control, or else a rate from the
+    /// window and the round-trip time, which is `u64::MAX` before the first round-trip time.
     fn rate_now(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate.max(1);

@@ -1,5 +1,5 @@
-//! Evidence that a reduction of the window was unnecessary, from tail loss probes and retransmitted
-//! segments.
+//! Tail loss probes with an unknown outcome, and evidence from retransmitted segments that a
+//! reduction of the window was unnecessary.
 
 use weir_core::Nanos;
 

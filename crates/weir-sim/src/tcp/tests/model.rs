@@ -1,5 +1,5 @@
-//! Long runs against closed forms: response functions of the congestion controls, slow start, and a
-//! deterministic schedule of losses.
+//! Runs against closed forms: the response functions of congestion controls, in long runs with a
+//! deterministic schedule of losses, and the duration of slow start.
 
 use super::*;
 

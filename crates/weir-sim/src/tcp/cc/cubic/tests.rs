@@ -118,7 +118,7 @@ fn a_flow_that_meets_congestion_earlier_leaves_room() {
 }
 
 #[test]
-fn marks_and_losses_have_different_factors_and_undo_forgets_them() {
+fn marks_and_losses_have_different_factors_and_undo_restores_the_window() {
     let mut control = fresh(&[("beta_ecn", "0.85")]);
     (control.window, control.threshold) = (100 * MSS, 100 * MSS);
     control.reduce(&path(Nanos::ZERO), Signal::Marks);
