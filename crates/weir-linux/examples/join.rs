@@ -2,11 +2,11 @@
 //! costs and how exact it is.
 //!
 //! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS]
-//! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE] [netns=NAME]`, where PORT is
+//! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE] [netns=NETNS]`, where PORT is
 //! `packet:INTERFACE` or `tap:NAME@NETNS`. After `seconds` it prints the report of each direction
-//! and the processor time of the process. `observe` copies every packet to FILE, as a capture does.
-//! A port without `@NETNS` is opened in the namespace NAME of `ip netns`, or, without `netns`, in
-//! the caller's namespace.
+//! and the processor time of the process. `observe` copies every frame to FILE, on arrival and on
+//! departure. NETNS is a namespace of `ip netns`. A port without `@NETNS` is opened in the
+//! namespace that the option `netns` names, or, without the option, in the caller's namespace.
 
 use std::error::Error;
 use std::fs::File;
@@ -107,7 +107,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An observer that copies every packet to a file.
+/// An observer that copies every frame to a file, on arrival and on departure.
 struct Copier {
     file: File,
     buffer: Vec<u8>,

@@ -7,8 +7,9 @@
 //! most recently used first, so that a busy loop stays in the cache.
 //!
 //! **Invariant:** the stored frames, the records of frames and packets, and the free buffers
-//! together never hold more bytes than the budget. A frame that would exceed the budget is refused.
-//! Free buffers of one size are freed before they limit the buffers of another size.
+//! together never hold more bytes than the budget, except for the records of further references
+//! ([`Arena::retain`]). A frame that would exceed the budget is refused. Free buffers never cause a
+//! refusal, because the arena frees them when frames need their bytes.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
@@ -123,8 +124,8 @@ pub struct Frame {
     /// Network-layer bytes of a frame that is not cut. For a train kept whole: the sum over its
     /// wire packets, each with its own headers.
     pub wire_len: u32,
-    /// The progress of each packet through the rules, by segment. Empty while no rule will examine
-    /// the packets again.
+    /// The progress of each packet through the rules, by segment. Empty while no packet of the
+    /// frame needs it.
     pub journeys: Vec<Journey>,
 }
 
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_frame_cannot_be_changed() {
+    fn a_shared_frame_is_not_exclusive() {
         let mut arena = Arena::new(1 << 20);
         let shared = frame(&mut arena, 100);
         let slot = arena.store(shared, 1).unwrap();

@@ -30,7 +30,8 @@ pub fn nftables_answers(bytes: &[u8]) -> usize {
     nftables::read_answers(bytes)
 }
 
-/// Parses `bytes` as each kind of message between Weir's processes.
+/// Parses `bytes` as each kind of message to or from the init of a program, and as the message that
+/// starts the proxy.
 ///
 /// # Panics
 /// An accepted message is a different message after it was sent and received again.
@@ -44,7 +45,7 @@ pub fn helper_messages(bytes: &[u8]) {
 /// Parses a frame as the first packet of a connection.
 ///
 /// # Panics
-/// The answer to the packet does not have the form of a frame.
+/// The refusal of the packet is malformed or does not come from the server's port.
 pub fn opening_frame(frame: &[u8]) {
     first_packet(frame);
 }

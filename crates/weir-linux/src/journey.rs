@@ -4,8 +4,9 @@ use weir_core::Nanos;
 use weir_core::stats::MarkReason;
 use weir_rules::classify::{Resume, Tags};
 
-/// How far a packet has got through its lane's passes, the points at which the rules examine it,
-/// and the changes made to it. Only packets that rules may examine again have a journey.
+/// How far a packet has got through its lane's passes (the points at which the rules examine it),
+/// and the changes made to it. Only packets that rules may examine again, or that have entered the
+/// engine repeatedly, have a journey.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journey {
     /// Index of the pass in which the packet is examined next. If `resume` is set, this pass has

@@ -2,8 +2,8 @@
 //! machine's networks by address translation and forwarding, and keep packets on the ports of a
 //! bridge away from the machine's own IP stack.
 //!
-//! The nftables tables are owned by a socket of this process, so the kernel removes them when the
-//! process ends. Forwarding is switched on for single interfaces, never for the whole machine.
+//! The tables of the machine are owned by a socket of this process, so the kernel removes them when
+//! the process ends. Forwarding is switched on for single interfaces, never for the whole machine.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,5 +1,5 @@
 //! Interfaces, addresses and routes through the kernel's netlink socket, one request at a time.
-//! Only this module uses the netlink crates, because their types change often.
+//! Its callers see no types of the netlink crates, because these types change often.
 
 use std::io;
 use std::net::IpAddr;

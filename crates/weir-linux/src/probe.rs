@@ -30,7 +30,7 @@ pub enum Status {
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Short name of the feature, in lower case.
+    /// Short name of the feature.
     pub name: &'static str,
     /// Whether the feature is available.
     pub status: Status,

@@ -1,4 +1,4 @@
-//! A process that runs commands when the main process has ended, even if it was killed.
+//! A process that runs commands when the main process asks for them, or has ended, even by a kill.
 //!
 //! The guard runs in a separate terminal session and ignores signals. It receives each command
 //! before the main process takes the step that the command undoes, and keeps the command in memory.
@@ -16,7 +16,7 @@ use super::role::{Role, command, ignore_signals};
 use crate::process::{receive, send};
 use crate::sys::process::signal_process;
 
-/// The commands that a guard runs when the main process has ended.
+/// The commands that a guard runs when the main process calls [`Guard::finish`] or has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Duty {
     /// The words of the command that undoes everything.

@@ -1,7 +1,7 @@
 //! The machine's settings that a session changes, and the process that restores them after the
 //! session, even if the session was killed.
 //!
-//! The janitor of a session is a process in a separate terminal session that ignores signals and
+//! The janitor of a session is a process in a separate terminal session. It ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
 //! and keeps it in memory, so it needs no file. Each session with such changes also has a state
 //! file in `/run/weir-sessions`, which shows the changes to other sessions. If the main process

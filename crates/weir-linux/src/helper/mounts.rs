@@ -1,8 +1,8 @@
 //! The file system that a program sees: its own `/etc/hosts`, `/etc/resolv.conf`, `/proc` and
 //! `/sys`.
 //!
-//! All mounts belong to the program's mount namespace and end with it. The machine's files are
-//! never written.
+//! All mounts belong to the program's mount namespace and end with it. Weir never writes to the
+//! machine's files.
 
 use std::fs::{self, Permissions};
 use std::io;

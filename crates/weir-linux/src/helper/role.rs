@@ -17,7 +17,7 @@ pub(crate) enum Role {
     Proxy,
     /// Forwards connections and datagrams from the sockets of one network to addresses of another.
     Forward,
-    /// Runs commands when the main process has ended.
+    /// Runs commands when the main process asks for them, or has ended.
     Guard,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Volume<'a> {
 }
 
 impl<'a> Volume<'a> {
-    /// Opens all sources, before the file system changes.
+    /// Opens all sources, so that no mounted volume can hide the source of another.
     pub(super) fn open_all(orders: &'a [VolumeOrder]) -> Result<Vec<Self>, Failure> {
         orders.iter().map(Self::open).collect()
     }

@@ -233,7 +233,8 @@ impl LiveHandle {
     }
 
     /// Waits until the observer has seen all events from before this call. Returns at once without
-    /// an observer. The observer must not call this function, because it would wait for itself.
+    /// an observer, and does not wait for a worker with a full ring. The observer must not call
+    /// this function, because it would wait for itself.
     pub fn settle_observer(&self) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -243,7 +244,7 @@ impl LiveHandle {
         }
         let mut patience = Patience::new(self.limit);
         for result in answers {
-            // There is no answer if there is no observer or its ring is full.
+            // There is no answer without an observer, or if the ring is full or the loop has ended.
             match patience.wait(&result) {
                 Err(NoAnswer::Late) => return Err(NoAnswer::Late),
                 Ok(()) | Err(NoAnswer::Ended) => {}

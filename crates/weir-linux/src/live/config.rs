@@ -30,7 +30,7 @@ pub struct LiveConfig {
     pub memory: usize,
     /// How the loop waits shortly before a packet is due.
     pub spin: Spin,
-    /// Whether the worker asks for real-time priority.
+    /// Whether the workers ask for real-time priority and for processors that stay awake.
     pub realtime: Realtime,
     /// The processor of the first worker; each further worker runs on the next processor. `None`
     /// for any processors.
@@ -137,8 +137,8 @@ pub struct LaneConfig {
     pub to: usize,
     /// The pipe of the lane's packets. It is not used with rules.
     pub pipe: u16,
-    /// The passes, in order, in which rules examine the lane's packets. Without passes every packet
-    /// is sent.
+    /// The passes, in order, in which rules examine the lane's packets. With rules but without
+    /// passes, every packet is sent at once.
     pub passes: Vec<Pass>,
     /// How offload trains are handled.
     pub gso: Gso,

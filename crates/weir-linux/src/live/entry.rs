@@ -19,7 +19,7 @@ use crate::arena::{Frame, handle, unpack};
 pub(super) struct Entry {
     emulator: Emulator,
     exchange: Option<Exchange>,
-    /// Whether a mask, an AQM or a rule reads flow keys.
+    /// Whether a mask, a scheduler, an AQM or a rule may read flow keys.
     needs_key: bool,
     /// Packets of a train that the engine refused, with the drop reasons. Empty between two calls;
     /// a field only to reuse the memory.
@@ -66,7 +66,7 @@ impl Entry {
         self.needs_key = true;
     }
 
-    /// The flow key of a frame; an empty key if no mask, AQM or rule reads it.
+    /// The flow key of a frame; an empty key if nothing reads keys or the headers are malformed.
     #[inline]
     pub(super) fn key(&self, frame: &Frame) -> FlowKey {
         match &frame.parsed {

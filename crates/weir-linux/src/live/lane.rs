@@ -52,7 +52,7 @@ impl Lane {
         self.add_backlog(packets, bytes);
     }
 
-    /// Counts packets that were dropped in the engine, or between the engine and the port.
+    /// Counts packets that were dropped, from their arrival until the port has sent them.
     pub(super) fn dropped(&mut self, reason: DropReason, packets: u16, bytes: u32) {
         for _ in 0..packets {
             self.counters.count_drop(reason);

@@ -139,7 +139,7 @@ impl LivePort {
         }
     }
 
-    /// Whether the kernel accepted no frame at the last attempt.
+    /// Whether the last attempt to send ended because the kernel accepted no more frames.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }

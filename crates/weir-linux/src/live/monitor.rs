@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_departure_has_the_outcome_of_its_packet() {
+    fn a_departure_has_the_time_and_the_frame_of_its_packet() {
         let (mut monitor, mut taps, seen) = monitor(1);
         let lost = DepartureEvent {
             lane: 0,

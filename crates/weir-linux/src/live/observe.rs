@@ -88,7 +88,7 @@ pub struct DepartureEvent<'a> {
     /// Whether the packet was sent or dropped.
     pub outcome: Outcome,
     /// The wire packet, from the link-layer header on, with complete checksums. A train kept whole
-    /// is one frame.
+    /// is one frame with a partial checksum.
     pub frame: &'a [u8],
 }
 

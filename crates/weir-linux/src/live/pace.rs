@@ -32,7 +32,7 @@ pub(super) enum Wait {
 pub(super) struct Pacer {
     spin: Spin,
     margin: Nanos,
-    /// When the loop last slept.
+    /// The end of the last sleep of at least [`REST`].
     rested: Nanos,
 }
 
@@ -81,7 +81,7 @@ impl Pacer {
         awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)
     }
 
-    /// Records a sleep that ended at `now`.
+    /// Records a sleep of at least [`REST`] that ended at `now`.
     pub(super) fn rested(&mut self, now: Nanos) {
         self.rested = now;
     }

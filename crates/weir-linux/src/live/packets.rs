@@ -134,9 +134,9 @@ impl Packets {
         self.tap.as_ref().map_or(0, Tap::missed)
     }
 
-    /// Marks or corrupts a packet: in place if no other packet shares its frame, otherwise in a
-    /// copy that takes over the reference. Returns the slot of the changed packet, or `None` if
-    /// there is no memory for the copy.
+    /// Marks or corrupts a packet: in place if the frame is not a train and has no other reference,
+    /// otherwise in a copy that takes over the reference. Returns the slot of the changed packet,
+    /// or `None` if there is no memory for the copy.
     pub(super) fn change(
         &mut self,
         slot: u32,

@@ -182,7 +182,8 @@ impl Passes {
     }
 }
 
-/// Whether the rules examine a packet again after it leaves the engine.
+/// Whether a packet that leaves the engine continues its passes. After the last pass, this only
+/// completes its accounting.
 pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> bool {
     let (slot, segment) = unpack(departure.frame);
     packets
@@ -191,8 +192,8 @@ pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> boo
         .is_some_and(|journey| journey.hops > 0)
 }
 
-/// Gives an additional copy that the rules examine again a separate frame, since the path of the
-/// copy may differ from that of the original. Returns `None` if there is no memory for the frame.
+/// Gives an additional copy that continues its passes a separate frame, since the path of the copy
+/// may differ from that of the original. Returns `None` if there is no memory for the frame.
 pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;
@@ -229,7 +230,7 @@ fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     true
 }
 
-/// Stores the journey of packets that the rules will examine again.
+/// Stores the journey of packets that still need it.
 fn remember(packets: &mut Packets, group: Group) -> Group {
     let Group { slot, segments, journey } = &group;
     let Some(lane) = packets.frame(*slot).map(|frame| frame.lane) else { return group };

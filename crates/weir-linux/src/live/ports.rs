@@ -143,7 +143,7 @@ impl Ports {
         !self.ready.is_empty()
     }
 
-    /// Whether the kernel accepted no frame on some port at the last attempt.
+    /// Whether some port waits until the kernel accepts frames again.
     pub(super) fn any_blocked(&self) -> bool {
         self.queued.iter().any(|index| self.ports[index].is_blocked())
     }

@@ -19,9 +19,9 @@ pub(super) struct Priority {
     /// The thread's ordinary policy; `None` if real-time priority is not permitted.
     usual: Option<Policy>,
     is_realtime: bool,
-    /// Whether some pipe has a rate or a delay.
+    /// Whether some pipe may have a rate or a delay.
     keeps_time: bool,
-    /// The start of the current period in which frames have waited at every moment.
+    /// When frames were first waiting after the last sleep of at least [`PAUSE`].
     busy_since: Option<Nanos>,
 }
 
@@ -35,8 +35,8 @@ impl Priority {
         self.is_realtime
     }
 
-    /// Records that some pipe has a rate or a delay. The thread gets real-time priority when the
-    /// loop starts. In a running loop, it gets the priority at the next overload and keeps it.
+    /// Records that some pipe may have a rate or a delay. The thread gets real-time priority when
+    /// the loop starts. In a running loop, it gets the priority at the next overload and keeps it.
     pub(super) fn keep_time(&mut self) {
         self.keeps_time = true;
     }

@@ -19,7 +19,7 @@ pub(super) struct Progress {
     schedstat: OnceLock<File>,
 }
 
-/// The numbers of one or several workers at one moment.
+/// The numbers of one worker at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Published {
     /// Rounds of housekeeping.
@@ -30,7 +30,7 @@ pub(super) struct Published {
     pub(super) spun: Nanos,
     /// Longest turn since the numbers were last taken.
     pub(super) longest: Nanos,
-    /// Whether a worker has real-time priority.
+    /// Whether the worker has real-time priority.
     pub(super) realtime: bool,
 }
 

@@ -19,7 +19,8 @@ pub struct LiveReport {
     pub lanes: Vec<LaneReport>,
     /// The events of the ports.
     pub events: Vec<LiveEvent>,
-    /// Whether the loop ran with real-time priority.
+    /// Whether all workers have real-time priority at the time of the report. They give it up at
+    /// the end.
     pub realtime: bool,
     /// The current margin: how long before an event the loop starts to spin.
     pub spin_margin: Nanos,
@@ -179,7 +180,7 @@ pub struct LaneReport {
     /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules, these
     /// two counters are 0, and [`LiveReport::pipes`] has them for each pipe.
     pub counters: LinkCounters,
-    /// Queueing delay of every packet that left the engine and was not lost, ns.
+    /// Queueing delay of every packet that was due to be sent, ns.
     pub queue_ns: Histogram,
     /// Time from arrival to due time of the same packets, ns.
     pub total_ns: Histogram,
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_counted_by_several_workers_are_counted_once() {
+    fn the_counters_of_a_rule_are_summed_over_the_workers() {
         let count = |id, packets, last: Option<u64>| RuleCount {
             id,
             counters: RuleCounters { packets, bytes: packets * 100, last: last.map(Nanos) },

@@ -76,8 +76,8 @@ impl Rules {
         let (mut bytes, mut parsed) = (frame.bytes(), frame.parsed);
         let len = match &frame.train {
             Some(train) => {
-                // Rules that draw random numbers or match lengths examine each segment as it is on
-                // the wire.
+                // Rules that may treat segments differently examine each segment as it is on the
+                // wire.
                 if self.separate_segments
                     && materialise(frame, segments.start, ChecksumMode::Partial, &mut self.scratch)
                         .is_some()

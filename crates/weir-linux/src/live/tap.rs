@@ -197,5 +197,6 @@ const RECORDS: usize = 65_536;
 const FEW_RECORDS: usize = 1024;
 /// Maximum number of sample periods that wait for the observer.
 const PERIODS: usize = 256;
-/// Maximum number of lane samples in a ring. It only matters if there are very many lanes.
+/// Maximum number of lane samples in a ring, unless two samples of every lane are more. It limits
+/// the periods if there are more than 64 lanes.
 const MAX_SAMPLES: usize = 16_384;

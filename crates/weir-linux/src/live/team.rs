@@ -1,8 +1,8 @@
 //! The public interface of the live loop: one worker, or several workers that share the work.
 //!
-//! Each worker has its own sockets on the same interfaces, among which the kernel distributes the
-//! flows, and an engine with the same pipes. The hash of an instance selects its worker. Workers
-//! share their rings, the dynamic rules, and the flag that ends them.
+//! Each worker has its own sockets on the same interfaces, and an engine with the same pipes. The
+//! kernel distributes the flows among the workers' sockets. The hash of an instance selects its
+//! worker. Workers share their rings, the dynamic rules, and the flag that ends them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,8 +209,8 @@ fn part_of(whole: &mut LiveConfig, number: usize, count: usize, ports: Vec<AnyPo
     }
 }
 
-/// The number of processors that this process may use. With as many workers or more, no worker gets
-/// real-time priority, because the workers would displace the programs that they serve and the
+/// The number of processors that this process may use. If several workers are as many or more, none
+/// gets real-time priority, because the workers would displace the programs that they serve and the
 /// threads that wake them.
 fn processors() -> usize {
     // If the number is unknown, the user is assumed to have chosen a suitable number of workers.

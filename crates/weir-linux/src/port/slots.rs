@@ -3,7 +3,7 @@
 //! The length of the next frame is unknown. Each slot therefore offers a small buffer followed by a
 //! large buffer. An ordinary frame fits into the small buffer and causes no copy. A train continues
 //! in the large buffer. Its first two kilobytes are then copied into the large buffer, in front of
-//! the other bytes.
+//! the other bytes. A frame that fits into a medium buffer is copied there as a whole.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::Ingress;

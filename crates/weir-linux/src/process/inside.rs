@@ -1,4 +1,4 @@
-//! Commands that enter existing namespaces: the namespaces of a lab's host.
+//! Commands of a lab, which enter the namespaces of a host or stay in those of this process.
 //!
 //! A process of the host, its process 1, holds the namespaces. When it ends, the kernel ends every
 //! process that has entered its PID namespace.

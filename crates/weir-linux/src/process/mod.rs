@@ -1,5 +1,5 @@
 //! Programs in their own PID namespaces, the signals of this process, and waiting for both at
-//! once.
+//! once; also the confinement of this process, and the spawner.
 //!
 //! A program is started through an init process: this executable again, as process 1 of a new PID
 //! namespace (see [`crate::helper`]). When the init process ends, the kernel kills all processes of
@@ -57,8 +57,8 @@ pub(crate) struct ProgramSpec {
     pub(crate) keep_capabilities: bool,
     /// The network namespace of [`Order::netns`].
     pub(crate) target: Option<RawFd>,
-    /// Receives the program's standard error. Standard input and output are then empty, and the
-    /// terminal's signals do not reach the program.
+    /// Receives the program's standard error. Without `input` and `output`, standard input is then
+    /// empty and standard output is discarded. The terminal's signals do not reach the program.
     pub(crate) quiet: Option<UnixStream>,
     /// Standard input and output, if they differ from those of this process.
     pub(crate) input: Option<OwnedFd>,
@@ -223,8 +223,7 @@ impl Program {
         let _ = send(&self.socket, &Request::Signal(number));
     }
 
-    /// How the program ended, if a message is available. Waits for the rest of a message that has
-    /// partly arrived.
+    /// How the program ended, if the next message says so. Waits for that message.
     pub(crate) fn report(&mut self) -> Option<Report> {
         let report = match receive(&self.socket) {
             Ok(Event::Ended { code, background }) => Report { code, background },

@@ -2,7 +2,8 @@
 //! pair.
 //!
 //! Each message is its length (four bytes, little endian) and that many bytes of JSON. When one of
-//! the processes has ended, even by SIGKILL, the other process reads an end of file.
+//! the processes has ended, even by SIGKILL, the other process reads an end of file. The messages
+//! to other helpers have the same format.
 
 use std::io::{self, Read, Write};
 
@@ -73,7 +74,8 @@ pub(crate) enum Request {
 /// Messages from the init process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// The command is running. The warnings describe optional steps that failed.
+    /// The command is running, or the namespaces without a command are ready. The warnings describe
+    /// optional steps that failed.
     Started {
         /// One sentence for each failed step.
         warnings: Vec<String>,

@@ -27,8 +27,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`, because threads that
-    /// already exist would still be killed by these signals.
+    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`, because a thread that
+    /// already exists does not block these signals, which would then end the process.
     ///
     /// # Errors
     /// The kernel has no descriptor left.
@@ -52,8 +52,8 @@ impl AsFd for Signals {
     }
 }
 
-/// Ends [`crate::topology::Session::wait`] from any thread. After the first use, every further wait
-/// ends at once.
+/// Ends [`crate::topology::Session::wait`] or [`super::Job::wait`] from any thread. After the first
+/// use, every further wait ends at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     event: Arc<OwnedFd>,

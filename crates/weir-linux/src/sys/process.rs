@@ -143,7 +143,7 @@ pub fn keep_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Removes every capability of this process and of the programs that it starts.
+/// Removes every capability of the calling thread and of the programs that it starts.
 ///
 /// # Errors
 /// The kernel's error.
@@ -176,7 +176,7 @@ pub fn signal_all(signal: i32) -> bool {
     unsafe { libc::kill(-1, signal) == 0 }
 }
 
-/// Sends `signal` to the process `pid`, which must be a positive number.
+/// Sends `signal` to the process `pid`. Does nothing if `pid` is not positive.
 pub fn signal_process(pid: i32, signal: i32) {
     if pid > 0 {
         // SAFETY: kill touches no memory.

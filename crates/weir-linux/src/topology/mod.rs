@@ -5,7 +5,7 @@
 //! live loop drives the session's two ports. [`Session::spawn`] starts programs inside;
 //! [`Session::wait`] forwards signals and returns how the session ended. When the session is
 //! dropped or closed, or this process is killed by any signal, the machine is as before.
-//! [`network`] does the same for any number of hosts that one loop joins.
+//! [`network`] does the same for up to [`MOST_HOSTS`] hosts that one loop joins.
 //!
 //! For an ordinary user this process enters a user namespace, in which the same is possible. The
 //! kernel allows that only while the process has one thread, so call these functions before
@@ -75,7 +75,7 @@ pub struct RunSetup {
     /// How frames are exchanged.
     pub backend: Backend,
     /// Whether the program reaches the networks beyond the machine: by address translation for
-    /// root, through `pasta` for other users.
+    /// root, through Weir's proxy (TCP) and `pasta` for other users.
     pub outside: bool,
     /// How the ends learn each other's Ethernet addresses.
     pub neighbours: Neighbours,
@@ -145,7 +145,7 @@ impl Side {
 #[derive(Clone, Debug)]
 pub struct End {
     /// The end's name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; with
-    /// [`bridge`], the interface's own name.
+    /// [`network`], the host's name; with [`bridge`], the interface's own name.
     pub name: String,
     /// The interface that carries the address.
     pub interface: String,

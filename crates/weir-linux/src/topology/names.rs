@@ -50,7 +50,7 @@ fn seen_from_inside(machine: &str, taken: &[&str]) -> String {
 
 /// The machine's resolver file, adapted for a program with its own loopback interface.
 /// `forwarder` is an address that forwards queries to the machine's resolver. `None` when the file
-/// needs no change.
+/// needs no change, or, with a note, when no change would help.
 pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
     let resolv = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let upstream = fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();

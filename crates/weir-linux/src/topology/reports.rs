@@ -192,6 +192,10 @@ mod tests {
         assert_eq!(reported(&other).count(), 0);
         let mut long = whole;
         (long[REPORT + 10], long[REPORT + 11]) = (0xff, 0xff);
-        assert_eq!(reported(&long).count(), 1, "the sources of the first record end the frame");
+        assert_eq!(
+            reported(&long).count(),
+            1,
+            "the first record claims more sources than the frame has"
+        );
     }
 }

@@ -184,9 +184,9 @@ fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Ses
     janitor.wait_until_ready().map_err(helper)?;
     let state =
         |source| SetupError::State { path: state_directory().display().to_string(), source };
-    // The janitor's work needs the lock, so the janitor is used or dropped only after this closure
-    // has released the lock. The addresses are chosen and the machine is changed under one lock, so
-    // that parallel sessions see each other's changes.
+    // The janitor's work begins when the janitor is dropped, and needs the lock. The janitor is
+    // therefore dropped only after this closure has released the lock. The addresses are chosen and
+    // the machine is changed under one lock, so that parallel sessions see each other's changes.
     let session = with_lock(|directory| {
         let mut notes = Vec::new();
         if clean_up(directory)? > 0 {
@@ -315,7 +315,7 @@ fn change_settings(
 
 /// A session of an ordinary user, with a router in its own namespace on the other side. Where
 /// that is impossible, the other side is pasta. If pasta does not work either, or the session is to
-/// reach no other network, the other side is a namespace that only answers pings.
+/// reach no other network, the other side is a namespace that leads no further. It answers pings.
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,

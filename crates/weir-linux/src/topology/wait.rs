@@ -6,7 +6,8 @@ use std::time::Instant;
 use super::network::Happened;
 use crate::process::{Program, Signals, Stopper, Wake, wait_any};
 
-/// Waits until a signal arrives, `stopper` is used, or the time `until` is reached.
+/// Waits until a signal asks this process to end, `stopper` is used, or the time `until` is
+/// reached.
 ///
 /// # Errors
 /// Waiting itself fails.

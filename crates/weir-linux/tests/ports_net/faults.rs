@@ -1,4 +1,4 @@
-//! Faults that a loop must survive without using the processor, and faults after which it must end.
+//! Tests of faults: ports that accept no frame, refused netlink requests, and workers that panic.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};

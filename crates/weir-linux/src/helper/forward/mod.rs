@@ -128,12 +128,12 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
 struct Forwarder {
     /// The entrances by index; `None` after an entrance was closed.
     entrances: Vec<Option<Entrance>>,
-    /// The socket to the main process. It becomes readable when the main process ends.
+    /// The socket to the main process. It becomes readable when the main process closes it or ends.
     lifeline: OwnedFd,
     poll: Poll,
     streams: Streams,
     datagrams: Datagrams,
-    /// The end of the drain time, which starts when the main process has ended.
+    /// The end of the drain time, which starts when `lifeline` becomes readable.
     until: Option<Instant>,
 }
 

@@ -13,25 +13,25 @@ use crate::process::timespec;
 pub(super) struct Poll {
     epoll: OwnedFd,
     first: u64,
-    /// The next number of a connection. Numbers are never reused, so a late event of a closed
-    /// connection matches no other connection.
+    /// The next number of a connection or of a client that sends datagrams. Numbers are never
+    /// reused, so a late event of a closed connection matches no other connection.
     next: u64,
     events: Vec<Event>,
 }
 
 impl Poll {
-    /// An empty set. Connections get numbers from `first` on.
+    /// An empty set. [`Poll::number`] returns numbers from `first` on.
     pub(super) fn new(first: u64) -> io::Result<Poll> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Poll { epoll, first, next: first, events: Vec::with_capacity(EVENTS) })
     }
 
-    /// The first number of a connection.
+    /// The first number that [`Poll::number`] returns.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// A number for a new connection.
+    /// A number for a new connection or for a new client that sends datagrams.
     pub(super) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next - 1

@@ -17,7 +17,8 @@ use crate::helper::relay::{Relay, SCRATCH, Turn, reset_on_close};
 pub(super) struct Streams {
     pending: HashMap<u64, Pending>,
     relays: HashMap<u64, Relay>,
-    /// Relays that used up their reads of a turn and can move more bytes.
+    /// Relays that need a turn without an event: new ones, and those that used up their reads of a
+    /// turn.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     /// Maximum number of connections.

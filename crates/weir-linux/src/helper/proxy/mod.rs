@@ -152,7 +152,7 @@ pub(crate) fn first_packet(frame: &[u8]) {
 /// All connections of the proxy.
 struct Connections {
     sockets: ProxySockets,
-    /// The socket to the main process. It becomes readable when the main process ends.
+    /// The socket to the main process. It becomes readable when the main process closes it or ends.
     lifeline: OwnedFd,
     epoll: OwnedFd,
     /// The next connection number. Numbers are never reused, so a late event of a closed connection
@@ -162,7 +162,8 @@ struct Connections {
     relays: HashMap<u64, (Flow, Relay)>,
     /// The number of each connection, by its addresses.
     flows: HashMap<Flow, u64>,
-    /// Relays that used up their reads of a turn and can move more bytes.
+    /// Relays that need a turn without an event: new ones, and those that used up their reads of a
+    /// turn.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     /// Maximum number of connections.
