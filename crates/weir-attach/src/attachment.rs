@@ -22,7 +22,8 @@ pub struct Attachment {
     settings: Arc<SharedWords>,
     netlink: Netlink,
     news: LinkNews,
-    /// Whether the interfaces may have changed since [`Attachment::is_intact`] listed them.
+    /// Whether [`Attachment::is_intact`] must list the interfaces: they may have changed since its
+    /// last list, or were not intact in it.
     is_unsure: bool,
     /// Whether the interfaces may have changed since the last [`Attachment::has_news`].
     is_news: bool,
@@ -143,7 +144,8 @@ impl Heartbeat {
         self.settings[ALIVE_UNTIL].store(0, Relaxed);
     }
 
-    /// Number of packets (or offload trains) that passed because the heartbeat was late.
+    /// Number of packets (or offload trains) of the interface, selected or not, that passed because
+    /// the heartbeat was late.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.settings[MISSED].load(Relaxed)
@@ -151,8 +153,9 @@ impl Heartbeat {
 }
 
 /// The interfaces of a site to shape: those in `wanted`, or, if `wanted` is empty, all interfaces
-/// that are up and carry Ethernet frames. In this process's own namespace, these are only the
-/// interfaces with a default route, because all other interfaces lead to containers and the like.
+/// that are up and carry Ethernet frames, except `lo` and Weir's own. In this process's own
+/// namespace, these are only the interfaces with a default route, because most other interfaces
+/// there lead to containers and the like.
 ///
 /// # Errors
 /// An interface in `wanted` does not exist, or no interface is suitable.
@@ -268,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_attachment_is_refused_unless_both_select_packets() {
+    fn a_second_attachment_is_refused_unless_both_shape_a_part() {
         let link = |index, alias: &str| Link {
             index,
             name: format!("weir{index}"),

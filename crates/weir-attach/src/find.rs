@@ -58,7 +58,7 @@ impl Site {
 
     /// The network of a container, as a site with the container's name. Unlike [`Target::find`],
     /// this refuses a container in the machine's network, because otherwise the user who starts the
-    /// container would decide about the machine's traffic.
+    /// container would decide about traffic on the machine's own interfaces.
     ///
     /// # Errors
     /// The container is in the machine's network, has ended, or refuses this user access.
@@ -91,8 +91,8 @@ impl Site {
     /// # Errors
     /// The namespace does not exist, belongs to this process, or refuses this user access.
     pub fn of_namespace(name: &str, path: &Path) -> Result<Site, AttachError> {
-        let found = Target::Namespace(path.display().to_string());
-        let site = found.find()?.into_iter().next();
+        let target = Target::Namespace(path.display().to_string());
+        let site = target.find()?.into_iter().next();
         site.map(|site| Site { name: name.to_owned(), ..site }).ok_or_else(|| {
             AttachError::Missing {
                 what: format!("network namespace of {name}"),
@@ -117,14 +117,15 @@ impl Site {
         }
     }
 
-    /// The site's name in results: the name of the container, or the target as text.
+    /// The site's name in results: the name of the container or pod, or the target as text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The directory of the control group with which the site ends: that of a group, of a unit, or
-    /// of a container in the machine's network. `None` for other sites, also for a process.
+    /// The directory of the control group on which the site's existence depends: for the targets
+    /// `cgroup:` and `unit:`, and for a container in the machine's network. `None` for other sites,
+    /// also for a process.
     #[must_use]
     pub fn control_group(&self) -> Option<&Path> {
         match &self.anchor {

@@ -36,7 +36,8 @@ pub enum Networks {
 /// The containers of a Compose project in Docker, ordered by service and number.
 ///
 /// # Errors
-/// The engine does not answer, or has more than a thousand such containers.
+/// The text is no name of a project, or the engine does not answer, or has more than a thousand
+/// such containers.
 pub fn members(project: &str) -> Result<Vec<Member>, AttachError> {
     let api = Api::of(Engine::Docker)?;
     // The name becomes part of the JSON in the URL, so it must not have special characters.

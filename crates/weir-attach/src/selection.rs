@@ -46,7 +46,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The length of the prefix and the first address, with IPv4 mapped into IPv6.
+    /// The length of the prefix and its address, with IPv4 mapped into IPv6.
     #[cfg_attr(
         not(feature = "bpf"),
         expect(dead_code, reason = "only the programs compare addresses")

@@ -155,7 +155,8 @@ const PREFIX: &str = "weir.";
 pub const MOST_LABELS: usize = 16;
 /// Maximum length of a label's name and of its value, in bytes.
 pub const LONGEST_LABEL: usize = 4096;
-/// Maximum number of containers that one pattern may match, or that one watch follows.
+/// Maximum number of containers that one pattern may match, and of containers or pods that one
+/// watch follows.
 pub(crate) const MOST_CONTAINERS: usize = 1000;
 /// Minimum number of characters of an identifier that select a container.
 const SHORTEST_ID: usize = 6;

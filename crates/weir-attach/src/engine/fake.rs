@@ -115,7 +115,7 @@ pub(super) fn next(seen: &Receiver<Seen>) -> Seen {
     }
 }
 
-/// The containers of a [`Fake`], which the test changes. Each change writes an event.
+/// The containers of a [`Fake`], which the test changes. [`World::set`] also writes an event.
 pub(super) struct World {
     /// The identifier, the first process and the labels of each container.
     pub(super) containers: Arc<Mutex<Vec<(String, u32, String)>>>,

@@ -2,9 +2,9 @@
 //!
 //! An event of the engine only tells the watch which container to look at. The watch relies on the
 //! container's description and on the list of all containers. It reads the list at the start, after
-//! a broken connection, and every 30 seconds. A lost event therefore delays a report but never
-//! falsifies it. While the engine does not answer, its containers count as running: they may
-//! outlive the engine.
+//! a broken connection, after events that it left out, and every 30 seconds. A lost event therefore
+//! delays a report but never falsifies it. While the engine does not answer, its containers count
+//! as running: they may outlive the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -36,11 +36,11 @@ pub enum Seen {
     Started(Container),
     /// A container that was reported, given by its identifier, does not run any more.
     Ended(String),
-    /// The engine does not describe a container.
+    /// The engine gives no usable description of a container.
     Unclear {
         /// The container's identifier.
         id: String,
-        /// The container's name.
+        /// The container's name, or its identifier if the watch does not know the name.
         name: String,
         /// The reason.
         reason: String,
@@ -355,11 +355,11 @@ fn touched_by(line: &[u8]) -> Result<Option<String>, ()> {
     Ok(is_ours.then_some(event.actor.id))
 }
 
-/// The listed states of containers that have processes.
+/// The listed states of containers that may have processes.
 const RUNS: &[&str] = &["running", "paused", "restarting", "stopping"];
-/// The actions after which a container may have started or ended. Other actions are ignored: some
-/// are frequent, such as health checks, and some occur while a container starts, when the engine
-/// does not describe it.
+/// The actions after which a container may have started, ended or changed its name. Other actions
+/// are ignored: some are frequent, such as health checks, and some occur while a container starts,
+/// when the engine does not describe it.
 const STARTS_AND_ENDS: &[&str] = &[
     "start", "restart", "unpause", "die", "died", "stop", "cleanup", "destroy", "remove", "rename",
 ];
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(reports.pop(), Some(Seen::Answers));
         assert_eq!(started(reports.remove(0)), ("aa".into(), 7));
         let mut events = world.events();
-        // Neither an event without a change nor one of another container is reported.
+        // Neither an event without a change nor one of an unfollowed container is reported.
         world.set(&mut events, "aa", 7);
         world.set(&mut events, "bb", 9);
         world.set(&mut events, "cc", 10);

@@ -58,9 +58,9 @@ impl fmt::Display for Broken {
 #[derive(Debug)]
 pub(super) struct Trunk {
     stream: UnixStream,
-    /// The bytes of an incomplete frame.
+    /// Received bytes, from the start of the next frame.
     frame: Vec<u8>,
-    /// The bytes of the connections' incomplete messages.
+    /// The bytes of each connection, from the start of its next message.
     messages: [Vec<u8>; 2],
 }
 
@@ -213,7 +213,7 @@ mod tests {
         for header in [
             // A frame of 2^32 - 1 bytes.
             [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0],
-            // A frame whose message is one byte too long.
+            // A frame with a message that is one byte too long.
             [0, 0, 0, 1, 0, 0, 0, 10, 0, 0x40, 0, 1, 0, 0, 0, 0, 1, 0],
         ] {
             let (mut far, near) = UnixStream::pair().expect("a pair");

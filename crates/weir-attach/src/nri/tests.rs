@@ -1,4 +1,4 @@
-//! Tests of the plugin against a runtime that the test plays, with frames made by hand.
+//! Tests of the plugin against a runtime that the test plays.
 
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::AtomicU32;
