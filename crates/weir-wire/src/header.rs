@@ -33,8 +33,9 @@ pub struct Parsed {
     pub link_header: u8,
     /// The IP version, or [`IpVersion::None`].
     pub ip: IpVersion,
-    /// Protocol of the transport layer (after any IPv6 extension headers); 0 for protocols other
-    /// than IP. Every fragment has this number.
+    /// Protocol of the transport layer (after any IPv6 extension headers), also in fragments other
+    /// than the first. If the chain of extension headers is truncated or too long: the kind of the
+    /// header at which parsing ended. 0 for protocols other than IP.
     pub protocol: u8,
     /// DSCP, 6 bits, or 0.
     pub dscp: u8,

@@ -4,8 +4,9 @@
 //! [`Parsed`], returns a value or a typed error, and never panics. Offsets are bytes from the start
 //! of the frame.
 //!
-//! The usual order of calls: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`flow_key`] → the
-//! engine → [`set_ce`] if the engine marks the packet → [`Train`] if the frame is an offload train.
+//! The usual order of calls: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`Train::plan`] if
+//! the frame is an offload train → [`flow_key`] → the engine → [`Train::headers`] for packets of a
+//! train → [`set_ce`] if the engine marks the packet.
 #![no_std]
 
 #[cfg(any(test, feature = "builder"))]
