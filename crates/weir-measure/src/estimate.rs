@@ -1,5 +1,5 @@
 //! The precision of a mean over several runs: Student's confidence intervals, and Welch's test for
-//! the difference between two means.
+//! the difference between two means. Also Jain's index of fairness.
 //!
 //! Runs with different seeds are independent, and a run's result is nearly normal if it is a mean
 //! over many packets. With 95 % probability, the mean of n runs then lies within t(n − 1) · s / √n

@@ -15,7 +15,8 @@
 //! - `document`: the results documents and their JSON Schema.
 //!
 //! The crate needs neither `std` nor a clock. The engine uses `stats` and `histogram`. The feature
-//! `serde` makes their types serializable; the feature `document` adds the other modules.
+//! `serde` makes their types serializable; the feature `document` adds the other modules, and the
+//! feature `openapi` describes types for an OpenAPI document.
 #![no_std]
 
 extern crate alloc;

@@ -97,7 +97,8 @@ impl RunSeries {
     }
 }
 
-/// The results of a run. All counts exclude the warm-up; the series covers the whole run.
+/// The results of a run. The counts of flows and links exclude the warm-up; `events`, `series` and
+/// `lateness` cover the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
     /// The scenario's name.

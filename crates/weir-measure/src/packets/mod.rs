@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Times are nanoseconds since the beginning of the recording. `wait` is the time from arrival to
-//! departure or drop; all bits are set if it is unknown. `flow` is a hash with a key that exists
+//! departure or drop; all bits are set if neither was seen. `flow` is a hash with a key that exists
 //! only during the recording, so it identifies a flow within one recording and reveals no address.
 //! The kinds of a packet are those of [`Fate`]. `tos` is the traffic class on arrival: DSCP and ECN
 //! field. `bits` is a sum: 1 for a packet of the same offload train as the previous packet, and 2
@@ -103,7 +103,7 @@ pub enum Fate {
 pub struct Packet {
     /// Arrival, in ns since the beginning of the recording.
     pub time: u64,
-    /// Time from arrival to departure or drop in ns; `None` if there was neither.
+    /// Time from arrival to departure or drop in ns; `None` if neither was seen.
     pub wait: Option<u64>,
     /// Hash of addresses, ports and protocol with a key of this recording.
     pub flow: u32,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_does_not_count_as_balanced() {
+    fn a_sum_that_overflows_gives_no_accounts() {
         let counters =
             LinkCounters { packets_in: u64::MAX, duplicated: 1, ..LinkCounters::default() };
         assert_eq!(counters.accounts(), None);

@@ -55,8 +55,8 @@ impl Recent {
     /// Number of periods kept.
     pub const KEPT: usize = 128;
 
-    /// The periods, the oldest first. A period without a reading continues the previous length with
-    /// a weight of 0. The last period is unfinished.
+    /// The periods, the oldest first. Each period but the first begins with the last length of the
+    /// period before it, with a weight of 0. The last period is unfinished.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &QueuePeriod> + ExactSizeIterator {
         self.periods.iter()
     }
@@ -102,7 +102,7 @@ impl Recent {
     }
 }
 
-/// Length of the first period, ns: close to the shortest interval between readings.
+/// Width of a period before any are merged, ns: close to the shortest interval between readings.
 const FIRST_WIDTH: u64 = 1024;
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use serde::Serialize;
 
-/// Number of a queue within one recording, in the order in which queues appear. A queue that
-/// vanishes and reappears gets a new number.
+/// Number of a queue, unique among the queues that a sink receives. A source counts its queues in
+/// the order in which they appear. A queue that vanishes and reappears gets a new number.
 pub type QueueId = u32;
 
 /// A traffic control handle, `major:minor`.

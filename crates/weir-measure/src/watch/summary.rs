@@ -37,11 +37,11 @@ pub struct DeviceSummary {
     pub samples: u64,
     /// Readings per second.
     pub samples_per_s: f64,
-    /// Requested readings per second; null for as many as possible.
+    /// Requested readings per second; null for as many as possible, and for a record of events.
     pub asked_per_s: Option<u64>,
     /// Scheduled moments that passed without a reading, for all devices together.
     pub missed: u64,
-    /// Time between readings, for all devices together.
+    /// Time between readings or recorded events, for all devices together.
     pub gap_ns: GapSummary,
     /// Differences between consecutive readings of the discipline to which the device hands its
     /// packets: its root, or each child of an `mq`; null without such a discipline.
@@ -56,7 +56,7 @@ pub struct DeviceSummary {
     pub notes: Vec<String>,
 }
 
-/// Time between readings, ns.
+/// Time between readings or recorded events, ns.
 #[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct GapSummary {
     /// Median.
@@ -235,8 +235,8 @@ impl DeviceSummary {
         own.iter()
             .filter(|queue| takes_packets(queue, &own))
             .for_each(|queue| steps.merge(queue.steps()));
-        // Each reading includes every root once. Without a root, the readings of the other queues
-        // are counted.
+        // Each reading includes every root once. Without a root, the number is that of the queue
+        // with the most readings.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
             readings => readings,

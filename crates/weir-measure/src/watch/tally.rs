@@ -252,7 +252,7 @@ impl Sink for Tally {
     }
 }
 
-/// Maximum number of queues with statistics, including vanished ones.
+/// Maximum number of queues with statistics, including vanished ones, and of transmission queues.
 const MOST_QUEUES: usize = 1024;
 /// Maximum number of remarks.
 const MOST_REMARKS: usize = 1000;

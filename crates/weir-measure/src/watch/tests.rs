@@ -8,7 +8,7 @@ use super::model::{EventKind, Handle};
 use super::pace::{Method, Pace};
 use super::*;
 
-/// A queue without bands; its parent is the device or a class.
+/// A discipline, not a band; its parent is the device or a class.
 pub(crate) fn queue(device: &str, kind: &str, handle: u32, root: bool) -> Queue {
     let parent = if root { Handle::ROOT } else { Handle(0x1_0001) };
     Queue {
