@@ -1,4 +1,5 @@
-//! Watches devices for some seconds and prints the number of readings and the length of each queue:
+//! Watches devices for some seconds and prints the number of readings and the lengths of up to
+//! twelve queues; with `--json`, numbers for all queues together, and no lengths:
 //! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS
 //! DEV[@NETNS]…`. Messages go to standard error.
 

@@ -21,7 +21,7 @@ pub(crate) struct Identity {
     pub(crate) address: u64,
 }
 
-/// The next free queue number, shared by all catalogues of a recording.
+/// The next free queue number, shared by all catalogues of a source.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(QueueId);
 

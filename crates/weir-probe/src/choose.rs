@@ -1,5 +1,5 @@
-//! Chooses the method: the requested one, or the cheapest that reaches the rate with the caller's
-//! privileges.
+//! Chooses the method: the requested one, or else `timer` or `loop` by the rate. Where that method
+//! is not available, `netlink` replaces it.
 
 use crate::error::ProbeError;
 use crate::source::{Opened, Plan, Source};
@@ -10,8 +10,8 @@ use weir_measure::watch::Method;
 /// waiting with the necessary precision takes a whole processor.
 const TIMER_RATE: u64 = 10_000;
 
-/// Opens the sources of a plan. If the plan names no method, the rate and the privileges decide,
-/// and the remarks say why a better method is not available.
+/// Opens the source of a plan. If the plan names no method, the rate and the privileges decide, and
+/// the remarks say why a better method is not available.
 ///
 /// # Errors
 /// The plan is invalid, a target does not exist, or a requested method is not available.

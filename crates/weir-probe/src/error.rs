@@ -1,4 +1,4 @@
-//! Errors of the probe, each with a remedy.
+//! Errors of the probe, with a remedy where there is one.
 
 use std::io;
 

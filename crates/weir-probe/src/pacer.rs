@@ -84,7 +84,7 @@ impl Pacer {
         self.pace.readings += 1;
     }
 
-    /// Records a failed reading.
+    /// Records a failed reading. With a rate, it counts as missed.
     pub(crate) fn record_failure(&mut self) {
         self.pace.missed += u64::from(self.interval > 0);
     }

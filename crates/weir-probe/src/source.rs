@@ -71,7 +71,7 @@ pub trait Source {
     /// The source cannot continue. A vanished device is not an error but a remark.
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError>;
 
-    /// Ends the recording: delivers the remaining readings and remarks. No turn may follow.
+    /// Ends the watch: delivers what remains, such as events and remarks. No turn may follow.
     ///
     /// # Errors
     /// The same as for a turn. Data that was delivered before stays valid.

@@ -91,7 +91,7 @@ impl TcSource {
     fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         for at in 0..self.groups.len() {
             // The program starts in the namespace of the calling thread. With a single group, this
-            // thread is already in the right namespace.
+            // thread enters the namespace once, or not at all if it is the thread's own.
             let is_alone = self.groups.len() == 1;
             if !(is_alone && (self.entered || self.groups[at].is_own())) {
                 self.groups[at].enter()?;

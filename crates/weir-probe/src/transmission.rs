@@ -1,6 +1,6 @@
 //! The transmission queues after the queueing disciplines: the limit that dynamic queue limits
-//! (DQL) set for a device's transmission rings, and the bytes in the rings. Drivers report both in
-//! sysfs, so both are read there, whatever method reads the queues.
+//! (DQL) set for a device's transmission rings, and the bytes in the rings. The kernel shows both
+//! in sysfs, so both are read there, whatever method reads the disciplines.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,8 +34,8 @@ pub(crate) struct WithTransmission {
 /// The devices of one namespace, with their transmission queues.
 struct Place {
     group: Group,
-    /// The directory of the namespace's devices, in a mount of sysfs that shows this namespace. The
-    /// mount lives as long as the descriptor.
+    /// The directory of devices in sysfs: in a mount for this namespace, which lives as long as the
+    /// descriptor, or in the existing mount, which may show another namespace.
     class: OwnedFd,
     queues: Vec<TxQueue>,
 }
@@ -50,8 +50,8 @@ struct TxQueue {
 }
 
 impl WithTransmission {
-    /// Finds the transmission queues of the plan's devices. If none are visible, `remarks` says
-    /// why.
+    /// Finds the transmission queues of the plan's devices. If the directory of a namespace's
+    /// devices cannot be opened, `remarks` says why.
     ///
     /// # Errors
     /// A target does not exist.
@@ -84,8 +84,8 @@ impl WithTransmission {
     fn look(&mut self, time: u64, sink: &mut dyn Sink) {
         let mut seen = Vec::new();
         for place in &mut self.places {
-            // The source has already informed the sink. If the devices cannot be listed, the old
-            // list remains valid.
+            // The source has already told the sink which devices are new, removed or renamed. If
+            // the devices cannot be listed, the old list stays in use.
             if place.group.follow(time, &mut NullSink).unwrap_or(false) {
                 place.search();
             }
@@ -118,7 +118,8 @@ impl Place {
     fn search(&mut self) {
         let mut queues = Vec::new();
         for (&ifindex, device) in &self.group.devices {
-            // A sysfs of another namespace may have a device of the same name.
+            // The existing mount of sysfs may show another namespace, with another device of the
+            // same name.
             let own = self
                 .open(&format!("{device}/ifindex"))
                 .is_ok_and(|file| number(&file) == Some(ifindex.into()));
@@ -171,8 +172,8 @@ impl Source for WithTransmission {
 
 /// Opens the directory of a namespace's devices. sysfs shows the devices of the namespace from
 /// which it was mounted, so this function mounts it from the namespace; other processes do not see
-/// the mount. Without the privilege to mount, the function uses the existing mount if the namespace
-/// is the caller's own.
+/// the mount. Without the privilege to mount, the function uses the existing mount, which may show
+/// another namespace, if the namespace is the caller's own.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
     let open = || {
         Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)

@@ -1,6 +1,6 @@
 //! The record of events is complete, or its gaps are flagged. The tests also cover the behaviour of
-//! every method when devices, disciplines, namespaces, privileges or the process itself disappear.
-//! They need root.
+//! all methods but `tc` when devices, disciplines, namespaces, privileges or the process itself
+//! disappear. They need root.
 
 mod events_net;
 

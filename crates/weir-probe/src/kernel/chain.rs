@@ -2,12 +2,12 @@
 //!
 //! An enqueue makes the queue one packet longer, unless the discipline cuts the packet, an offload
 //! train, into several. A dequeue makes the queue shorter by the number of packets that it reports.
-//! A requeue by the device makes the queue longer again, and a counter reports requeues. The only
-//! other cause of a change is the drop of a waiting packet. A discipline that drops only arrivals
-//! never drops a waiting packet, so any other difference is a gap. In other disciplines, the queue
-//! may be shorter by as many packets as the drop counter has grown. A lock-free discipline is read
-//! while other processors change it. For such a discipline, the sum of all steps must stay close to
-//! the length.
+//! A requeue by the device makes the queue longer again, and a counter reports requeues. A reset
+//! empties the queue, and has a record of its own. The only other cause of a change is the drop of
+//! a waiting packet. A discipline that drops only arrivals never drops a waiting packet, so any
+//! other difference is a gap. In other disciplines, the queue may be shorter by as many packets as
+//! the drop counter has grown. A lock-free discipline is read while other processors change it. For
+//! such a discipline, the sum of all steps must stay close to the length.
 
 use super::records::{Kind, Record};
 
@@ -199,8 +199,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any complete sequence of events has no gap. If one event with an effect on the length is
-        /// left out, and no later event undoes that effect, the sequence has exactly one gap.
+        /// Any complete sequence of events has no gap. If one event between the first and the last
+        /// is left out, the sequence has exactly one gap.
         #[test]
         fn omitted_events_are_found_exactly(
             steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60),

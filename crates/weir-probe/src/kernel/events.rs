@@ -1,4 +1,5 @@
-//! The method `events`: a record of every enqueue and dequeue of the root disciplines.
+//! The method `events`: a record of every enqueue and dequeue of the disciplines that take a
+//! device's packets: its root, or the children of an `mq` root.
 //!
 //! The kernel calls the BPF programs at each enqueue and dequeue. The programs write records,
 //! separately on each processor. A turn collects the records, sorts them, and checks that each
@@ -25,9 +26,9 @@ use crate::source::{Plan, Source};
 use weir_measure::watch::{Event, EventKind, Handle, PacketEvent, QueueId, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};
 
-/// The BPF programs that the kernel calls.
+/// The BPF programs for disciplines.
 const TRACEPOINT_PROGRAMS: [&str; 4] = ["on_enqueue", "on_dequeue", "on_reset", "on_destroy"];
-/// The programs for single packets.
+/// The BPF programs for single packets.
 const PACKET_PROGRAMS: [&str; 3] = ["on_arrive", "on_sent", "on_free"];
 /// Time between two reads of the records, in ns. It is short enough that a region does not fill up.
 const POLL: u64 = 3_000_000;
@@ -287,8 +288,8 @@ impl Recording {
             before = (!after_gap).then_some(queue.backlog);
         }
         queue.backlog = record.backlog;
-        // This happens only in a lock-free discipline, if a processor was interrupted between
-        // reading the clock and writing the record.
+        // A time is earlier than the last one only in a lock-free discipline, if a processor was
+        // interrupted between reading the clock and writing the record.
         after_gap |= record.time < queue.last;
         let time = record.time.max(queue.last);
         queue.last = time;
@@ -318,7 +319,7 @@ impl Recording {
     }
 
     /// Processes the reset of a discipline, for example because its device was set down. The
-    /// discipline discards its packets, and no event reports that.
+    /// discipline discards its packets without dequeues.
     fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
         let Some(queue) = self.tracked.get_mut(&record.key) else { return };
         queue.chain.empty();

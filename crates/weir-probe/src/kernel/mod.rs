@@ -28,7 +28,8 @@ impl Programs {
     ///
     /// # Errors
     /// [`ProbeError::Rights`] without the necessary capabilities, [`ProbeError::Load`] if the
-    /// kernel rejects the programs.
+    /// kernel rejects the programs or does not describe its types, [`ProbeError::Unavailable`] if
+    /// the machine has too many processors.
     pub(crate) fn load(bytes: &[u8]) -> Result<Programs, ProbeError> {
         Programs::load_sized(bytes, &[])
     }
@@ -127,8 +128,8 @@ impl Programs {
         programs.map(|program| program.attach().map_err(|error| refused(&error))).collect()
     }
 
-    /// Number of calls that the kernel skipped because the same program was already running on that
-    /// processor.
+    /// Number of calls that the kernel skipped because the same program was already running on the
+    /// same processor.
     pub(crate) fn skipped_calls(&self) -> u64 {
         let missed = self.object.progs().filter_map(|program| {
             let info = std::fs::read_to_string(format!(

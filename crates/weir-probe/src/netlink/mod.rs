@@ -1,5 +1,6 @@
-//! The method `netlink`: sends the queries of `tc`, but from one process over one socket. It needs
-//! no privileges in the caller's own namespace, and is the baseline for reading inside the kernel.
+//! The method `netlink`: sends the queries of `tc`, but from one process, over one socket for each
+//! namespace. It needs no privileges in the caller's own namespace, and is the baseline for reading
+//! inside the kernel.
 //!
 //! A reading is one dump of the namespace's disciplines, from which those of the watched devices
 //! are selected. The kernel dumps the disciplines of all devices, so other devices in the namespace
@@ -26,7 +27,7 @@ use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 const ATTEMPTS: u32 = 10;
 /// Duration of one turn, in ns. The source delivers its readings at the end of a turn.
 const TURN: u64 = 4_000_000;
-/// Time between two reads of the counters, in ns.
+/// Time between two deliveries of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
 
 /// One namespace: its socket, the last answer, and the open runs.
@@ -202,7 +203,7 @@ impl NetlinkSource {
         *counted = 0;
     }
 
-    /// Ends all open runs.
+    /// Ends all open runs, and delivers the ended runs.
     fn hand_over(&mut self, sink: &mut dyn Sink) {
         for place in &mut self.places {
             self.ended.extend(place.open.iter().filter(|run| run.count > 0));

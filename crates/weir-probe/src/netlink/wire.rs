@@ -1,8 +1,8 @@
 //! Traffic control over a netlink socket: two queries and the kernel's answers.
 //!
-//! Both queries are encoded once and sent repeatedly. Answers are parsed in place, so a reading
-//! allocates nothing. Layouts are those of `linux/netlink.h`, `linux/rtnetlink.h` and
-//! `linux/gen_stats.h`, in the byte order of the machine.
+//! Both queries share one encoded message, in which each query sets a few fields. Answers are
+//! parsed in place, so a reading allocates nothing. Layouts are those of `linux/netlink.h`,
+//! `linux/rtnetlink.h` and `linux/gen_stats.h`, in the byte order of the machine.
 
 use std::io;
 

@@ -206,7 +206,7 @@ impl Drop for Place {
     }
 }
 
-/// A sink that stores everything.
+/// A sink that stores what the tests check.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Every queue that ever existed.

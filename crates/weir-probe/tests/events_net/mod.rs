@@ -219,7 +219,7 @@ pub(crate) fn turn_until(
     }
 }
 
-/// A sink that stores everything.
+/// A sink that stores what the tests check.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Every queue that ever existed.
