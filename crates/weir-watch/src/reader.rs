@@ -53,7 +53,7 @@ pub struct Progress {
     pub namespaces: usize,
     /// Remarks for the user about the choice of the method.
     pub remarks: Vec<String>,
-    /// Why the reader ended before it was stopped, if it did.
+    /// Why the reader failed, if it did.
     pub failed: Option<String>,
 }
 
@@ -69,8 +69,8 @@ type Ready = Result<(), ProbeError>;
 
 impl Reader {
     /// Starts a thread, opens source `number` there and reads once. The source must stay on this
-    /// thread, because it may change the thread's namespace. When reading ends, the thread stops
-    /// `over`.
+    /// thread, because it may change the thread's namespace. When reading ends, the thread uses
+    /// `over` to stop the caller's wait.
     ///
     /// # Errors
     /// The source cannot be opened or read.
@@ -124,7 +124,7 @@ impl Reader {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops the reader, after one more reading of all queues.
+    /// Stops the reader after [`LINGER`].
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
