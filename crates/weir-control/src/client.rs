@@ -106,7 +106,7 @@ impl Client {
     /// `applied`; its diagnostics give the reason.
     ///
     /// # Errors
-    /// No daemon listens, the user has no permission, or the daemon could not save the change.
+    /// As with [`Client::health`], or the daemon could not save the change.
     pub fn commands(&self, request: &CommandRequest) -> Result<CommandReply, ClientError> {
         let body =
             serde_json::to_vec(request).map_err(|error| ClientError::Answer(error.to_string()))?;
@@ -120,7 +120,8 @@ impl Client {
     /// The state of the daemon.
     ///
     /// # Errors
-    /// No daemon listens, or the user has no permission. The other requests fail in the same cases.
+    /// No daemon listens, the user has no permission, or the daemon does not answer in time or not
+    /// as expected. The other requests fail in the same cases.
     pub fn health(&self) -> Result<Health, ClientError> {
         self.get("/v1/health")
     }
@@ -231,7 +232,8 @@ impl Client {
         Ok(Connection { client: self.clone(), runtime, sender: None, listener: None })
     }
 
-    /// Follows the counters until `each` breaks or the daemon ends.
+    /// Follows the counters until `each` breaks, the daemon has sent the number of samples that the
+    /// query asks for, or the daemon ends.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -399,7 +401,8 @@ impl Client {
 
 type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 
-/// A persistent connection to a daemon. It reconnects after the daemon has closed it.
+/// A persistent connection to a daemon or session. It reconnects after the other side has closed
+/// it.
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
@@ -465,8 +468,8 @@ impl Connection {
     }
 }
 
-/// The default socket of this user's daemon: `WEIR_SOCKET`, else `/run/weir/weir.sock` for root and
-/// a file in the runtime directory for other users.
+/// The default socket of this user's daemon: `WEIR_SOCKET`, else a file in the runtime directory,
+/// or `/run/weir/weir.sock` for root and for users without a runtime directory.
 #[must_use]
 pub fn default_socket() -> PathBuf {
     named_socket().or_else(own_socket).unwrap_or_else(|| PathBuf::from(SYSTEM_SOCKET))

@@ -2,7 +2,7 @@
 //! change and observe it.
 //!
 //! * [`api`]: the wire types, with their OpenAPI description;
-//! * [`server`]: the daemon's side, on a Unix socket and optionally TCP;
+//! * [`server`]: the servers of the daemon and of sessions, on a Unix socket and optionally TCP;
 //! * [`client`]: a blocking client, for the command line;
 //! * [`owner`]: the one thread that owns the configuration, and checks, saves, applies and
 //!   acknowledges changes;

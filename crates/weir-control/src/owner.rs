@@ -83,7 +83,7 @@ pub struct Current {
 pub struct Resumed {
     store: Store,
     current: Current,
-    /// Whether the store held a saved configuration.
+    /// Whether the store has a saved configuration.
     saved: bool,
     notice: Option<String>,
 }
@@ -121,7 +121,7 @@ impl Resumed {
         self.notice.as_deref()
     }
 
-    /// Whether the store held a saved configuration.
+    /// Whether the store has a saved configuration.
     #[must_use]
     pub fn was_saved(&self) -> bool {
         self.saved
@@ -251,7 +251,7 @@ impl Answer {
     /// Waits for the answer in a task.
     ///
     /// # Errors
-    /// The configuration could not be saved, or the daemon is ending.
+    /// See [`OwnerError`]: for example, the configuration could not be saved.
     pub async fn get(self) -> Result<CommandReply, OwnerError> {
         self.0.await.unwrap_or(Err(OwnerError::Ended))
     }
@@ -259,7 +259,7 @@ impl Answer {
     /// Waits for the answer in a thread.
     ///
     /// # Errors
-    /// The configuration could not be saved, or the daemon is ending.
+    /// See [`OwnerError`]: for example, the configuration could not be saved.
     pub fn wait(self) -> Result<CommandReply, OwnerError> {
         self.0.blocking_recv().unwrap_or(Err(OwnerError::Ended))
     }
@@ -453,7 +453,7 @@ impl Work {
 struct Counters<'a> {
     plane: &'a dyn Plane,
     snapshot: &'a Snapshot,
-    /// The error of the first query that was not answered. `show` cannot return it.
+    /// The last error of the plane, if any. `show` cannot return it.
     failed: Cell<Option<NoAnswer>>,
 }
 

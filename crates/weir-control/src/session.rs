@@ -34,8 +34,9 @@ pub trait Session: Send + Sync + 'static {
     /// The session with its links. The call never waits for the thread that moves packets.
     fn view(&self) -> SessionView;
 
-    /// Changes a link; if `link` is `None`, changes all links or none. Packets inside stay. If the
-    /// reply is not `applied`, its diagnostics say why nothing was changed.
+    /// Changes the links that `link` names, with commas between the names; without it, all links.
+    /// Packets inside stay. If the reply is not `applied`, its diagnostics say why nothing was
+    /// changed.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -45,8 +46,8 @@ pub trait Session: Send + Sync + 'static {
         request: &ChangeRequest,
     ) -> Result<ChangeReply, SessionError>;
 
-    /// Puts a link, or all links if `link` is `None`, back to the specification of the session's
-    /// start. With rules, all rules return to the start.
+    /// Puts the links that `link` names (as in [`Self::change`]) back to the specifications of the
+    /// session's start. With rules, all rules return to the start.
     ///
     /// # Errors
     /// See [`SessionError`].

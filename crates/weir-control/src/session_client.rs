@@ -58,8 +58,8 @@ impl SessionClient {
         Ok(SessionView { pid: self.connection.listener(), ..decode(&bytes)? })
     }
 
-    /// Changes a link, or all links if `link` is `None`. If the reply is not `applied`, it states
-    /// the reason.
+    /// Changes the links that `link` names, with commas between the names; without it, all links.
+    /// If the reply is not `applied`, it states the reason.
     ///
     /// # Errors
     /// As with [`Self::view`]; [`ClientError::Refused`] with 404 if there is no such link, and with
@@ -74,8 +74,8 @@ impl SessionClient {
         self.changed(&Method::PATCH, &path, Some(request))
     }
 
-    /// Puts a link, or all links if `link` is `None`, back to the specification of the session's
-    /// start.
+    /// Puts the links that `link` names (as in [`Self::change`]) back to the specifications of the
+    /// session's start.
     ///
     /// # Errors
     /// As with [`Self::change`].

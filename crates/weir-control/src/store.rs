@@ -317,7 +317,7 @@ impl Store {
     /// Keeps a copy of a configuration that is not sound, before another one replaces it.
     ///
     /// # Errors
-    /// There is no room for the copy.
+    /// The copy cannot be made.
     pub fn set_aside(&self) -> Result<(), StoreError> {
         if self.configuration().exists() { self.duplicate(DAMAGED) } else { Ok(()) }
     }

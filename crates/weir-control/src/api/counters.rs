@@ -21,10 +21,10 @@ pub struct LinkSample {
     pub queue_bytes: u64,
     /// Instances that exist now.
     pub instances: u64,
-    /// Queueing delay in ns: from arrival to the start of transmission. It is not measured with
+    /// Queueing delay in ns: from arrival to the start of transmission. It is not reported with
     /// more than 64 pipes and schedulers; the `count` is then 0.
     pub queue_ns: Latency,
-    /// Time from arrival to departure, in ns.
+    /// Time from arrival to due time, in ns. It is not reported in the same case.
     pub total_ns: Latency,
 }
 
@@ -237,7 +237,8 @@ pub struct EventSample {
     pub at_ns: u64,
     /// The revision of the configuration.
     pub revision: u64,
-    /// Number of samples that were skipped before this one because the reader was slow.
+    /// Number of samples that were skipped before this one, because the reader was slow or the
+    /// loop that forwards packets did not answer.
     pub skipped: u64,
     /// Pipes and schedulers, by number.
     pub links: BTreeMap<u16, LinkSample>,

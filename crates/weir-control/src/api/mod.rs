@@ -1,8 +1,9 @@
 //! The wire types of the API: requests, replies, and views of the configuration and its counters.
 //!
-//! Every type is JSON, described in the OpenAPI document that the daemon serves. Requests refuse
-//! unknown fields; readers of replies should accept them, because later versions add fields. Times
-//! are in nanoseconds, rates in bit/s, lengths in network-layer bytes.
+//! Requests and replies are JSON, described in the OpenAPI document that the daemon serves.
+//! Requests refuse unknown fields; readers of replies should accept them, because later versions
+//! add fields. Times are in nanoseconds unless a field says otherwise, rates in bit/s, lengths in
+//! network-layer bytes.
 
 mod counters;
 mod readings;

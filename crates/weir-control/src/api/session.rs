@@ -19,8 +19,8 @@ pub struct SessionView {
     /// The programs or interfaces at the links, for people.
     #[schema(example = "curl -O https://example.org/file")]
     pub program: String,
-    /// The process of the session. The ID is that of the session's PID namespace; a client of
-    /// another one replaces it, and has `None` if the process has no ID there.
+    /// The process of the session, by its ID in the session's PID namespace. A client in another
+    /// PID namespace replaces the ID by the one there; `None` if there is none.
     pub pid: Option<u32>,
     /// When the links started, RFC 3339.
     pub since: String,

@@ -1,5 +1,5 @@
-//! The API's views of the configuration. Most views of an object contain the command that creates
-//! it, and its counters.
+//! The API's views of the configuration. The views of schedulers, queues and rules contain the
+//! command that creates the object, and its counters.
 
 use std::collections::BTreeMap;
 

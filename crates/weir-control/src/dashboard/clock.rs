@@ -22,7 +22,8 @@ pub fn on_page(monotonic_ns: u64) -> u64 {
 /// the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// The identity of this start of the machine; zeros if it is unknown.
+    /// The identity of the start of the machine to which the moment belongs; zeros if it is
+    /// unknown.
     pub(super) boot: [u8; 16],
     /// The monotonic clock, in ns.
     pub(super) monotonic_ns: u64,
@@ -42,7 +43,8 @@ impl Moment {
 
     /// The time of an earlier moment on the page's clock, in ns; `self` is the present. `known` is
     /// the newest known moment of the same start of the machine as `earlier`, so that steps of the
-    /// wall clock between the two do not count. A moment after the present has no time.
+    /// wall clock between the two do not count. `None` for a moment after the present or before the
+    /// page's clock begins.
     pub(super) fn place(&self, earlier: &Self, known: &Self) -> Option<u64> {
         let now = on_page(self.monotonic_ns);
         if earlier.boot == self.boot && self.boot != [0; 16] {
@@ -97,14 +99,15 @@ mod tests {
     fn moments_before_the_start_of_the_machine_have_a_time() {
         let now = moment(2, 60, 1_000_000);
         let known = moment(1, 90_000, 999_900);
+        // The wall clock was wrong at the placed moments.
         let place = |seconds| now.place(&moment(1, seconds, 5), &known);
         assert_eq!(place(90_000), Some(on_page(60 * SECOND) - 100 * SECOND));
-        // The wall clock was wrong at this moment.
         assert_eq!(place(89_990), Some(on_page(60 * SECOND) - 110 * SECOND));
         assert_eq!(place(90_001), None);
         // A clock that was set back puts the known moment after the present.
         assert_eq!(now.place(&known, &moment(1, 90_000, 1_000_001)), None);
-        assert_eq!(now.place(&moment(1, 90_000, 0), &moment(1, 90_000, 0)), None, "years ago");
+        let early = moment(1, 90_000, 0);
+        assert_eq!(now.place(&early, &early), None, "before the page's clock begins");
         for boot in [2, 3] {
             let hostile = Moment { boot: [boot; 16], monotonic_ns: u64::MAX, wall_ms: 0 };
             assert_eq!(now.place(&hostile, &hostile), None);

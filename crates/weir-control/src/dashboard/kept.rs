@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_takes_a_bounded_number_of_points_and_no_second_is_missing_or_twice() {
+    fn a_day_takes_a_bounded_number_of_points_without_overlaps_or_long_gaps() {
         let kept = filled(100_000);
         let all = kept.since(0);
         assert!(all.len() <= 180 + 720 + 1440 + 1, "{}", all.len());

@@ -7,7 +7,7 @@ use super::{ChangeView, EditError, KEPT_CHANGES};
 /// The changes so far. `T` restores the state before a change.
 #[derive(Debug)]
 pub struct Log<T> {
-    /// The last changes. `None` stands for a change that cannot be taken back.
+    /// The last changes. `None` for a change that cannot be taken back, or has been taken back.
     kept: VecDeque<(ChangeView, Option<T>)>,
     /// The number of changes so far.
     count: u64,
@@ -42,8 +42,8 @@ impl<T> Log<T> {
         self.count
     }
 
-    /// Forgets how to take back the changes before the newest one that `keep` rejects. They remain
-    /// in the log. `keep` sees the newest change first.
+    /// Forgets how to take back the newest change that `keep` rejects, and all changes before it.
+    /// They remain in the log. `keep` sees the newest change first.
     pub fn limit(&mut self, mut keep: impl FnMut(&T) -> bool) {
         let mut kept = true;
         for (_, back) in self.kept.iter_mut().rev() {

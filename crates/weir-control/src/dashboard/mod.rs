@@ -149,7 +149,7 @@ pub struct ObjectView {
     pub spec: String,
     /// The configured rate in bit/s; none if unlimited. The mean if it changes over time.
     pub rate_bps: Option<u64>,
-    /// The configured delay in ns.
+    /// The configured delay in ns. The mean if it changes over time.
     pub delay_ns: u64,
     /// The scheduler's algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ pub struct Count {
     pub packets_out: u64,
     /// Bytes of these packets.
     pub bytes_out: u64,
-    /// Packets that wait now; for a lane, packets inside.
+    /// Packets that wait now; for a path or lane, packets inside.
     pub queue_packets: u64,
     /// Bytes of these packets, where they are counted.
     pub queue_bytes: Option<u64>,
@@ -209,7 +209,7 @@ pub struct Count {
 pub struct CountTimes {
     /// Queueing delay.
     pub wait: Histogram,
-    /// Time from arrival to departure.
+    /// Time from arrival to due time.
     pub total: Histogram,
     /// Lateness; none for an object inside a path, because packets leave at the end of the path.
     pub late: Option<Histogram>,

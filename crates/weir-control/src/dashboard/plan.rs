@@ -97,7 +97,7 @@ pub enum PlanError {
     /// Another plan runs.
     #[error("a plan runs already; stop it first")]
     Busy,
-    /// The links do not answer, or there are none.
+    /// The links do not answer, there are none, or no thread can be started.
     #[error("{0}")]
     Impossible(String),
 }

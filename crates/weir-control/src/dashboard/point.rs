@@ -68,7 +68,7 @@ pub struct Point {
     pub queue_bytes: Option<Range>,
     /// Queueing delay of the packets that departed; none without such packets.
     pub wait: Option<Quantiles>,
-    /// Time from arrival to departure of these packets.
+    /// Time from arrival to due time of these packets.
     pub total: Option<Quantiles>,
     /// Lateness of these packets.
     pub late: Option<Quantiles>,

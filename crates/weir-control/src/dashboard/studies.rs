@@ -180,7 +180,7 @@ pub enum StudyError {
     /// There is no such study, or it has no such part.
     #[error("{0}")]
     Unknown(String),
-    /// The request cannot be carried out now: another study runs.
+    /// The request cannot be carried out now: another study runs, or too many devices are watched.
     #[error("{0}")]
     Busy(String),
     /// The request is wrong.

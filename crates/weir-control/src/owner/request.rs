@@ -48,7 +48,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Adds an effect of the command at `place`, whose rules to reset are moved.
+    /// Adds an effect of the command at `place`. Moves the list of rules to reset out of `effect`.
     fn note(&mut self, effect: &mut Effect, place: usize) {
         match effect {
             Effect::Changed | Effect::Rule { .. } => self.changed = true,

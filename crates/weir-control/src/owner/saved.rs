@@ -69,7 +69,7 @@ pub struct Candidate {
 pub(super) struct Loaded {
     pub(super) revision: u64,
     pub(super) ruleset: Ruleset,
-    /// Whether a configuration was saved before.
+    /// Whether the store has this configuration.
     pub(super) saved: bool,
     /// Whether the disk has confirmed that the configuration is saved, if one is.
     pub(super) durable: bool,

@@ -54,6 +54,6 @@ impl Askers {
 
 /// The longest wait for work that asks the plane. The plane itself gives up a little earlier.
 const ASK_WITHIN: Duration = Duration::from_secs(6);
-/// Number of threads that ask the plane at once. The server's other threads parse scripts, and
-/// answer the health resource.
+/// Number of threads that ask the plane at once. The server's other threads parse scripts, write
+/// long texts, and answer the health resource.
 const ASKERS: usize = 10;

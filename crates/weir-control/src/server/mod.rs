@@ -1,6 +1,6 @@
 //! The server of the API: HTTP/1.1 on a Unix socket, and on TCP for clients with a token.
 //!
-//! One thread serves all connections; other threads gather counters and parse long scripts. A
+//! One thread serves all connections; other threads gather counters and parse scripts. A
 //! client costs the daemon a bounded amount of memory, and causes no packet loss: connections,
 //! requests and their sizes are limited, a client that accepts no data is disconnected after
 //! [`STALLED`], and counters are gathered at most once per [`SAMPLE_AGE`], however many clients

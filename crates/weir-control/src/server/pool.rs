@@ -52,7 +52,7 @@ struct Taken<K> {
 pub(super) enum Full {
     /// The client has its maximum number of connections.
     Quota(usize),
-    /// All connections are taken.
+    /// All connections are taken or reserved.
     All(usize),
 }
 
@@ -193,7 +193,7 @@ mod tests {
     fn a_new_connection_displaces_the_one_that_has_waited_longest() {
         let pool = Pool::new(Bounds { all: 5, reserve: 1, each: 2 });
         let activities: Vec<Arc<Activity>> = (0..4).map(|_| Arc::default()).collect();
-        // Connection 1 was never idle. Connection 2 became idle last.
+        // Connection 1 has a request. Connection 2 has just become idle.
         activities[1].set_handling(true, false);
         let clients = [1, 1, 2, 3];
         let places = clients

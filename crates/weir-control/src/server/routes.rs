@@ -143,8 +143,8 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     view.await.map(Json)
 }
 
-/// Executes commands: all of them, or none. A change that is answered with `applied` is on disk and
-/// in force.
+/// Executes commands: all of them, or none. A change that is answered with `applied` is in force
+/// and, unless a notice says otherwise, on disk.
 #[utoipa::path(
     post,
     path = "/v1/commands",

@@ -211,7 +211,8 @@ async fn change_all(Shared(state): Server, request: Request) -> Result<Response,
     apply(state, None, request).await
 }
 
-/// Changes one link. Replaces the settings that the field `words` names; all other settings stay.
+/// Changes one link, or several with commas between their names. Replaces the settings that the
+/// field `words` names; all other settings stay.
 #[utoipa::path(
     patch,
     path = "/v1/links/{name}",
@@ -233,7 +234,7 @@ async fn change(
     apply(state, Some(name), request).await
 }
 
-/// Applies a change to `link`, or to all links.
+/// Applies a change to the links that `link` names, or to all links.
 async fn apply(
     state: Arc<State>,
     link: Option<String>,
@@ -259,7 +260,8 @@ async fn reset_all(Shared(state): Server) -> Result<Response, Reject> {
     state.ask(|state| state.session.reset(None)).await.map(reply)
 }
 
-/// Puts one link back to the specification of the session's start.
+/// Puts one link, or several with commas between their names, back to the specification of the
+/// session's start.
 #[utoipa::path(
     post,
     path = "/v1/links/{name}/reset",

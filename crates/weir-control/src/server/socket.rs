@@ -18,7 +18,7 @@ use crate::client::visible_peer;
 /// Why the socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Another daemon answers on the socket.
+    /// Another process listens on the socket.
     #[error(
         "another daemon listens on {}; stop it, or name another socket with --socket",
         path.display()
@@ -51,7 +51,7 @@ pub enum SocketError {
 pub struct ControlSocket {
     path: PathBuf,
     listener: Option<UnixListener>,
-    /// Device and inode of the name, so that `remove` does not delete a name that another daemon
+    /// Device and inode of the name, so that `remove` does not delete a name that another process
     /// has taken over.
     identity: (u64, u64),
 }
@@ -81,7 +81,7 @@ impl ControlSocket {
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
-        // The lock ensures that two daemons that start at the same time check the old socket one
+        // The lock ensures that two processes that start at the same time check the old socket one
         // after the other.
         let directory = File::open(parent).map_err(system)?;
         flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;

@@ -137,7 +137,7 @@ pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
 /// The longest wait of the health resource for the plane. The plane itself gives up a little
 /// earlier.
 const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
-/// Number of scripts that are parsed at once; each may take several times its length in memory.
+/// Number of scripts that are parsed at once; each may take up to 50 times its length in memory.
 const PARSERS: usize = 2;
 /// Number of long texts that are written at once; each may take some megabytes.
 const FORMATTERS: usize = 2;

@@ -11,7 +11,8 @@ pub(crate) struct Tally {
     pub(crate) refused: AtomicU64,
     /// Requests that were answered with a server error (status 5xx).
     pub(crate) failed: AtomicU64,
-    /// Samples that slow readers of the event stream missed.
+    /// Samples that readers of the event stream missed, because they were slow or the loop did not
+    /// answer.
     pub(crate) skipped: AtomicU64,
     /// Clients that were disconnected because they accepted no data.
     pub(crate) stalled: AtomicU64,

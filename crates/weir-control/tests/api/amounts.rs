@@ -34,7 +34,7 @@ fn scripts_have_a_length_and_a_number_of_commands() {
 #[test]
 fn a_configuration_has_a_length() {
     let lab = Lab::new();
-    // A rule with a comment of almost a million characters.
+    // Nine rules, each with a comment of almost a million characters.
     let rules = |first: usize| -> String {
         let one =
             |n: usize| format!("add {n} allow ip from any to any // {}\n", "c".repeat(999_000));

@@ -191,7 +191,7 @@ fn the_memory_of_files_is_bounded_and_a_full_configuration_starts_again() {
         ..CommandRequest::default()
     };
     assert!(lab.client().commands(&profiles(100..120)).unwrap().applied);
-    // Another name of the same content takes no memory.
+    // Other pipes with the same files take no memory.
     let mut again = profiles(100..120);
     again.script = again.script.replace("pipe 1", "pipe 2");
     assert!(lab.client().commands(&again).unwrap().applied);
@@ -522,7 +522,7 @@ struct Memory {
     zeroed: AtomicUsize,
     /// Number of invented pipes in its counters.
     links: AtomicUsize,
-    /// Makes the next change panic.
+    /// While this is true, a change panics.
     panics: AtomicBool,
     /// While this is true, the plane does not answer queries.
     stuck: AtomicBool,

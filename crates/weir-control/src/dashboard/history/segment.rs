@@ -126,7 +126,7 @@ impl Segments {
             (file, length)
         };
         if let Err(error) = disk.write(&mut file, &bytes) {
-            // If this fails too, the next start cuts the rest off.
+            // If this fails too, the next call cuts the rest off.
             let _ = file.set_len(length);
             return Err(error);
         }
@@ -134,8 +134,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Opens the newest file after its last sound record. A file of another version, or without a
-    /// sound record, starts anew.
+    /// Opens the newest file after its last sound record. A file of another version, or one that is
+    /// too long, starts anew.
     fn continued(&self) -> io::Result<(File, u64)> {
         let sound = match self.read_one(&self.path) {
             Ok(content) => content.sound,

@@ -47,12 +47,12 @@ fn point(ago: u64, packets: u64) -> Point {
     }
 }
 
-/// Objects that have carried a packet in each of the last seconds.
+/// Objects that have carried a packet in each of the last `seconds` seconds.
 fn running(objects: u16, seconds: u64) -> BTreeMap<Object, Kept> {
     ran(objects, seconds, 0)
 }
 
-/// Objects that carried a packet in each second, until some seconds ago.
+/// Objects that carried a packet in each of `seconds` seconds, the last one `end` seconds ago.
 fn ran(objects: u16, seconds: u64, end: u64) -> BTreeMap<Object, Kept> {
     let kept = || {
         let mut kept = Kept::default();
@@ -62,9 +62,9 @@ fn ran(objects: u16, seconds: u64, end: u64) -> BTreeMap<Object, Kept> {
     (1..=objects).map(|number| (Object::Pipe(number), kept())).collect()
 }
 
-fn save(history: &mut History, objects: &BTreeMap<Object, Kept>, end: bool) {
-    let fresh = objects.iter().map(|(one, kept)| (one.clone(), history.fresh(one, kept, end)));
-    let fresh = fresh.collect();
+fn save(history: &mut History, objects: &BTreeMap<Object, Kept>, unfinished: bool) {
+    let fresh = |(one, kept): (&Object, &Kept)| (one.clone(), history.fresh(one, kept, unfinished));
+    let fresh = objects.iter().map(fresh).collect();
     history.add(&fresh);
 }
 

@@ -3,8 +3,8 @@
 //! A browser sends requests to this server on behalf of any page that it shows, so three things
 //! are checked. The `Host` must be a name of this server: a page of another name that resolves to
 //! this address (DNS rebinding) is refused. A change, and the stream, must not come from a page of
-//! another `Origin`. And every request needs the token, or the cookie that the token is exchanged
-//! for; the cookie is `HttpOnly` and `SameSite=Strict`.
+//! another `Origin`. And every request for a resource, except a login, needs the token, or the
+//! cookie that the token is exchanged for; the cookie is `HttpOnly` and `SameSite=Strict`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -189,7 +189,7 @@ impl Gate {
         names.into_iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Refuses a request for the wrong host, or from a page of another server.
+    /// Refuses a request for the wrong host, and a change or stream from a page of another server.
     fn admit(&self, request: &Request) -> Result<(), Reject> {
         let headers = request.headers();
         let mut hosts = headers.get_all(header::HOST).iter();
@@ -269,8 +269,8 @@ impl Gate {
         if request.method() == Method::POST && path == "/v1/logout" {
             return Ok(self.set_cookie("", "; Max-Age=0"));
         }
-        let looks = matches!(*request.method(), Method::GET | Method::HEAD);
-        if right == Right::Read && !looks {
+        let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        if right == Right::Read && !only_reads {
             return Err(Reject::new(
                 StatusCode::FORBIDDEN,
                 "this token only permits reading; it cannot change anything",
@@ -326,7 +326,7 @@ fn is_same_host(one: &str, other: &str) -> bool {
     plain(one) == plain(other)
 }
 
-/// The header with which browsers report the origin of a request.
+/// The header with which browsers report whether a page of this server sent the request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Number of wrong tokens that are answered before clients are told to wait.
 const WRONG_AT_ONCE: f64 = 10.0;

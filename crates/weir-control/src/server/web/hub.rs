@@ -412,7 +412,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Maximum number of objects that are read without clients. The overview shows these objects.
 pub(super) const BASE: usize = 64;
-/// Maximum number of objects that are read.
+/// The number of objects in memory at which clients cannot watch further objects.
 const MOST_WATCHED: usize = 256;
 /// The time between two points of an object that no client watches.
 const BASE_PERIOD: Duration = Duration::from_secs(1);

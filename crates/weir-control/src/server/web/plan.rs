@@ -31,7 +31,7 @@ pub(super) fn shown(mut plan: PlanView, base_ms: i64) -> Json<PlanView> {
     Json(plan)
 }
 
-/// A plan that is refused, with the line that is wrong.
+/// The answer for a plan that is refused, with the line of a wrong step.
 pub(super) fn refused(error: &PlanError) -> Response {
     let status = match error {
         PlanError::Step { .. } | PlanError::Whole(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -19,7 +19,7 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// The objects.
+    /// The objects, each once. Refuses a list or a span that is not allowed.
     pub(super) fn objects(&self) -> Result<Vec<Object>, Reject> {
         let wrong = |text: String| Reject::new(StatusCode::BAD_REQUEST, text);
         let names: Vec<String> = serde_json::from_str(&self.objects).map_err(|error| {
