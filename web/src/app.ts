@@ -40,7 +40,7 @@ export class App {
   link: Link = { state: "connecting" };
   /** The text that distinguishes each instance seen so far, by the instance's object. */
   readonly keys = new Map<string, string>();
-  /** Whether the page is older than the daemon. */
+  /** Whether the server has another version of the page. */
   stale = false;
   /** The revision of the objects that were read last; -1 before the first reading. */
   revision = -1;

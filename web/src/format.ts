@@ -55,7 +55,10 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString("en");
 }
 
-/** The digits of a value in a unit: three significant ones, with trailing zeros. */
+/**
+ * The digits of a value in a unit: three significant ones, with trailing zeros. Whole counts,
+ * nanoseconds and numbers from 1,000 have all digits before the point, and none after it.
+ */
 export function digits(value: number, unit: Unit, [size]: Step): string {
   if (!Number.isFinite(value)) return "–";
   const n = value / size;

@@ -281,7 +281,7 @@ function header(app: App, nav: HTMLElement): HTMLElement {
   );
 }
 
-/** What the user has to know about the connection. */
+/** What the user has to know: a lost connection, an old page, or a clock that is wrong. */
 function banner(app: App, place: HTMLElement): void {
   const lines: [string, string][] = [];
   if (app.link.state === "away") {

@@ -38,7 +38,7 @@ export function set(spec: string, keyword: string, to: string): string {
   return list.join(" ");
 }
 
-/** A rate in bit/s, such as `4Mbit/s` or `500k`. */
+/** The rate in bit/s that a word such as `4Mbit/s` or `500k` states; absent for another word. */
 export function rate(words: string): number | undefined {
   const match = /^([\d.]+)\s*([KMGT]?)(i?)(bit\/s|b\/s|bps|Byte\/s|B\/s|Bps)?$/i.exec(words);
   if (!match) return undefined;

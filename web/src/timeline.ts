@@ -67,7 +67,10 @@ export class Timeline {
     this.tell();
   }
 
-  /** Changes the length by a factor. The moment `around` keeps its place. */
+  /**
+   * Changes the length by a factor. The moment `around` keeps its place; without it, the middle, or
+   * the end while the range follows the present.
+   */
   zoom(factor: number, around?: number): void {
     const [from, to] = this.range();
     const span = Math.min(MOST, Math.max(LEAST, this.span * factor));

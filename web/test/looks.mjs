@@ -130,7 +130,7 @@ export const tests = {
       }),
     ),
 
-  "a lost connection is told, and comes back with a gap": () =>
+  "a lost connection is told, and comes back": () =>
     withBrowser((browser) =>
       standIn({}, async (stand, address) => {
         const page = await open(browser);

@@ -1,5 +1,5 @@
-// Tests of single parts of the page with the stand-in: the trace of a packet, timed plans, reports
-// of a span, and the files of plots.
+// Tests of single parts of the page: the table of the heat map and, with the stand-in, the counts
+// of hidden objects, the trace of a packet, timed plans, reports of a span, and the files of plots.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

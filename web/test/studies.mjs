@@ -45,7 +45,7 @@ export async function visit(browser, command, hash, ready) {
   return page;
 }
 
-/** A pair of links whose programs do nothing. */
+/** `weir pair` with two programs that do nothing. */
 export function idlePair(weir) {
   return new Command(weir, [
     "pair",
@@ -492,7 +492,7 @@ export const tests = {
       ],
       async (browser, pair) => {
         const page = await visit(browser, pair, "#/kernel/full0", "tbody th:has-text('full0 tbf')");
-        // Tens of packets a second wait for a link of one kilobyte a second.
+        // Tens of packets a second arrive at a queue that sends one kilobyte a second.
         await page.waitForFunction(
           () => Number(document.querySelector("tbody .num b")?.textContent) > 5,
           undefined,
@@ -561,7 +561,7 @@ export const tests = {
       await page.waitForFunction(
         () => document.querySelectorAll(".curves svg")[0].querySelectorAll(".curve").length === 3,
       );
-      // FIFO and round robin know no weights: the flow with the greatest weight falls behind.
+      // FIFO knows no weights: the flow with the greatest weight falls behind.
       await page.click("button:text-is('Ahead of the fluid')");
       await page.focus(".curves >> nth=2");
       await page.keyboard.press("End");
