@@ -36,8 +36,8 @@ pub struct AgentConfig {
     pub engines: Vec<(Engine, Option<PathBuf>)>,
     /// The socket of the Node Resource Interface; `None` if the agent does not use this interface.
     pub nri: Option<PathBuf>,
-    /// Whether the agent reports a problem if an engine has never answered; `false` if the user
-    /// named no engine.
+    /// Whether an engine or runtime that has never answered is a problem; `false` if the user named
+    /// none.
     pub all_required: bool,
     /// How each container's loop uses the machine.
     pub tuning: Tuning,
@@ -87,7 +87,7 @@ pub struct Who {
     pub source: &'static str,
     /// The engine's identifier.
     pub id: String,
-    /// The name, which is unique within the agent.
+    /// The name; unique among the containers that the engine has described.
     pub name: String,
 }
 
@@ -102,9 +102,9 @@ pub struct Agent {
     _nri: Option<Nri>,
     board: Board,
     entries: BTreeMap<Key, Entry>,
-    /// The engines that have answered.
+    /// The engines and runtimes that have answered.
     answered: BTreeSet<&'static str>,
-    /// For each engine that does not answer, the last reason.
+    /// For each engine or runtime that does not answer, the last reason.
     silent: BTreeMap<&'static str, String>,
     config: AgentConfig,
     began: Instant,
@@ -123,7 +123,7 @@ struct Entry {
     wish: Option<Wish>,
     /// The session, while the container is shaped.
     held: Option<Held>,
-    /// The time of the next attempt, if the container is not shaped.
+    /// The time of the next attempt to attach; `None` while none is planned.
     retry: Option<Instant>,
     /// The pause before the next attempt.
     pause: Duration,
@@ -211,8 +211,8 @@ impl Agent {
             .serve_as(|name| Arc::new(Remote { board, name, about, began, stop: Box::new(stop) }))
     }
 
-    /// Shapes containers and pods that carry labels until a signal arrives. `report` receives each
-    /// event. Afterwards all packets pass unshaped.
+    /// Shapes containers and pods that carry labels until a signal other than SIGUSR1 and SIGUSR2
+    /// arrives. `report` receives each event. Afterwards all packets pass unshaped.
     ///
     /// # Errors
     /// Signals cannot be read.
@@ -495,8 +495,8 @@ fn allow_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Reports a pod. For a new pod, this function waits until the pod is shaped, because the runtime
-/// starts the pod's containers when the function returns.
+/// Reports a pod. For a new pod, this function waits briefly until the agent has looked at the pod,
+/// because the runtime starts the pod's containers when the function returns.
 fn report_pod(outbox: &SyncSender<Message>, seen: PodSeen) {
     let is_new = matches!(seen, PodSeen::Started { is_new: true, .. });
     let (looked_at, wait) = channel();

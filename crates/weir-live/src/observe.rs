@@ -150,6 +150,6 @@ impl Observer for Watcher {
     }
 }
 
-/// The longest time for which a packet stays in memory before the capture is flushed for programs
-/// that read the growing file.
+/// The least time between two flushes of the capture for programs that read the growing file. The
+/// capture is flushed when a lane is sampled.
 const FLUSH_AFTER: Nanos = Nanos::from_millis(200);

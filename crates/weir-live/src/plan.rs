@@ -25,7 +25,7 @@ impl Step {
     /// A step from its action, which may begin with the names of links.
     ///
     /// # Errors
-    /// The action is empty.
+    /// The action does not say what to change.
     pub fn new(at: Duration, action: &str, links: &[Link]) -> Result<Self, &'static str> {
         let action = action.trim();
         let (first, rest) = action.split_once(char::is_whitespace).unwrap_or((action, ""));

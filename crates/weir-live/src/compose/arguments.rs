@@ -20,7 +20,8 @@ impl UpArguments {
     /// Finds the options for creation and the services among the arguments.
     ///
     /// # Errors
-    /// One of the options makes `compose up` leave the containers running, or not start them.
+    /// With one of the options, `compose up` does not wait for the containers, does not start them,
+    /// or replaces them while it runs.
     pub fn new(words: &[OsString]) -> Result<UpArguments, ComposeError> {
         let mut arguments = UpArguments { all: words.to_vec(), ..UpArguments::default() };
         let mut rest = words.iter();
@@ -83,7 +84,8 @@ const CREATE_WITH_VALUE: [&str; 2] = ["--scale", "--pull"];
 /// Other options with a value in the next word.
 const VALUE: [&str; 6] =
     ["-t", "--timeout", "--exit-code-from", "--attach", "--no-attach", "--wait-timeout"];
-/// Options with which `compose up` does not wait for the containers, or does not start them.
+/// Options with which `compose up` does not wait for the containers, does not start them, or
+/// replaces them while it runs.
 const REFUSED: [&str; 7] = ["-d", "--detach", "--no-start", "--wait", "-w", "--watch", "--dry-run"];
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_leave_containers_behind_are_refused() {
+    fn options_that_do_not_suit_a_job_are_refused() {
         for word in REFUSED {
             let error = divided(&["--build", word]).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");

@@ -163,7 +163,7 @@ fn unique(like: &str) -> String {
 /// Seconds between SIGTERM and SIGKILL for containers when the project is removed. In an orderly
 /// end, `compose up` has already stopped the containers, with their own grace periods.
 const GRACE: &str = "3";
-/// The longest time that the removal of a project may take.
+/// The longest time that a command of a removal may take.
 const LONGEST_REMOVAL: Duration = Duration::from_secs(120);
 /// Maximum number of characters of a project's name that come from the user.
 const MOST_LIKE: usize = 20;

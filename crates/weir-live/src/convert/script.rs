@@ -1,5 +1,6 @@
-//! Converts Mininet's scripts: their calls of `addHost`, `addSwitch` and `addLink` with literal
-//! arguments. Calls with computed arguments become comments. A script is read and not executed.
+//! Converts Mininet's scripts: their calls of `addHost`, `addNode`, `addSwitch` and `addLink` with
+//! literal arguments. Calls with computed arguments become comments. A script is read and not
+//! executed.
 
 use std::collections::BTreeMap;
 

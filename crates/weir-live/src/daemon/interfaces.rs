@@ -30,8 +30,8 @@ impl Interfaces {
         Self(attached.into_iter().map(interface).collect())
     }
 
-    /// Records an event. Returns a line for the log, or `None` if the event is already known. Every
-    /// worker reports each event.
+    /// Records an event. Returns a line for the log; `None` if the event is already known, because
+    /// every worker reports each event, or if [`Self::set_running`] records it.
     pub(super) fn note(&mut self, event: &LiveEvent) -> Option<String> {
         let interface = self.0.get_mut(event.port)?;
         let name = &event.interface;

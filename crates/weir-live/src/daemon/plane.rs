@@ -54,7 +54,7 @@ pub struct LivePlane {
     interfaces: Mutex<Interfaces>,
     /// Carries the events of interfaces to the daemon.
     events: Sender<LiveEvent>,
-    /// The session; `None` before it starts, and without bridges.
+    /// The session; `None` before its start, after its end, and without bridges.
     session: Mutex<Option<LiveSession<OpenPorts>>>,
 }
 
@@ -137,7 +137,7 @@ impl LivePlane {
         Some(session.stop().map(drop))
     }
 
-    /// The live loop, for [`LiveHandle::turns`]; `None` without bridges.
+    /// The live loop, for [`LiveHandle::turns`]; `None` before it starts, and without bridges.
     pub fn engine(&self) -> Option<LiveHandle> {
         self.handle()
     }
@@ -205,7 +205,7 @@ impl LivePlane {
         self.bridges.names().chunks(2)
     }
 
-    /// The control of the session; `None` before it starts.
+    /// The control of the session; `None` before it starts, and without bridges.
     pub(crate) fn control(&self) -> Option<Control> {
         match &*self.rules() {
             Rules::Waiting(_) => None,
@@ -213,7 +213,7 @@ impl LivePlane {
         }
     }
 
-    /// The live loop; `None` before it starts.
+    /// The live loop; `None` before it starts, and without bridges.
     fn handle(&self) -> Option<LiveHandle> {
         self.control().map(|control| control.engine().clone())
     }

@@ -43,7 +43,7 @@ impl DaemonDashboard {
         Self { plane, editor, lanes: OnceLock::new(), planner: Planner::default() }
     }
 
-    /// The lanes, which never change; empty while the loop does not answer.
+    /// The lanes, which never change; empty until the loop has answered once.
     fn lanes(&self) -> &[LaneName] {
         if let Some(lanes) = self.lanes.get() {
             return lanes;

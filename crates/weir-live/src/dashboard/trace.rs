@@ -65,7 +65,7 @@ pub(super) fn traced(control: &Control, question: &TraceQuestion) -> Result<Trac
         let after = entered[..entered_before].last().filter(|_| leg.resumed);
         legs.push(TracedLeg { place: where_at(&place, leg, after), rules: visits, enters });
         if missing {
-            // The engine drops a packet for a pipe that does not exist.
+            // The engine drops a packet for a pipe, queue or scheduler that does not exist.
             end = "no_object";
             break;
         }

@@ -401,8 +401,8 @@ const REMOVAL: &str = "\
     i=$(ENGINE images -q --no-trunc --filter $f) || failed=1
     [ -z \"$i\" ] || ENGINE rmi -f $i || failed=1
     exit $failed";
-/// The longest time that the removal may take: an engine that does not answer must not keep this
-/// process from ending.
+/// The longest time that a command of the removal may take: an engine that does not answer must not
+/// keep this process from ending.
 const LONGEST_REMOVAL: Duration = Duration::from_secs(15);
 /// The label of all containers and images of labs.
 const LABEL: &str = "weir.lab";

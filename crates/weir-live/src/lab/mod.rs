@@ -8,7 +8,7 @@
 //! the machine.
 //!
 //! A program has a defined end if its node has the key `ends`. The run is over when all such
-//! programs have ended.
+//! programs have ended or, if there are none, when all programs have ended.
 
 mod board;
 mod engine;
@@ -54,7 +54,7 @@ pub(crate) struct Lab {
 #[derive(Debug)]
 struct Node {
     name: String,
-    /// The number of its host in the session.
+    /// The number of the host in the session.
     host: usize,
     program: HostProgram,
     container: Option<Container>,
@@ -212,8 +212,8 @@ impl Lab {
         volumes.map(|volume| absolute(self.directory.join(&volume.host))).collect()
     }
 
-    /// Starts all programs that have no defined end and do not wait for the end of a program, and
-    /// waits until they are up. Returns the reason why the wait ended early, if it did.
+    /// Starts all programs that may start before the clock runs, and waits until they are up.
+    /// Returns the reason why the wait ended early, if it did.
     pub(crate) fn bring_up(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -472,7 +472,8 @@ impl Lab {
         }
     }
 
-    /// Ends the programs that still run, with a grace period.
+    /// Asks the programs that still run to end, and waits for them, but not longer than a grace
+    /// period. Programs that run longer are killed at the end of the session.
     pub(crate) fn stop(&mut self, session: &mut LiveSession<Network>, signals: &Signals) {
         let running = |node: &Node| match node.state {
             State::Starting { id, .. } | State::Up { id } => Some(id),
