@@ -109,7 +109,7 @@ impl Quantity {
     }
 }
 
-/// A number with three or more significant digits, but with five decimals at most.
+/// A number with about three significant digits, and with at most five decimals.
 pub(super) fn short(value: f64) -> String {
     let decimals = match value.abs() {
         v if v >= 100.0 || v == 0.0 => 0,

@@ -8,7 +8,8 @@ use super::page::{SIZES, figure_title, page, pictures, row, table};
 use crate::finding::{Cell, Claim, Finding, Matrix, Provenance, Table, Verdict, mark};
 use crate::plot::Plot;
 
-/// A finding as one self-contained HTML document. Plots that belong to a table follow it.
+/// A finding as one self-contained HTML document. Plots that belong to a table follow it; if there
+/// are matrices, all plots follow the matrices.
 pub fn finding_to_html(finding: &Finding) -> String {
     let mut data = Vec::new();
     let content = html! {
@@ -41,8 +42,8 @@ fn contents(finding: &Finding) -> Markup {
     }
 }
 
-/// A finding without its title: notes, claims, tables and plots, then `more` plots, and the list of
-/// provenances. `id` begins the identifiers of the pictures.
+/// A finding without its title: notes, claims, matrices, tables, the plots of the finding and
+/// `more` plots, and the list of provenances. `id` begins the identifiers of the pictures.
 ///
 /// The values of the plots go to `data`.
 pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Data>) -> Markup {

@@ -75,8 +75,8 @@ pub(super) fn with_share(number: impl Render, share: impl Render) -> Markup {
     html! { (number) " " i { (share) } }
 }
 
-/// A table that scrolls where it is wider than the page. Columns of the class `numbers` are aligned
-/// to the right.
+/// A table that scrolls where it is wider than the page. Columns are aligned to the right, except
+/// the first one and, without the class `numbers`, the last one. Other classes may change this.
 pub(super) fn table(
     label: &str,
     class: Option<&str>,

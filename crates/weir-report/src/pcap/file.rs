@@ -2,9 +2,9 @@
 //!
 //! The file gets its name when it is complete; until then it has a temporary name in the same
 //! directory. Complete packets are collected in memory and written about 256 KiB at a time. After
-//! an error, such as a full disk, the file is truncated to its last complete packet, the error is
-//! kept for the report, and further packets are only counted. Writing may wait for the disk, so it
-//! belongs on a thread that moves no packets.
+//! an error, such as a full disk, the file is truncated to the packets of earlier writes, the error
+//! is kept for the report, and further packets are only counted. Writing may wait for the disk, so
+//! it belongs on a thread that moves no packets.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -116,8 +116,8 @@ impl CaptureFile {
                 self.report.written += self.buffered;
             }
             Err(source) => {
-                // Remove the incomplete packet. A pipe cannot be truncated; its reader notices the
-                // early end.
+                // Remove the part of the buffer that was written. A pipe cannot be truncated; its
+                // reader notices the early end.
                 let _ = file.set_len(self.report.bytes);
                 self.report.dropped += self.buffered;
                 self.report.error = Some(CaptureError::Write { path: self.path.clone(), source });
@@ -128,7 +128,7 @@ impl CaptureFile {
     }
 
     /// Writes the buffered packets, ends the capture and gives the file its name. `missed` is the
-    /// number of packets that should have been captured and did not reach this file.
+    /// number of records that did not reach [`Self::write`].
     pub fn finish(mut self, missed: u64) -> CaptureReport {
         self.close();
         self.report.dropped += missed;

@@ -1,5 +1,5 @@
-//! Captures of the packets of a link as pcapng. Each direction is an interface, and times are in
-//! nanoseconds. The comment on a departure states the queueing delay, and that on a drop the drop
+//! Captures of the packets of links as pcapng. Each direction of a link is an interface, and times
+//! are in nanoseconds. The comment on a departure states its delays, and that on a drop the drop
 //! reason.
 //!
 //! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section

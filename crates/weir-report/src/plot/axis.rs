@@ -69,7 +69,7 @@ pub(crate) struct Fitted {
     pub(crate) to: f64,
     /// The value and the label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// The label with its unit.
+    /// The label; on a linear axis, with its unit.
     pub(crate) title: String,
     /// The size of the unit in which the tick labels are written.
     pub(crate) unit_size: f64,
@@ -193,8 +193,8 @@ impl Fitted {
     }
 }
 
-/// A value with its unit, such as `20.1 ms`. Small fractions are shown as powers of ten, since
-/// their leading zeros would need too much room.
+/// A value with its unit, such as `20.1 ms`. A small fraction that is a power of ten is shown as
+/// one, such as `10⁻⁴ %`, since its leading zeros would need too much room.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
         let exponent = (value * 100.0).log10();

@@ -4,14 +4,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The results of a host that ran a program or container in one run. Times count from the start of
-/// the first host's program.
+/// the first program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct NodeOutcome {
     /// The name in the scenario.
     pub name: String,
     /// The command, or the image with its command.
     pub program: String,
-    /// The exit code; 128 + n after signal n; `null` if the program has not ended.
+    /// The exit code; 128 + n after signal n; `null` if the program did not start, or was killed at
+    /// the end of the run.
     pub exit_code: Option<u8>,
     /// Whether the end of the run ended the program.
     pub stopped: bool,

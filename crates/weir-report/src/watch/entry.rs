@@ -143,8 +143,8 @@ impl Merger {
         Some(std::mem::replace(open, begun))
     }
 
-    /// Ends the open entry of a queue and returns it. Called when the queue vanishes or another
-    /// event follows.
+    /// Ends the open entry of a queue and returns it. Called when the queue vanishes, and before an
+    /// enqueue or dequeue of the queue is written.
     pub(super) fn end(&mut self, queue: QueueId) -> Option<Readings> {
         self.open.remove(&queue)
     }

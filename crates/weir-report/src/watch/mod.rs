@@ -8,8 +8,8 @@
 //! | Parquet (`.parquet`) | the same columns as CSV |
 //!
 //! Consecutive equal readings are one entry, with the times of the first and the last reading and
-//! their number. The entries of each queue are in the order of time. Entries of different queues
-//! are in the order in which they ended.
+//! their number. The readings and events of each queue are in the order of time. Entries of
+//! different queues or of other types are in the order in which they ended.
 //!
 //! A record has a temporary name in the same directory until it is complete; a pipe or device is
 //! written directly. After an error, such as a full disk, the file ends at its last complete line

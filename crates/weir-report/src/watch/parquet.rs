@@ -195,7 +195,8 @@ fn table(rows: &[Row], queues: &BTreeMap<QueueId, Queue>) -> Table {
     }
 }
 
-/// The format layer only writes to memory, so any other error is a bug.
+/// Converts an error of the format layer, which only writes to memory, so that such an error is a
+/// bug.
 fn io_error(error: TableError) -> io::Error {
     io::Error::other(error)
 }

@@ -1,4 +1,4 @@
-//! Reads captures with other programs, and tests a capture on a full disk.
+//! Captures: what other programs read, which files are replaced or refused, and a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -394,8 +394,8 @@ const MAX_SECTIONS: usize = 12;
 const MAX_ROWS: usize = 200;
 /// Maximum number of remarks.
 const MAX_REMARKS: usize = 50;
-/// Maximum number of items (see [`detail`]) that the page stores of one queue over time, and of all
-/// queues together, to limit the size of the file.
+/// Maximum number of items (see [`detail`]) that the page stores of the packets of one queue over
+/// time, and of all queues together, to limit the size of the file.
 const MAX_ITEMS: usize = 1 << 16;
 const ALL_ITEMS: usize = 1 << 17;
 
