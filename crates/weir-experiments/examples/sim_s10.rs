@@ -1,8 +1,8 @@
 //! Measures how many packets through the bottleneck of the experiment `s10` are simulated per
 //! second of processor time:
 //! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`. The queue is `none` or
-//! an AQM in the syntax of `weir rig --aqm`, and `no-device` removes the device after the queue,
-//! which holds one packet.
+//! an AQM in the syntax of `weir rig --aqm`. A device that holds one packet follows the queue;
+//! `no-device` removes this device.
 
 use weir_experiments::s10;
 use weir_rules::manager::Manager;

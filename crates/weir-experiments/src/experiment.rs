@@ -28,7 +28,7 @@ impl Default for Options {
 }
 
 /// Called after every run with the number of finished runs and the number of all runs. An
-/// experiment of several parts counts each part from 0.
+/// experiment of several parts counts the runs of each part separately.
 pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// An experiment of the list.

@@ -54,8 +54,8 @@ pub struct Row {
     pub flows: String,
     /// The values. Those that were not measured are missing.
     pub run: Run,
-    /// Processor time of a pair in each run, ns. The runs of all algorithms alternate, so runs at
-    /// the same index of two rows were made one after the other.
+    /// Processor time of a pair in each run, ns. In a measurement, the runs of all algorithms with
+    /// one set of flows alternate, so their runs at the same index were made one after the other.
     pub times: Vec<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! Namespaces for experiments on the kernel's own queues. No namespace has a name, so all of them
-//! vanish with the process, however it ends.
+//! Namespaces for experiments on the kernel's own queues and on live links. No namespace has a
+//! name, so all of them vanish with the process, however it ends.
 
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;

@@ -32,8 +32,8 @@ use weir_sim::world::World;
 pub(super) struct Testbed {
     /// Rates of the links in kbit/s. The length of a frame counts without its check sequence.
     pub(super) rates: Vec<u64>,
-    /// The configuration of each switch. A switch with a program runs FIFO+; if `late` is above 0,
-    /// it uses [`Accounting`].
+    /// The configuration of each switch. Its program accounts for waits as FIFO+ does, whatever the
+    /// order of service; if `late` is above 0, [`Accounting`] does this instead.
     pub(super) switch: SwitchConfig,
     /// Mean overestimate of a wait by a switch, ns; 0 for a switch that measures waits exactly.
     pub(super) late: u64,

@@ -8,7 +8,7 @@ pub enum AccuracyError {
     /// The process does not have root privileges.
     #[error("emulation-accuracy makes namespaces and sets timers, which needs root: use sudo")]
     NotRoot,
-    /// The network or the live session cannot be set up.
+    /// An operation of the measurement failed, such as the set-up of the network.
     #[error("emulation-accuracy: cannot {what}: {source}")]
     Setup {
         /// The operation that failed.

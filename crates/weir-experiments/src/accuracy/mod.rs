@@ -3,8 +3,8 @@
 //!
 //! A probe passes a link with a delay of 10 ms between two namespaces. The sender stamps each
 //! packet, and the receiving kernel records its arrival, so that the receiver's own wake-up does
-//! not count. The live loop waits in different modes, while other threads compute without a pause,
-//! or while other packets pass the same link.
+//! not count. The live loop waits in different modes: while the machine has no other work, while
+//! other threads compute without a pause, or while other packets pass the same link.
 
 mod bed;
 mod case;

@@ -87,7 +87,7 @@ pub(super) struct Work {
     frames: Vec<Vec<u8>>,
     keys: Vec<FlowKey>,
     /// The index of the present frame.
-    next: usize,
+    present: usize,
     classifier: Option<(Classifier, State)>,
     engine: Option<Engine>,
     /// Packets that the classifier sent to a pipe.
@@ -121,17 +121,17 @@ impl Work {
             (classifier, state)
         });
         let engine = matches!(part, Part::Pipes | Part::Whole).then(|| Engine::new(size));
-        Self { frames, keys, next: 0, classifier, engine, matched: 0, departed: 0 }
+        Self { frames, keys, present: 0, classifier, engine, matched: 0, departed: 0 }
     }
 
     /// Passes `packets` packets.
     pub(super) fn run(&mut self, packets: u64) {
         let mut tags = Tags::new();
         for n in 0..packets {
-            self.next = (self.next + 1) % self.frames.len();
+            self.present = (self.present + 1) % self.frames.len();
             let mut pipe = None;
             if let Some((classifier, state)) = &mut self.classifier {
-                let frame = &self.frames[self.next];
+                let frame = &self.frames[self.present];
                 let Ok(parsed) = weir_wire::parse(frame) else { continue };
                 let key = weir_wire::flow_key(frame, &parsed);
                 let mut packet = Packet {
@@ -153,7 +153,7 @@ impl Work {
             // do not use neighbouring memory.
             let other = (n as u32).wrapping_mul(2_654_435_761) % engine.pipes + 1;
             let pipe = pipe.unwrap_or(other as u16);
-            self.departed += engine.pass(n as u32, &self.keys[self.next], pipe);
+            self.departed += engine.pass(n as u32, &self.keys[self.present], pipe);
         }
     }
 }
@@ -263,7 +263,7 @@ const OUT: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
 const LEN: u32 = 100;
 /// Time between two packets, ns: 100 bytes each microsecond are 80 % of the pipes' 1 Gbit/s.
 const GAP: u64 = 1_000;
-/// Number of different frames, in random order, so that no branch predictor anticipates them.
+/// Number of frames. Their hosts are random, so that no branch predictor anticipates them.
 const FRAMES: usize = 4096;
 /// Numbers of rules in the cases of [`Part::Tests`].
 pub(super) const RULES: [u32; 5] = [1, 10, 20, 100, 1000];

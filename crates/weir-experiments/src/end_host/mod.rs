@@ -3,9 +3,9 @@
 //!
 //! Transfers pass a link of 10 Mbit/s with a queue of 300 packets. In the case *end host*, the
 //! sender itself has this queue, and TSQ limits the data of each socket in the queue. In the case
-//! *router*, the next host has the queue, and only congestion control limits the data. The kernel
-//! runs in separate namespaces: its TCP sends over a veth pair, and the queue is `tbf` over
-//! `pfifo`. Without root, the finding has only the simulated results.
+//! *router*, the next host has the queue, and only congestion control limits the data. The kernel's
+//! transfers pass three namespaces that veth pairs connect, and its queue is `tbf` over `pfifo`.
+//! Without root, the finding has only the simulated results.
 
 mod case;
 mod kernel;
@@ -89,7 +89,7 @@ fn finding(results: &Results) -> Finding {
 }
 
 impl Results {
-    /// The values of a case by run; empty if the kernel was not measured.
+    /// The values of a case by run; for the kernel, empty if it was not measured.
     fn of(&self, arm: Arm, case: Case, value: fn(&Waiting) -> f64) -> Vec<f64> {
         let place = CASES.iter().position(|&other| other == case);
         let runs = match arm {

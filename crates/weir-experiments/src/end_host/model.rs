@@ -93,7 +93,7 @@ impl Observer for Sampler {
 /// The upper bound of TSQ's limit, bytes: the default of Linux. It has no effect here, because
 /// TSQ's limit is lower: the data of a millisecond, but at least two packets.
 const SMALL: u32 = 4 << 20;
-/// Rate of the links without a queue, bit/s, and delay of each link.
+/// Rate of the links other than the bottleneck, bit/s, and delay of each link.
 const WIDE: u64 = 1_000_000_000;
 const DELAY: Nanos = Nanos::from_micros(50);
 const WARM_UP: Nanos = Nanos::from_secs(3);
