@@ -46,9 +46,9 @@ pub enum TrafficError {
     Size {
         /// The requested size.
         given: usize,
-        /// The smallest size with room for a stamp.
+        /// The smallest permitted size.
         least: usize,
-        /// The largest size that UDP permits.
+        /// The largest permitted size.
         most: usize,
     },
     /// The interface does not exist.

@@ -21,8 +21,8 @@ pub struct Stamp {
     pub sequence: u32,
     /// Time of sending, on the clock of [`crate::clock`], ns.
     pub sent_ns: u64,
-    /// For an echo, the time between its arrival and being sent back, ns. 0 if the payload has no
-    /// room for the field.
+    /// For an echo, the time from the packet's arrival at the other end until it was sent back, ns.
+    /// 0 for other packets, and if the payload has no room for the field.
     pub turned_ns: u32,
 }
 

@@ -49,10 +49,9 @@ pub struct Reception {
     /// Time from the first to the last arrival, ns.
     pub span_ns: u64,
     /// Throughput in network-layer bits per second: the bytes after the first packet, divided by
-    /// `span_ns`. 0 if fewer than two packets arrived.
+    /// `span_ns`. 0 if `span_ns` is 0.
     pub bits_per_second: f64,
-    /// Packets per second: the packets after the first, divided by `span_ns`. 0 if fewer than two
-    /// packets arrived.
+    /// Packets per second: the packets after the first, divided by `span_ns`. 0 if `span_ns` is 0.
     pub packets_per_second: f64,
     /// Packets that were sent: the number that the caller gave, or the highest sequence number
     /// received plus one, whichever is larger.
@@ -68,7 +67,7 @@ pub struct Reception {
     /// Packets that arrived with the ECN codepoint CE (congestion experienced).
     #[serde(default)]
     pub marked: u64,
-    /// Packets that arrived after a packet with a higher sequence number.
+    /// Packets, copies excluded, that arrived after a packet with a higher sequence number.
     pub reordered: u64,
     /// The largest difference between the sequence number of a reordered packet and the highest
     /// sequence number that had arrived before it.
@@ -166,7 +165,7 @@ pub(crate) struct Sequences {
     /// The highest number that arrived.
     highest: Option<u32>,
     duplicated: u64,
-    /// Packets that arrived after a packet with a higher number.
+    /// Packets, copies excluded, that arrived after a packet with a higher number.
     reordered: u64,
     /// The largest distance of a reordered packet's number from `highest`.
     depth: u64,
