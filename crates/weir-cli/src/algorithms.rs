@@ -1,5 +1,5 @@
-//! `weir algorithms`: lists the engine's schedulers and AQMs with their parameters, as text or as
-//! JSON.
+//! `weir algorithms`: lists or describes the engine's schedulers and AQMs with their parameters, or
+//! compares one with a mathematical model, as text or as JSON.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use weir_rules::closest;
 use crate::args::AlgorithmsArgs;
 use crate::output::{Failure, USAGE, print};
 
-/// Lists every algorithm, or describes one in full.
+/// Lists every algorithm, describes one in full, or (`--check`) compares one with its model.
 pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     if args.check.is_some() {
         return check_medium(args.json);
@@ -178,7 +178,7 @@ enum Scope {
 type Scoped = (Scope, &'static [Parameter]);
 
 impl Scope {
-    /// The command that accepts the parameter.
+    /// The command or, for an AQM, the keyword after which the parameter is written.
     fn command(self) -> &'static str {
         match self {
             Self::Flow => "queue",

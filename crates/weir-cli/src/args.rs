@@ -326,7 +326,7 @@ pub(crate) struct TwoWayArgs {
     pub(crate) preset: Option<String>,
 }
 
-/// Options of the commands that create namespaces.
+/// Options of `weir run` and `weir pair` about their namespaces and the interfaces in them.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
     /// Largest IP packet on the link, in bytes.
@@ -408,7 +408,7 @@ pub(crate) struct CommonArgs {
     /// Neither request real-time priority nor keep processors awake under light traffic.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Processor to which the link's thread is pinned.
+    /// Processor to which the link's thread is pinned; with --workers, the first of several.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) cpu: Option<usize>,
     /// Threads that share the work: useful for many instances of a mask, with a processor for each
@@ -485,7 +485,7 @@ pub(crate) struct FmtArgs {
     pub(crate) check: bool,
 }
 
-/// The only option of a command that lists something.
+/// The only option of `weir doctor` and `weir presets`.
 #[derive(Debug, Args)]
 pub(crate) struct JsonFlag {
     /// Print JSON.

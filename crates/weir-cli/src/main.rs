@@ -1,7 +1,7 @@
 //! The `weir` command: puts any network you describe between programs.
 //!
-//! `cli` and `args` define the command line; the module of each command executes the command. Data
-//! goes to stdout, messages to stderr.
+//! `cli`, `args` and the modules of commands define the command line; the module of each command
+//! executes the command. Data goes to stdout, messages to stderr.
 
 mod agent;
 mod algorithms;
@@ -79,8 +79,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. An error shows words of it, which other people may have written,
-/// without control characters.
+/// Parses the command line. An error quotes its words, which other people may have written, with
+/// control characters replaced.
 fn parse(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
     let clean = |word: &OsString| OsString::from(&*printable(&word.to_string_lossy()));
     let cleaned: Vec<OsString> = argv.iter().map(clean).collect();

@@ -32,7 +32,8 @@ pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
     ("128 + N", "Signal N ended the command or its program."),
 ];
 
-/// The environment variables that commands read.
+/// The environment variables that every page lists. Some commands read others, such as
+/// `DOCKER_HOST`.
 pub(crate) const ENVIRONMENT: [(&str, &str); 4] = [
     (
         "WEIR_SOCKET",
@@ -200,7 +201,7 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part} is not in {page}");
         }
-        assert!(page_of("pair").contains("\n\\fB\\-\\-left\\fR \\fICMD\\fR\n"), "it is required");
+        assert!(page_of("pair").contains("\n\\fB\\-\\-left\\fR \\fICMD\\fR\n"), "left is required");
     }
 
     #[test]

@@ -71,8 +71,8 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     printed(std::io::stdout().write_all(text.as_bytes()))
 }
 
-/// The result of writing to standard output, after what the buffer holds is written too. It is not
-/// an error if the reader has closed the pipe.
+/// Flushes standard output after a write, and returns the result of both. It is not an error if the
+/// reader has closed the pipe.
 pub(crate) fn printed(written: std::io::Result<()>) -> Result<ExitCode, Failure> {
     match written.and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

@@ -73,7 +73,8 @@ impl Plan {
     }
 
     /// Starts a thread that carries the plan out. The times of the steps count from the start of
-    /// the session. Returns `None` if the plan has no steps.
+    /// the session, or from the time given to [`Changes::begin`]. Returns `None` if the plan has no
+    /// steps.
     pub(crate) fn start(self, changes: &Changes) -> Option<Running> {
         if self.steps.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The progress line of a live link.
+//! The progress line of a live session.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::web::Page;
 
 /// Binds the socket of this command under the name `wanted` or, without it, under `derived` or a
 /// similar name that is free. Without `wanted`, the links also run where no socket can be bound,
-/// and a note reports this.
+/// and a note reports this unless `quiet`.
 ///
 /// Call this before the namespaces of the links exist, so that the user reaches the socket from
 /// outside them.

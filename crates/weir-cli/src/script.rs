@@ -14,7 +14,8 @@ use weir_sim::disk::ScriptFiles;
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say_coloured};
 
-/// The name of the script if the words of `weir check` are one: a file, or `-` for standard input.
+/// The file that the words of `weir check` name: a regular file, or `-` for standard input. `None`
+/// if they are a specification.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),
@@ -22,7 +23,7 @@ pub(crate) fn named(words: &[String]) -> Option<&str> {
     }
 }
 
-/// The kind of what has this name, if it is neither a regular file nor missing.
+/// The kind of the file with this name, if the file exists and is not a regular file.
 pub(crate) fn special(name: &str) -> Option<&'static str> {
     let kind = std::fs::metadata(name).ok()?.file_type();
     Some(match kind {

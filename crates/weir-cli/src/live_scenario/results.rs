@@ -24,9 +24,10 @@ pub(super) struct Collected {
     pub(super) outcomes: Vec<Outcome>,
     /// The hosts with programs, for each run.
     pub(super) nodes: Vec<Vec<NodeOutcome>>,
-    /// The output of the user's programs, by the names of their flows.
+    /// The output of the user's programs, by the names of their flows; with several runs, each name
+    /// ends in the seed.
     pub(super) printed: Texts,
-    /// The output of the hosts' programs, by the names of the hosts.
+    /// The output of the hosts' programs, by the names of the hosts, in the same form.
     pub(super) logs: Texts,
 }
 

@@ -1,5 +1,6 @@
-//! The page of all experiments of a command, with a chapter for each. Each chapter is also stored
-//! in a separate file, so that a later command with --resume can keep it.
+//! The page of all experiments of a command, with a chapter for each. The chapter of an experiment
+//! that was not skipped is also stored in a separate file, so that a later command with --resume
+//! can keep it.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -45,7 +46,7 @@ impl Collection {
         is_kept
     }
 
-    /// Adds a chapter and stores it, unless the experiment was skipped.
+    /// Adds a chapter. If the experiment was not skipped, also stores the chapter in its file.
     pub(super) fn add(&mut self, chapter: Chapter) -> Result<(), Failure> {
         if chapter.is_done() {
             let file = self.file(chapter.name());

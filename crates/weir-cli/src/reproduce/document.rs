@@ -33,7 +33,8 @@ pub(crate) struct JudgedClaim<'a> {
     holds: Option<bool>,
     /// The measured values in words; null if the claim has none.
     measured: Option<&'a str>,
-    /// Number of runs with different seeds, or repetitions; `exact` without random draws.
+    /// Number of runs with different seeds, or repetitions; `exact` without random draws; `-` if
+    /// nothing was measured.
     seeds: String,
     /// The conditions of the claim, each with its measured quantity.
     conditions: &'a [Condition],

@@ -97,7 +97,7 @@ fn experiments() -> Vec<Experiment> {
         .collect()
 }
 
-/// Runs the named experiments.
+/// Runs the named experiments, or lists all of them.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if let Some(words) = &args.drive {
         return machine::drive(words).map(|()| ExitCode::SUCCESS);

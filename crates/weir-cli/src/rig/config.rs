@@ -1,4 +1,5 @@
-//! Turns the command line into a measurement. All errors are found here, before anything runs.
+//! Turns the command line into a measurement of schedulers, and reports its errors before anything
+//! runs.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,5 @@
-//! `weir rig`: measures the cost and the service of schedulers in isolation.
+//! `weir rig`: measures schedulers and AQMs in isolation, plays conformance cases and replays
+//! recordings.
 
 mod adversary;
 mod aqm;
@@ -29,7 +30,7 @@ pub(crate) use plot::{picture_of, write as write_plot};
 
 use crate::output::{Failure, print, say};
 
-/// Takes the measurements and writes the requested results.
+/// Plays a case, replays a recording or takes measurements, and writes the requested results.
 pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.case {
         return case::case(path, args.json.as_deref());

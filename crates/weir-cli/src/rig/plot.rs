@@ -11,7 +11,7 @@ use super::config::{Config, PictureFormat, picture_format};
 use super::measure::Measured;
 use crate::output::Failure;
 
-/// A plot of the first metric.
+/// A plot of the first metric or, if that is the delay, of B-WFI.
 pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
     match config.metrics.first() {
         Some(Metric::Wfi | Metric::Delay) => fairness(config, measured),
@@ -66,7 +66,7 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// The weights of a flow set. Sets of one kind differ only in the number of flows.
+/// The weights of a flow set. In a plot of the cost, sets with the same weights are of one kind.
 fn weights(measured: &Measured) -> String {
     let weights: Vec<String> =
         measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();

@@ -11,7 +11,8 @@ use super::measure::Measured;
 use super::service_tables;
 use crate::table::Table;
 
-/// All results: with one flow set, a table of the algorithms; with several, one table per metric.
+/// All results. The cost is a table of the algorithms or, with several flow sets, a table for each
+/// compared value. The tables of the service follow, set by set.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     let mut text = match config.measures_cost() {
         false => String::new(),

@@ -69,8 +69,8 @@ impl Drop for Checks {
     }
 }
 
-/// The period of the checks if the service manager requests no reports. The checks then only print
-/// messages.
+/// The period from which the pause follows if the service manager requests no reports. The checks
+/// then only print messages.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 /// Number of pauses in a period. A worker that hangs is reported after [`CHECKS`] checks, which
 /// take about half a period.

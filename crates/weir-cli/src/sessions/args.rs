@@ -1,4 +1,4 @@
-//! Options of the commands about running links.
+//! Options of the commands for running sessions.
 
 use clap::Args;
 

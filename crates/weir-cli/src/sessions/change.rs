@@ -9,7 +9,7 @@ use weir_rules::{check_spec, keyword, script};
 use weir_sim::disk::Disk;
 
 use super::args::ChangeArgs;
-use super::find::{Asked, SERVE, failure, session, sockets, which_run};
+use super::find::{Asked, SERVE, failure, running_in_words, session, sockets};
 use crate::files::Recorded;
 use crate::output::{Failure, USAGE, print, say};
 
@@ -70,15 +70,16 @@ fn named<'a>(
             USAGE,
             format!(
                 "`{word}` is no session; {}: name one of them before the link and the words",
-                which_run(found)
+                running_in_words(found)
             ),
         ));
     }
     Ok((None, words))
 }
 
-/// Splits off the name of a link, and joins the other words. A first word that is neither a link
-/// nor a word of the language is refused, because it is probably a misspelt name.
+/// Splits off the name of a link, and joins the other words. In a session without rules, a first
+/// word that is neither a link nor a word of the language is refused, because it is probably a
+/// misspelt name.
 fn of_link<'a>(
     view: &SessionView,
     words: &'a [String],
@@ -101,7 +102,7 @@ fn of_link<'a>(
             USAGE,
             format!(
                 "`{first}` is no session, no link and no word of the language of links: {}; {}",
-                which_run(&sockets()),
+                running_in_words(&sockets()),
                 match links.as_slice() {
                     [] => format!("{} has no links now", view.name),
                     links => format!("its links are {}", links.join(", ")),

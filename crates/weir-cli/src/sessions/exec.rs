@@ -10,7 +10,7 @@ use weir_control::api::{NodeKind, NodeState, SessionNode, SessionView};
 use weir_linux::topology::{EnterError, run_inside};
 
 use super::args::ExecArgs;
-use super::find::{Asked, ask, sockets, views, which_run};
+use super::find::{Asked, ask, running_in_words, sockets, views};
 use crate::output::{Failure, USAGE};
 
 /// Runs the command, and returns its exit code.
@@ -75,7 +75,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
     let views = views(&found);
     let labs: Vec<&SessionView> = views.iter().filter(|view| !view.nodes.is_empty()).collect();
     match labs.as_slice() {
-        [] => Err(Failure::new(USAGE, format!("no lab runs: {}", which_run(&found)))),
+        [] => Err(Failure::new(USAGE, format!("no lab runs: {}", running_in_words(&found)))),
         [lab] => match first.and_then(|word| node_of(lab, word)) {
             Some(node) => Ok((node, rest(words, 1)?)),
             None => Err(Failure::new(USAGE, no_host(lab, first.map(OsString::as_os_str)))),

@@ -62,7 +62,7 @@ pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
             Some(found) => ask(found),
             None => Err(Failure::new(
                 USAGE,
-                format!("there is no session `{name}`; {}", which_run(all)),
+                format!("there is no session `{name}`; {}", running_in_words(all)),
             )),
         },
         (None, [only]) => {
@@ -72,7 +72,7 @@ pub(super) fn session(name: Option<&str>) -> Result<Asked, Failure> {
         }
         (None, all) => {
             let what = if all.is_empty() { "" } else { "name a session: " };
-            Err(Failure::new(USAGE, format!("{what}{}", which_run(all))))
+            Err(Failure::new(USAGE, format!("{what}{}", running_in_words(all))))
         }
     }
 }
@@ -94,8 +94,9 @@ pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
     ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
 }
 
-/// Asks these sessions at the same time, so that all sessions that do not answer, such as stopped
-/// ones, together take one timeout. When this function returns, its threads have ended.
+/// Asks these sessions, up to [`ASKED_AT_ONCE`] at the same time, so that those that do not answer,
+/// such as stopped ones, together take one timeout. When this function returns, its threads have
+/// ended.
 pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     let ask_some = |found: &[Found]| {
         std::thread::scope(|scope| {
@@ -118,7 +119,7 @@ fn try_ask(found: &Found) -> Result<Asked, ClientError> {
 }
 
 /// The running sessions, in words.
-pub(crate) fn which_run(found: &[Found]) -> String {
+pub(crate) fn running_in_words(found: &[Found]) -> String {
     let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
     match names.as_slice() {
         [] => {

@@ -1,5 +1,5 @@
-//! `weir ps`, `weir change`, `weir stats`, `weir exec` and `weir stop`: commands about running
-//! links. Each command asks the control socket of a session.
+//! Commands for running sessions. `weir ps` asks all sessions and the daemon; `weir change`,
+//! `weir stats` and `weir stop` ask one session; `weir exec` finds a host of a lab.
 
 mod args;
 mod change;
@@ -12,7 +12,7 @@ mod stop;
 pub(crate) use args::{ChangeArgs, ExecArgs, PsArgs, StatsArgs, StopArgs};
 pub(crate) use change::change;
 pub(crate) use exec::exec;
-pub(crate) use find::{agents, failure, has_ended, sockets, which_run};
+pub(crate) use find::{agents, failure, has_ended, running_in_words, sockets};
 pub(crate) use ps::ps;
 pub(crate) use stats::stats;
 pub(crate) use stop::stop;

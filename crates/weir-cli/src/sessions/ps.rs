@@ -10,7 +10,7 @@ use weir_control::server::listener;
 use weir_report::format::{elapsed, printable};
 
 use super::args::PsArgs;
-use super::find::{Asked, ask_all, daemon, failure, session, sockets, which_run};
+use super::find::{Asked, ask_all, daemon, failure, running_in_words, session, sockets};
 use crate::output::{Failure, print, say};
 use crate::table::Table;
 
@@ -44,7 +44,7 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         return print(&format!("{all:#}\n"));
     }
     if views.is_empty() && silent.is_empty() {
-        say(format_args!("weir: {}\n", which_run(&[])));
+        say(format_args!("weir: {}\n", running_in_words(&[])));
         return Ok(ExitCode::SUCCESS);
     }
     print(&format!("{}{}{}", table(&views, &silent), hosts(&views), problems(&views)))
@@ -70,7 +70,8 @@ fn problems(views: &[SessionView]) -> String {
     if lines.is_empty() { lines } else { format!("\nNot shaped:\n{lines}") }
 }
 
-/// Prints the names of all sessions, or of one session's links, one per line.
+/// Prints names, one per line: of all sessions and the daemon, or of one session's links, including
+/// the names for both directions of a link.
 fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     let mut names: Vec<String> = match of {
         Some(name) => {
@@ -90,7 +91,8 @@ fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     print(&names.into_iter().map(|name| name + "\n").collect::<String>())
 }
 
-/// A row for each link. Only the first row of a session describes the session.
+/// A row for each link; one row for a session with rules, without links or without an answer. Only
+/// the first row of a session describes the session.
 fn table(views: &[SessionView], silent: &[Silent]) -> String {
     let headings = ["NAME", "KIND", "PID", "RUNNING", "PROGRAM", "LINK", "SPECIFICATION"];
     let mut table = Table::new(headings).left_aligned();

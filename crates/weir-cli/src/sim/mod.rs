@@ -1,4 +1,4 @@
-//! `weir sim`: simulates a scenario file.
+//! `weir sim`: simulates a scenario file. Also contains `weir check` for scenario files.
 
 mod args;
 mod results;

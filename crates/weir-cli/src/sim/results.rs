@@ -122,7 +122,7 @@ pub(crate) fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
 #[derive(Debug)]
 pub(crate) struct Directory {
     draft: Draft,
-    /// The names of the subdirectories of a sweep's points; empty without a sweep.
+    /// The names of the subdirectories of a sweep's points; empty if there is only one point.
     points: Vec<String>,
     /// The first error of a trace.
     failed: Arc<Mutex<Option<String>>>,
@@ -140,7 +140,7 @@ impl Directory {
         Ok(Self { draft, points, failed: Arc::default() })
     }
 
-    /// The directory for the results of a point: the directory itself or, in a sweep, a
+    /// The directory for the results of a point: the directory itself or, with several points, a
     /// subdirectory.
     fn point(&self, number: usize) -> PathBuf {
         match self.points.get(number) {

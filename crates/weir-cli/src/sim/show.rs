@@ -26,7 +26,7 @@ pub(crate) fn tables(all: &[Ran]) -> String {
     text
 }
 
-/// The tables of flows and of links, over the runs of one point.
+/// The tables of flows, of their time in switches, and of links, over the runs of one point.
 pub(crate) fn outcome_tables(outcomes: &[Outcome]) -> String {
     flows(outcomes) + &switches(outcomes) + &links(outcomes)
 }

@@ -95,5 +95,5 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// The width of the tables in characters. Every terminal is at least this wide.
+/// The width of the tables in characters. Few terminals are narrower.
 const WIDTH: usize = 80;

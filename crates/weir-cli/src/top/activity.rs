@@ -1,4 +1,4 @@
-//! The activity of a link, lane, pipe, scheduler or queue between two readings.
+//! The activity of a link, path, lane, pipe, scheduler or queue between two readings.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Activity {
     pub(super) kind: Kind,
-    /// The name of the link or lane, or the number of the object.
+    /// The name of the link, path or lane, or the number of the daemon's object.
     pub(super) name: String,
     /// The mean rate of arrivals, bit/s.
     pub(super) offered: f64,
@@ -62,7 +62,7 @@ pub(super) struct Activity {
     pub(super) inside: u64,
     /// Dropped packets per second.
     pub(super) drops: f64,
-    /// Dropped packets by reason, in words.
+    /// Dropped packets by reason, in words; empty for a pipe, scheduler or queue.
     pub(super) reasons: Vec<(&'static str, u64)>,
     /// Queueing delay.
     pub(super) delay: Delay,

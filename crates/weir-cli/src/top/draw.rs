@@ -1,5 +1,5 @@
-//! Draws the view into a frame. It reads the board and the view's state, but only the rows that fit
-//! on the screen.
+//! Draws the view into a frame: arranges all rows of the board, and formats only those that fit on
+//! the screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};

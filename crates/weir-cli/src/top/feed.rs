@@ -70,7 +70,7 @@ impl Feed {
     }
 }
 
-/// Looks for sessions, and starts a thread for each.
+/// Looks for sessions and the daemon, and starts a thread for each.
 struct Scout {
     period: Duration,
     /// The name of the only session to query; `None` for all.
@@ -366,7 +366,8 @@ impl Daemon {
         Ok(Sampled { about, activity })
     }
 
-    /// The daemon's details of one object; `None` if the object has just been deleted.
+    /// The daemon's details of one object; `None` if they cannot be read, for example because the
+    /// object has just been deleted.
     fn detail(&mut self, kind: Kind, name: &str) -> Option<Detail> {
         let list = kind.list()?;
         let path = format!("/v1/{list}/{name}");

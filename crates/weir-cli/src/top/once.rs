@@ -9,10 +9,10 @@ use super::draw::Column;
 use super::feed::Feed;
 use super::view::View;
 use crate::output::{Failure, print, say};
-use crate::sessions::which_run;
+use crate::sessions::running_in_words;
 use crate::table::Table;
 
-/// Waits until every source has answered twice, and prints the table.
+/// Waits until every source has answered twice or is known not to answer, and prints the table.
 pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<ExitCode, Failure> {
     let mut board = Board::default();
     let mut awaited: Option<HashSet<Id>> = None;
@@ -42,7 +42,7 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
         board.enter(news);
     }
     if board.sources.is_empty() {
-        say(format_args!("weir: {}\n", which_run(&[])));
+        say(format_args!("weir: {}\n", running_in_words(&[])));
         return Ok(ExitCode::SUCCESS);
     }
     for why in board.sources.iter().filter_map(|source| source.silent.as_ref()) {
@@ -71,6 +71,6 @@ pub(super) fn text(view: &mut View, board: &Board) -> String {
     table.text()
 }
 
-/// The longest wait for sources, beyond the time between two readings. The feed reports a source
-/// that does not answer before this time is over.
+/// The longest wait for sources, beyond the time between two readings. The feed needs less time to
+/// report that a source does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,8 +1,8 @@
 //! `weir watch`: shows the lengths of the kernel's queues and of Weir's own, live and in a summary.
 //!
 //! The library reads and records on its own threads. The command's thread draws the view and waits
-//! for the end of the watch: a key, a signal, the time limit, the end of the program, or a source
-//! that fails.
+//! for the end of the watch: a key, a signal, the time limit, the end of the program or, without a
+//! program, a source or file that fails.
 
 mod args;
 mod outputs;
@@ -66,10 +66,10 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
 struct RunningWatch<'a> {
     args: &'a WatchArgs,
     signals: Signals,
-    /// Becomes readable when the readers have ended.
+    /// Becomes readable when a reader has ended.
     over: Stopper,
     watch: Watch,
-    /// The start of the watch on both clocks.
+    /// The start of the watch, on the monotonic clock and on the wall clock.
     began: (Instant, SystemTime),
     program: Option<Program>,
     failures: Vec<Incident>,
@@ -97,7 +97,7 @@ impl RunningWatch<'_> {
     fn wait_for_end(&mut self) -> Result<u8, Failure> {
         let deadline = self.args.seconds.map(|seconds| self.began.0 + seconds);
         let mut display = self.display();
-        let mut readers_over = false;
+        let mut reader_ended = false;
         loop {
             let picture = self.draw(&mut display);
             let now = Instant::now();
@@ -111,7 +111,7 @@ impl RunningWatch<'_> {
                 }
                 program.enforce();
             } else if deadline.is_some_and(|deadline| deadline <= now)
-                || readers_over
+                || reader_ended
                 || !self.failures.is_empty()
             {
                 return Ok(0);
@@ -119,8 +119,8 @@ impl RunningWatch<'_> {
             let until = deadline
                 .filter(|_| self.program.is_none())
                 .map_or(TICK, |deadline| deadline.saturating_duration_since(now));
-            let wake = self.wait(until.min(TICK), &display, readers_over)?;
-            readers_over |= wake.readers_over;
+            let wake = self.wait(until.min(TICK), &display, reader_ended)?;
+            reader_ended |= wake.reader_ended;
             if wake.signal {
                 while let Some(signal) = self
                     .signals
@@ -142,11 +142,11 @@ impl RunningWatch<'_> {
     }
 
     /// Sleeps until something happens, for at most `most`.
-    fn wait(&self, most: Duration, display: &Display, readers_over: bool) -> Result<Wake, Failure> {
+    fn wait(&self, most: Duration, display: &Display, reader_ended: bool) -> Result<Wake, Failure> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        // The descriptor of `over` remains readable after the readers have ended, so it is then
-        // left out.
-        if !readers_over {
+        // The descriptor of `over` remains readable after a reader has ended, so it is then left
+        // out.
+        if !reader_ended {
             fds.push(PollFd::new(&self.over, PollFlags::IN));
         }
         fds.extend(self.program.as_ref().map(|program| PollFd::new(program, PollFlags::IN)));
@@ -161,7 +161,7 @@ impl RunningWatch<'_> {
             Err(errno) => return Err(Failure::of_weir(format!("cannot wait: {errno}"))),
         }
         let ready = |place: usize| fds.get(place).is_some_and(|fd| !fd.revents().is_empty());
-        Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
+        Ok(Wake { signal: ready(0), reader_ended: !reader_ended && ready(1) })
     }
 
     /// Selects the display. The view uses the terminal only if no program writes to it.
@@ -253,12 +253,11 @@ impl RunningWatch<'_> {
 struct Wake {
     /// A signal has arrived.
     signal: bool,
-    /// The readers have ended during this wait.
-    readers_over: bool,
+    /// A reader has ended during this wait.
+    reader_ended: bool,
 }
 
-/// Makes further signals end the command at once, because the first signal has already ended the
-/// watch.
+/// Makes a signal end the command at once, because the watch has already ended.
 fn end_on_signals(signals: Signals) {
     let wait_and_exit = move || {
         loop {
@@ -271,8 +270,8 @@ fn end_on_signals(signals: Signals) {
             }
         }
     };
-    // Without this thread, further signals have no effect, and the command ends once the results
-    // are written.
+    // Without this thread, signals have no effect, and the command ends once the results are
+    // written.
     let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(wait_and_exit);
 }
 

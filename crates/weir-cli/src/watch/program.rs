@@ -29,7 +29,7 @@ impl Program {
     ///
     /// # Errors
     /// The error has the exit code of a shell: 127 if there is no such command, 126 if it cannot be
-    /// executed.
+    /// executed. It has 125 if the end of the program cannot be awaited.
     pub(super) fn start(words: &[OsString]) -> Result<Self, Failure> {
         let name = words[0].to_string_lossy();
         let mut command = Command::new(&words[0]);
@@ -120,7 +120,7 @@ impl Drop for Program {
     }
 }
 
-/// Time between SIGTERM and SIGKILL.
+/// Time between SIGTERM, or another signal except SIGINT, and SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
 /// Time between SIGINT and SIGKILL. It is longer, because many programs handle SIGINT slowly.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);

@@ -1,7 +1,9 @@
 //! Enforces the structure of the workspace: which crate may use which crates, which file may import
-//! which files, where `unsafe` is allowed, and what the engine must not use.
+//! which files, where `unsafe` is allowed, which crates need no `std`, clock or I/O, where the live
+//! loop is started, and which libraries have documentation tests.
 //!
-//! The layers are those of `docs/architecture.md`. A new crate must be added to the layers here.
+//! The layers are those of `docs/architecture.md`, and also include `weir-load` of `bench/load`. A
+//! new crate must be added to the layers here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,8 @@ const LAYERS: &[&[&str]] = &[
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
     // weir-probe reads the kernel's queues; it enters namespaces and queries the kernel through
-    // weir-linux. weir-attach puts processes that already run behind a link, with programs that it
-    // loads into the kernel.
+    // weir-linux. weir-attach redirects the packets of running processes through a link, with
+    // programs that it loads into the kernel.
     &["weir-attach", "weir-probe"],
     // weir-report uses the types of the drivers' measurements; no driver uses weir-report.
     // weir-traffic, the traffic generator, sends the traffic of the simulator's sources.
@@ -38,8 +40,7 @@ const LAYERS: &[&[&str]] = &[
 /// Crates that are built without `std`, because they must not need an operating system.
 const NO_STD: &[&str] = &["weir-measure", "weir-core", "weir-wire"];
 
-/// Crates that decide about packets and receive the time as an argument. They must not read a
-/// clock, wait, or perform I/O.
+/// Crates that must not read a clock, wait, or perform I/O. They receive the time as an argument.
 const SANS_IO: &[&str] = &["weir-measure", "weir-core", "weir-wire", "weir-rules"];
 
 /// The only places with `unsafe` code: system calls, and a prefetch hint.

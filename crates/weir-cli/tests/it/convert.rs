@@ -1,4 +1,5 @@
-//! Tests `weir convert` as a user runs it: what it prints passes `weir check`.
+//! Tests `weir convert` as a user runs it: without the commands of nodes, what it prints passes
+//! `weir check`. Other inputs are refused.
 
 use std::io::Write as _;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use bodies::{
 };
 
 #[test]
-fn request_bodies_of_the_api_are_answered_and_change_nothing() {
+fn bodies_of_api_requests_are_executed_or_refused() {
     replay("api", api::run);
 }
 

@@ -1,5 +1,6 @@
 //! Checks the documentation: the commands and options in it exist, its link specifications can be
-//! parsed, and the files that it names exist.
+//! parsed, the files to which it links exist, the reference of results is up to date, and each
+//! entry of the gallery has a picture.
 //!
 //! The checked documents are docs/*.md, README.md, CONTRIBUTING.md, CHANGELOG.md and SECURITY.md.
 //! Commands are taken from fenced `sh` blocks and from code spans that begin with `weir `.

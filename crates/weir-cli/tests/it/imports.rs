@@ -285,7 +285,8 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Splits a source text into words, `::` and single characters, without comments and literals.
+/// Splits a source text into words, `::` and single characters, without comments and without
+/// literals of strings and characters.
 fn tokens(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let (mut tokens, mut at) = (Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! Tests `weir sim` and `weir check SCENARIO.toml` as a user runs them: their output, their files
-//! and their error messages.
+//! Tests `weir sim` and `weir check` as a user runs them: their output, their files and their error
+//! messages. Two tests check errors of `weir run` and `weir live`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -386,7 +386,7 @@ fn a_check_says_what_is_no_file_and_mentions_files_for_names_only() {
 }
 
 #[test]
-fn every_shipped_scenario_passes_the_check() {
+fn scenarios_of_the_experiments_pass_the_check() {
     let mut seen = 0;
     for directory in [experiments(), experiments().join("examples")] {
         for entry in std::fs::read_dir(directory).expect("a directory") {

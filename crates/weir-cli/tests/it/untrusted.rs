@@ -1,5 +1,5 @@
 //! When a user runs Weir with a text from another person, the text cannot make Weir show the
-//! content of the user's files.
+//! content of files outside the text's directory.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -1,5 +1,6 @@
 //! Tests every AQM on real traffic: two CUBIC transfers and a ping share one queue of 1000 packets
-//! at 10 Mbit/s, and the tests judge the queueing delay of the ping.
+//! at 10 Mbit/s, and the tests judge the queueing delay of the ping. One test judges the marks and
+//! drops of FQ-CoDel instead.
 //!
 //! Each AQM of the table manages a FIFO; schedulers that distinguish flows by headers take the
 //! place of the FIFO. Several methods are tested at once, each in its own namespaces, because their

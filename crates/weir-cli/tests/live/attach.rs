@@ -88,8 +88,9 @@ fn killed(lab: &Lab) {
     }
 }
 
-/// Weir is killed as it makes the system calls with which it attaches: those that enter a
-/// namespace, make a device, and load and attach programs.
+/// Weir is killed as it makes one of the system calls with which it attaches: those that enter a
+/// namespace, make a device, and load and attach programs. At most [`kills`] of these calls are
+/// tested, evenly spread.
 fn killed_at_each_step(lab: &Lab) {
     let _world = World::make();
     let attach = |options: &[&str]| {
@@ -351,8 +352,8 @@ fn dead_mans_switch(lab: &Lab) {
 const KILLS: u64 = 6;
 /// The system calls by which an attachment changes something.
 const STEPS: [&str; 3] = ["setns", "ioctl", "bpf"];
-/// The number of times that a target ends during an attachment, each time 25 ms later after the
-/// start of Weir.
+/// The number of times that a test ends a target: at the start of Weir, 25 ms after it, 50 ms after
+/// it, and so on.
 const DEATHS: u64 = 6;
 /// Maximum number of floods. A loaded machine may send a flood too late.
 const FLOODS: u32 = 20;

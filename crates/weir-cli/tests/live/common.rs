@@ -156,7 +156,7 @@ pub(crate) fn output_of(line: &str) -> String {
 
 /// The directory of a test: the files and the outputs of the test's commands are in it. This is not
 /// a lab of a scenario. Every user may read and write the directory. It is removed when this is
-/// dropped.
+/// dropped, unless `WEIR_LIVE_KEEP` is set.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -279,7 +279,8 @@ impl Lab {
         (reception, result)
     }
 
-    /// Like `stream`, through the links that these options specify.
+    /// Like `stream`, through the links that these options specify. The receiver may have been too
+    /// slow.
     pub(crate) fn stream_through(
         &self,
         options: &[&str],

@@ -109,7 +109,7 @@ impl<'a> Engine<'a> {
         Err(words.lines().last().unwrap_or("no message").to_owned())
     }
 
-    /// Ends the engine, and with it its containers.
+    /// Ends the engine. Docker also ends its containers.
     pub(crate) fn stop(&mut self) {
         if let Some(daemon) = self.daemon.take() {
             daemon.signal_group(Signal::SIGTERM);
@@ -289,7 +289,8 @@ fn dies_meanwhile(engine: &Engine<'_>) {
     }
 }
 
-/// A container in the machine's own network is shaped by its control group.
+/// A container in the machine's own network is shaped by its control group. It is refused if it is
+/// in the root group.
 fn on_the_machine(engine: &Engine<'_>) {
     let _world = World::with_the_machine();
     assert_eq!(engine.run("hosted", "--network host --cap-add NET_RAW").code, 0);
@@ -321,6 +322,6 @@ const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
 /// Maximum number of checks, every 0.2 s, whether the engine has started.
 const STARTS: u32 = 100;
-/// The number of times that a container ends during an attachment, each time 60 ms later after the
-/// start of Weir.
+/// The number of times that a test ends a container: at the start of Weir, 60 ms after it, 120 ms
+/// after it, and so on.
 const DEATHS: u64 = 4;

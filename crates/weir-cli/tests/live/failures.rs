@@ -1,5 +1,5 @@
-//! Tests failures: wrong words, full disks, missing programs and missing permissions. Each failure
-//! must give a clear message.
+//! Tests failures: wrong words, full disks, missing programs and missing permissions. Each of these
+//! must give a clear message. Also tests programs that become daemons or are killed.
 
 use std::fs;
 use std::process::Command;
@@ -195,8 +195,8 @@ const WITHOUT_NFTABLES: &str =
 fn no_user_namespaces(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);
     let (go, user) = (lab.path("go").display().to_string(), NOBODY.join(" "));
-    // A user namespace with many users, in which no further namespace can be created. The command
-    // runs in it as an ordinary user.
+    // A user namespace with many users, in which no further user namespace can be created. The
+    // command runs in it as an ordinary user.
     let inner = format!(
         "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left \
          true --right true"

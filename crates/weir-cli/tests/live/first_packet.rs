@@ -170,7 +170,8 @@ fn emulated_scenario(lab: &Lab) {
     at_once(2, ["-4", "-6"], |family| {
         let text = scenario_of(family).replace("-c4", "-c2");
         let file = lab.file(&format!("ping{family}.toml"), &text);
-        // Each link carries two packets of the pings, and one more that resolves the address.
+        // Each link carries two packets of the pings in each direction and, with `emulated`, one
+        // more that resolves the address.
         for (how, expected) in [("static", 2), ("emulated", 3)] {
             let name = format!("{how}{family}.json");
             let json = lab.path(&name).display().to_string();

@@ -1,5 +1,6 @@
 //! Tests that frames pass unmodified: over a bridge, frames with VLAN tags and frames of sizes that
-//! the ends choose; in namespaces, packets that are larger than usual.
+//! the ends choose; in namespaces, packets that are larger than usual. Also tests bridges with
+//! interfaces that are missing, vanish or are down for a while.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;

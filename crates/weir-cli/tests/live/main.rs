@@ -1,15 +1,16 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
 //! Tests that measure the times of packets, and tests of whole scenarios, run two at a time. Tests
-//! that measure shares and rates under small loads run five at a time. Tests that mostly wait, for
-//! processes to end and files to appear, run eight at a time. A test that fails beside others runs
-//! again alone. A test that fails alone while the machine pauses is repeated, at most twice. The
-//! output reports each repetition. Each test runs in a process of its own. As root, the process
-//! first moves into its own network and mount namespaces, so that a fault cannot affect the
-//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
-//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
-//! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in one
-//! process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all run.
+//! of shares, rates, counts and first packets, under small loads, run five at a time. Tests that
+//! mostly wait, for processes to end and files to appear, run eight at a time. A test that fails
+//! beside others runs again alone. A test that fails alone while the machine pauses is repeated, at
+//! most twice. The output reports each repetition. Each test runs in a process of its own. As root,
+//! the process first moves into its own network and mount namespaces, so that a fault cannot affect
+//! the machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A
+//! test that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file
+//! that `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in
+//! one process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all
+//! run.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -173,7 +174,7 @@ fn compared() -> Vec<Trial> {
     scenario::tests()
 }
 
-/// Tests of rates, shares and counts. Their loads are small for the machine.
+/// Tests of rates, shares, counts and first packets. Their loads are small for the machine.
 fn shaped() -> Vec<Trial> {
     // The longest tests come first, so that none of them still runs when all others have ended.
     let modules = [

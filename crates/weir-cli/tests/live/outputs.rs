@@ -1,5 +1,5 @@
-//! Tests the output files of a run with other programs: captures with tshark, reports and pages
-//! with a browser.
+//! Tests the output of a run: captures with tshark, reports and pages with a browser, closed pipes,
+//! destinations that cannot be written, and the mean rate in a result.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -52,7 +52,7 @@ impl PauseWatch {
         Self { over, sleeper, began: Ticks::now() }
     }
 
-    /// Ends the thread and returns the pauses that it noted.
+    /// Ends the thread and returns the pauses since the start.
     pub(crate) fn end(self) -> Pauses {
         self.over.store(true, Ordering::Relaxed);
         let longest = self.sleeper.join().expect("the thread only sleeps");

@@ -138,7 +138,7 @@ fn pods_of_containerd(lab: &Lab) {
     let agent = start(lab, &["--nri", &socket]);
     until("the early pod is shaped", || rtt(&at_early).is_some_and(|ms| ms >= 60.0));
 
-    // The runtime waits for the links of a new pod, so the first packet of its container is late.
+    // The runtime waits for the links of a new pod, so they delay its container's first packet too.
     let annotations = r#""weir/up": "delay 20ms", "weir/down": "delay 30ms""#;
     let (web, at_web) = containerd.pod("web", annotations);
     assert_eq!(spec(lab, "shop/web.up").as_deref(), Some("delay 20ms"));

@@ -159,7 +159,7 @@ fn compared(
 }
 
 /// Live and simulated runs have the same rates, losses and delays. Other work on the machine makes
-/// confidence intervals wider, so more runs are made if the first runs decide nothing.
+/// confidence intervals wider, so more runs are made if the first runs leave a verdict open.
 fn agreement(lab: &Lab) {
     let file = lab.file("pair.toml", PAIR);
     let settings = ["duration=3s", "warmup=500ms"];

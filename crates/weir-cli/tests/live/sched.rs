@@ -1,5 +1,5 @@
-//! Tests every scheduler of the table on real packets: two flows share one link, and the tests
-//! judge the service of each flow.
+//! Tests schedulers on real packets: two flows share one link, and the tests judge the service of
+//! each flow. Every scheduler of the table also carries a single stream.
 //!
 //! Both flows always offer more than their shares, and the tests judge the ratio of received
 //! bytes. A busy machine therefore does not change the outcome unless it makes a sender too slow

@@ -1,5 +1,6 @@
 //! Tests the daemon on a bridge between two namespaces: its configuration takes effect at once and
-//! without loss, and survives restarts.
+//! without loss, and survives restarts. Also tests vanished interfaces, a full disk, the daemon's
+//! privileges, and a loop that hangs.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

@@ -1,5 +1,5 @@
-//! Tests rates and queues: framing overhead, bursts, tables over time, limits, the effect of losses
-//! on the rate, and offload trains.
+//! Tests rates, queues and delays: framing overhead, bursts, tables over time, limits, the effect
+//! of losses on the rate, latencies and their distribution, and offload trains.
 
 use libtest_mimic::Trial;
 use serde_json::Value;

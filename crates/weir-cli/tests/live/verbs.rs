@@ -18,8 +18,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Runs a dialogue of shell lines. A line `$ words` is a command, and the lines after it are the
-/// expected output.
+/// Runs a dialogue with the daemon. A line `$ words` is a command without `weir`, which must
+/// succeed. The lines after it are the expected output.
 fn talk(lab: &Lab, dialogue: &str) {
     let mut parts = dialogue.trim().split("$ ").skip(1);
     for part in &mut parts {
