@@ -1,8 +1,8 @@
 """The build backend: builds the command `weir` for the package, then the package with maturin.
 
 The environment variable WEIRLAB_PROFILE is the cargo profile of both; `release` by default.
-WEIRLAB_COMMAND is the path of a command `weir` to use in place of a new one. WEIRLAB_LIBRARY is the
-path of the compiled library; if it is set, nothing is compiled.
+WEIRLAB_COMMAND is the path of a command `weir`, and WEIRLAB_LIBRARY that of a compiled library, to
+use in place of a new one. If both are set, nothing is compiled.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def pack_wheel(library: Path, out: Path) -> str:
 
 
 def add_command(profile: str) -> None:
-    """Builds `weir` and copies it to where maturin looks for a package's commands."""
+    """Copies `weir` to where maturin looks for a package's commands. Builds it unless
+    WEIRLAB_COMMAND is set."""
     COMMANDS.mkdir(parents=True, exist_ok=True)
     if given := os.environ.get("WEIRLAB_COMMAND"):
         shutil.copy2(given, COMMANDS / "weir")

@@ -1,4 +1,4 @@
-"""Live links in coroutines, and recordings of packets."""
+"""Live links in coroutines, and captures of packets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public object has an example, and every example runs."""
+"""Every public object has a docstring, functions and methods have examples, and examples run."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ class CongestionControl:
         self.cwnd = initial_window
 
     def on_ack(self, ack: Ack) -> None:
-        """Called for each acknowledgement that reports deliveries, losses or marks.
+        """Called for each acknowledgement that reports deliveries, losses or marks, and when a
+        timer of the sender finds losses.
 
         >>> import weirlab as wl
         >>> class Constant(wl.CongestionControl):
@@ -281,8 +282,8 @@ class CongestionControl:
         raise NotImplementedError(f"{type(self).__name__}.on_rto")
 
     def on_undo(self, ack: Ack) -> None:
-        """Called when the data that counted as lost has arrived after all. :attr:`cwnd` is then the
-        window before the reduction.
+        """Called when the data that counted as lost has arrived after all. :attr:`cwnd` is then at
+        least the window before the reduction.
 
         >>> import weirlab as wl
         >>> class Mine(wl.CongestionControl):
@@ -320,7 +321,7 @@ _used: set[str] = set()
 
 
 def is_algorithm(content: object) -> bool:
-    """Whether a value is an algorithm in Python, and not a number or text."""
+    """Whether a value can be an algorithm in Python: it is callable, and no number or text."""
     return callable(content) and not isinstance(content, (str, int, float))
 
 
@@ -557,8 +558,8 @@ def _of_control(source: random.Random) -> Operation:
 
 
 def _shrink(breaks: Callable[[list[Operation]], bool], case: list[Operation]) -> list[Operation]:
-    """The case without the operations that are not needed to break the promise, and with the
-    smallest numbers that still break it."""
+    """The case without the operations that are not needed to break the promise, and with smaller
+    numbers where these still break it."""
     size = len(case)
     while size > 0:
         at = 0

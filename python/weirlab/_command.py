@@ -1,5 +1,5 @@
-"""The command `weir` of this package, and measurements that it makes: the rig and published
-experiments."""
+"""The command `weir` of this package, and measurements by the command or in this process: the rig,
+conformance cases and published experiments."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def rig(
         "list[str | Algorithm]",
         [listed] if is_algorithm(listed) else list(cast("Iterable[str | Algorithm]", listed)),
     )
-    # The rows of the schedulers that are measured in this process, by index in `every`.
+    # The rows of each scheduler, by its index in `every`: first those measured in this process.
     here: dict[int, list[dict[str, Any]]] = {}
     named = [cast(str, each) for each in every if not is_algorithm(each)]
     for number, each in enumerate(every):

@@ -135,7 +135,8 @@ class End:
 
 
 class AsyncEnd:
-    """A host at the end of a live link, for coroutines: an :class:`End` whose methods are awaited.
+    """A host at the end of a live link, for coroutines: as :class:`End`, but the methods that run
+    programs are awaited.
 
     Get one from ``async with`` on :func:`pair` or :func:`live`.
     """

@@ -155,8 +155,8 @@ class VersionError(WeirError):
 
 
 class AlgorithmError(WeirError, ValueError):
-    """An algorithm in Python breaks its contract: it returns a packet that it does not hold, a
-    negative time, or a number that is not finite. Raised where the simulation was started.
+    """An algorithm in Python breaks its contract. For example, it returns a packet that it does not
+    hold, or a negative time. Raised where the simulation was started.
 
     >>> import weirlab as wl
     >>> class Silent(wl.Scheduler):

@@ -1,4 +1,4 @@
-"""Runs a command that ends when the process that started it ends, for whatever reason.
+"""Runs a command, and ends it when the process that started this guard ends, for whatever reason.
 
 Standard input is a pipe from that process, so it is closed when the process ends. The command then
 gets SIGTERM, as it does if this guard is killed. A command that does not end gets SIGKILL; the
@@ -45,8 +45,7 @@ def main(words: list[str]) -> int:
         while os.read(0, 4096):
             pass
         child.terminate()
-        # The main thread waits for the command and then ends the guard, so this thread only has to
-        # sleep.
+        # If the command ends in time, the main thread ends the guard, and this thread with it.
         time.sleep(_END_S)
         child.kill()
 

@@ -24,7 +24,7 @@ from ._lab import Lab, Pair
 from ._scenario import Scenario, ScenarioLike, Value, source, whole
 from ._session import Session
 
-# The duration of a pair's scenario: long enough that its hosts stay up until the context ends.
+# The duration of a pair's scenario. `--keep` leaves its hosts up after that.
 _DAY = "86400s"
 
 

@@ -1,4 +1,4 @@
-"""Functions that the asynchronous variants share."""
+"""Functions for sessions, watches and captures that are used in an event loop of asyncio."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def in_a_loop() -> bool:
 
 
 async def in_a_thread(function: Callable[[], Value]) -> Value:
-    """Calls a function that waits, without blocking the loop. If the task is cancelled, the
-    function still runs to its end, so that nothing is left behind."""
+    """Calls a function that waits, without blocking the loop. If the caller's task is cancelled,
+    the function still runs to its end, so that nothing is left behind."""
     import asyncio
 
     task = asyncio.ensure_future(asyncio.to_thread(function))

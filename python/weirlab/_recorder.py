@@ -1,8 +1,8 @@
 """Records packets as pcapng on standard output. Started as a script inside a host of a live link.
 
-Arguments: the number of bytes of a packet to record, and an interface, or an empty text for
-all. The script ends when its standard input ends. It prints a line on standard error when it starts
-to record, and its counts at the end.
+Arguments: the number of bytes of a packet to record, and an interface, or an empty text for all but
+`lo`. The script ends when its standard input ends. It prints a line on standard error when it
+starts to record, and its counts at the end.
 """
 
 from __future__ import annotations

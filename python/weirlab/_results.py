@@ -370,7 +370,7 @@ class Table:
     ``duckdb.sql("select * from t")``. Without such a library, a column is a list: ``t["name"]``.
 
     Times and sums of bytes are ``int64``. Statistics, which a row may lack, are ``float64``; so are
-    the counts of packets of ``flows`` and ``links``. Columns of names are dictionary-encoded
+    most counts of packets of ``flows`` and ``links``. Columns of names are dictionary-encoded
     (categorical).
 
     >>> import weirlab as wl

@@ -177,7 +177,7 @@ class Runner:
                 if not self._submit(pool, batch):
                     break
             if all(run.done for batch in self._flying.values() for run in batch.runs):
-                # All runs are done; the batches that remain are copies.
+                # All runs are done. The batches that remain only repeat some of them.
                 return
             broken = False
             for future in self._wait():

@@ -298,7 +298,7 @@ class Scenario:
         """
         if isinstance(values, str):
             raise TypeError("values: expected a list of values, not str")
-        # Numbers of other libraries become plain ones, or are refused.
+        # Raises for a value that a scenario cannot contain.
         items: list[object] = list(values)
         _toml.value(items, key)
         self._sweep.append({"key": _text(key, "key"), "values": items})

@@ -149,7 +149,7 @@ class CongestionControlEnv(_Env):
 
     @staticmethod
     def default_scenario() -> Scenario:
-        """A flow through 10 Mbit/s and 20 ms, in front of a queue of 100 packets.
+        """A flow through a queue of 100 packets, 10 Mbit/s and 20 ms.
 
         >>> from weirlab.gym import CongestionControlEnv
         >>> CongestionControlEnv.default_scenario().to_dict()["duration"]
@@ -210,9 +210,9 @@ class AqmEnv(_Env):
     Action: ``Box(0, 1, (1,))``, the probability.
 
     Observation: ``Box(0, 100, (5,))``: the mean wait of the packets that left in the last interval,
-    in units of `target`; the time that the link needs for the bytes that wait, in units of
-    `target`; the bytes that left divided by those that the link can send; the share of arrivals
-    that were dropped or marked; the probability.
+    in units of `target`; the time that the slowest link of the scenario needs for the bytes that
+    wait, in units of `target`; the bytes that left divided by those that this link can send; the
+    share of arrivals that the agent dropped or marked; the probability.
 
     Reward: the third observation, at most 1, minus `delay_weight` times the part of the first one
     that is above 1.
@@ -252,7 +252,7 @@ class AqmEnv(_Env):
 
     @staticmethod
     def default_scenario() -> Scenario:
-        """Four TCP flows through 10 Mbit/s and 20 ms, in front of a queue of 200 packets.
+        """Four TCP flows through a queue of 200 packets, 10 Mbit/s and 20 ms.
 
         >>> from weirlab.gym import AqmEnv
         >>> AqmEnv.default_scenario().to_dict()["traffic"][0]["count"]
@@ -320,7 +320,8 @@ class SchedulerEnv(_Env):
 
     Observation: ``Box(0, 100, (4 * classes,))``; for each class the packets that wait, divided by
     10; the age of the first of them and the mean wait of those that left in the last interval, in
-    units of 10 ms; the bytes that left divided by those that the link can send.
+    units of 10 ms; the bytes that left divided by those that the slowest link of the scenario can
+    send.
 
     Reward: minus the mean wait of the packets that left, in units of 10 ms, where the weight of a
     packet is that of its queue; 0 if none left.
@@ -357,7 +358,7 @@ class SchedulerEnv(_Env):
 
     @staticmethod
     def default_scenario() -> Scenario:
-        """Bursts of three classes with the weights 1, 4 and 16 through 10 Mbit/s.
+        """Poisson traffic of three classes with the weights 1, 4 and 16 through 10 Mbit/s.
 
         >>> from weirlab.gym import SchedulerEnv
         >>> len(SchedulerEnv.default_scenario().to_dict()["traffic"])

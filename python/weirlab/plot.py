@@ -5,7 +5,7 @@ Each function draws on `ax`, or on a new figure, and returns the axes, so that a
 and saved with matplotlib: ``wl.plot.queue(r).figure.savefig("queue.png")``.
 
 Plots keep peaks: where a curve has more intervals than the picture has columns, a band spans the
-extremes of the intervals that were joined.
+extremes of the intervals that were joined. A plot of more than three curves has no bands.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ INK, MUTED, RULE = "#1c2430", "#5c6673", "#e3e7ec"
 """The colours of text, of labels and of the grid."""
 
 Names: TypeAlias = str | Iterable[str] | None
-"""Names of flows or links; None for those with the most traffic."""
+"""Names of flows; None for the default of the function."""
 Many: TypeAlias = Results | Mapping[str, Results]
-"""Results with a sweep, or results by their labels."""
+"""Results, or several by their labels."""
 
 Buckets: TypeAlias = Sequence[tuple[int, int, int]]
 """A distribution of delays: least and greatest value of each bucket in ns, and its packets."""
 
 # The attribute of axes that holds the distributions drawn on them.
 _DRAWN = "_weirlab_delays"
-# The most curves of a plot, the most points of a curve, and the most bands of runs.
+# The most curves of a plot, the most points of a curve, and the most curves that have bands.
 _CURVES = len(COLOURS)
 _POINTS = 240
 _BANDS = 3

@@ -1,4 +1,4 @@
-//! Campaigns: the runs that a store lacks, and the work of carrying them out.
+//! Campaigns: their points and runs, the work of carrying out runs, and the results in a store.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -361,8 +361,8 @@ pub(crate) fn work(
 /// of each damaged run.
 type Verified = (u64, u64, Vec<(String, String)>);
 
-/// Looks for damaged runs: compares all files with their hashes, and carries out again `sample`
-/// runs that `seed` selects. Removes the damaged runs if `remove` is true.
+/// Looks for damaged runs: compares all files with their hashes, and carries out again up to
+/// `sample` runs that `seed` selects. Removes the damaged runs if `remove` is true.
 #[pyfunction]
 pub(crate) fn verify(
     py: Python<'_>,

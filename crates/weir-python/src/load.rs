@@ -36,7 +36,7 @@ pub(crate) struct Loaded {
 pub(crate) enum Refused {
     /// Errors in the text.
     Text(Diagnostics),
-    /// A key cannot be changed, or the simulator lacks a feature.
+    /// Another reason, such as a key that cannot be changed.
     Words(String),
 }
 

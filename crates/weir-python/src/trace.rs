@@ -28,7 +28,7 @@ impl Trace {
         })
     }
 
-    /// The recorded rows; `None` if nothing was recorded.
+    /// The recorded rows; `None` if no run was traced.
     pub(crate) fn take(&self) -> Option<Table> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -42,35 +42,35 @@ impl Aqm for AgentAqm {
     ) -> Verdict {
         let mut agent = lock(&self.agent);
         let probability = agent.action.first().copied().unwrap_or_default();
-        let seen = &mut agent.aqm;
-        seen.arrived += 1;
-        (seen.packets, seen.bytes) = (queue.packets.into(), queue.bytes);
+        let sums = &mut agent.aqm;
+        sums.arrived += 1;
+        (sums.packets, sums.bytes) = (queue.packets.into(), queue.bytes);
         if queue.full {
-            seen.full += 1;
+            sums.full += 1;
             return Verdict::Pass;
         }
         // One draw for each packet that fits, whatever the action.
         let drawn = f64::from(self.stream.bits32()) / 4_294_967_296.0;
         if drawn < probability {
             if packet.header.ecn.is_capable() {
-                seen.marked += 1;
+                sums.marked += 1;
                 return Verdict::Mark(MarkReason::Early);
             }
-            seen.dropped += 1;
+            sums.dropped += 1;
             return Verdict::Drop(DropReason::Early);
         }
-        (seen.packets, seen.bytes) = (seen.packets + 1, seen.bytes + u64::from(packet.len));
+        (sums.packets, sums.bytes) = (sums.packets + 1, sums.bytes + u64::from(packet.len));
         Verdict::Pass
     }
 
     fn leave(&mut self, now: Nanos, packet: &weir_core::aqm::Seen, queue: &QueueState) -> Verdict {
-        let seen = &mut lock(&self.agent).aqm;
+        let sums = &mut lock(&self.agent).aqm;
         let wait = now.since(packet.arrived).0;
-        seen.sent += 1;
-        seen.sent_bytes += u64::from(packet.len);
-        seen.wait_sum += wait;
-        seen.wait_max = seen.wait_max.max(wait);
-        (seen.packets, seen.bytes) = (queue.packets.into(), queue.bytes);
+        sums.sent += 1;
+        sums.sent_bytes += u64::from(packet.len);
+        sums.wait_sum += wait;
+        sums.wait_max = sums.wait_max.max(wait);
+        (sums.packets, sums.bytes) = (queue.packets.into(), queue.bytes);
         Verdict::Pass
     }
 }

@@ -82,7 +82,7 @@ pub(crate) struct PythonControl {
     /// The window after the last reduction; `u64::MAX` before the first.
     threshold: u64,
     pacing: Option<u64>,
-    /// The window before the last reduction or timeout.
+    /// The window before the last reduction, or before the first timeout for the same data.
     before: u64,
 }
 

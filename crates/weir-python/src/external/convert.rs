@@ -1,4 +1,4 @@
-//! Reads the numbers that methods return.
+//! Reads the numbers that methods return and attributes have.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
@@ -7,7 +7,7 @@ use super::instance::{Instance, wrong_type};
 
 impl Instance {
     /// Reads a time or an amount: a whole number or a finite float, not negative. `method` is the
-    /// name of its source in messages.
+    /// name of the method or attribute, for messages.
     pub(super) fn amount(&self, method: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         let py = value.py();
         let refused = |what: String| self.broken(py, method, &what);

@@ -57,10 +57,11 @@ struct Held {
     bytes: u64,
     /// The serial number of the last arrival.
     last: u64,
-    /// The serial numbers of packets that left although the object did not return them. The object
-    /// may still return them.
+    /// The serial numbers of packets that left without the object: with their flow, or as the
+    /// oldest. The object may still return or drop them.
     gone: HashSet<u64>,
-    /// Packets in the order of arrival, for a scheduler that has failed. Some may have left.
+    /// Packets in the order of arrival, for a scheduler that is emptied or has failed. Some may
+    /// have left.
     oldest: VecDeque<(u64, PacketId)>,
 }
 
@@ -217,7 +218,7 @@ impl PythonScheduler {
                     Err(instance.broken(py, "dequeue", what))
                 })?;
                 match found {
-                    // The packet has left with its flow.
+                    // The packet has left already, without the object.
                     Some(None) => {}
                     Some(Some((id, marked))) => {
                         if marked {
