@@ -1,5 +1,5 @@
 """Cases of disciplines that manage one queue (codel, pie, red, choke, sfb), and of disciplines with
-such an algorithm in each flow queue.
+such an algorithm and several queues (fq_codel, fq_pie, dualpi2).
 """
 
 from case import Case

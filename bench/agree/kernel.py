@@ -25,7 +25,8 @@ QUEUE = ["tbf rate 20mbit burst 2500 limit 10000000", "pfifo limit 100"]
 
 
 def kernel_runs(weir: Path, out: Path, runs: int) -> Path:
-    """Runs the transfers; the directory of results has the form of `weir sim --out`."""
+    """Runs the transfers unless `out` has their results. Returns the directory of the results, in
+    the form of `weir sim --out`."""
     directory = out / "kernel-tbf"
     if directory.exists():
         return directory

@@ -2,8 +2,9 @@
 
 Each arm is a context manager. Its `run(left, right)` starts one shell command on each side and
 returns when the right command has ended; the commands write their results to files. `{left}` in a
-right command is the left end's IPv4 address. All interfaces are in network namespaces that are
-named after this process. Removing the namespaces removes the interfaces.
+right command is the left end's IPv4 address. The interfaces that this module makes are in
+network namespaces that are named after this process. Removing the namespaces removes the
+interfaces.
 """
 
 from __future__ import annotations

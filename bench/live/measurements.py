@@ -1,6 +1,7 @@
 """The measurements: the quantities, the arms on which they are measured, and the ideal values.
 
-Each function yields rows. A row is one result with its arm, its ideal value and its command.
+Each function of MEASUREMENTS yields rows. A row is one result with its arm, its ideal value and its
+command.
 """
 
 from __future__ import annotations
@@ -387,8 +388,8 @@ def chance(quick: bool) -> Iterator[Row]:
         _, twice = numbered("dup 1%")
         yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
         _, damaged = numbered("corrupt 1%")
-        # Of the 200 × 8 bits, an inverted bit in the checksum field may pass; UDP discards all
-        # other corrupted packets.
+        # A packet passes only if the inverted bit makes the UDP checksum zero, which means that
+        # there is none. IP or UDP discards all other corrupted packets.
         yield row(f"corruption 1 % of {count}, refused by UDP", "corrupt 1%", damaged["lost"])
 
     yield from measured(WeirPair(""), work)

@@ -35,7 +35,7 @@ class Model:
 
 
 class Worker(threading.Thread):
-    """A disturbance. `step` runs every `pause` seconds while the daemon is up."""
+    """A disturbance. While the daemon is up, `step` runs after each pause of `wait()` seconds."""
 
     pause = 1.0
 
@@ -172,8 +172,8 @@ class Changer(Worker):
         return f"add {number} count udp from any to table(t)"
 
     def verify(self) -> None:
-        """Checks that a restarted daemon has the last acknowledged configuration, or also the
-        change that was sent and not acknowledged."""
+        """Checks that the daemon has the last acknowledged configuration, or also the change that
+        was sent and not acknowledged."""
         api = Api(self.weir.socket)
         pipes = {pipe["number"]: pipe for pipe in api.request("GET", "/v1/pipes")}
         number = pipes[MARK]["rate_bps"] // 1000 - FIRST_RATE

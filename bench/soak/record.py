@@ -111,7 +111,7 @@ WIDTH, HEIGHT, LEFT, TOP = 900, 110, 70, 40
 
 
 def plot(rows: list[dict], path: Path) -> None:
-    """Draws the panels over time. Red lines mark kills, grey ones flapping interfaces."""
+    """Draws the panels over time. Red lines mark kills, grey ones other events."""
     series = {name: [] for _, name in PANELS}
     for before, row in zip(rows, rows[1:]):
         t, gap = row["seconds"], max(row["seconds"] - before["seconds"], 0.001)

@@ -171,7 +171,7 @@ def made(place: Path, count: int) -> None:
 
 def workers(folder: Path, count: int, ms: float) -> None:
     """Each worker is a host with a network of its own, and so is the client."""
-    # Makes `hosts` importable with -P too. With -P, the installed package replaces the sources.
+    # Makes `hosts` importable with -P too, which leaves this directory out of the path.
     sys.path.insert(0, str(Path(__file__).parent))
     from hosts import cluster
 

@@ -3,8 +3,8 @@
 //
 //   sudo node bench/web/customers.mjs target/release/weir [PAUSE_MS]     once scripts/web test has run
 //
-// A bridge between two namespaces carries 5,000 small packets a second to 10,000 addresses, each of
-// which is an instance of a pipe of 500 kbit/s. One address gets 800 kbit/s more, so its queue is full.
+// A bridge between two namespaces carries 5,000 small packets a second to 10,000 addresses, each
+// with its own instance of a pipe of 500 kbit/s. One address gets 800 kbit/s more, so its queue is full.
 
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -18,7 +18,7 @@ const { chromium } = createRequire(
 const [given = "target/release/weir", pause = "1500"] = process.argv.slice(2);
 const weir = resolve(given);
 const SLOW = "10.2.31.7";
-/** Packets in the queue of the slow customer, whose limit is 50. */
+/** The script waits until the longest queue has more packets than this; the limit is 50. */
 const LONG = 10;
 /** Sends to all customers in turn, and 100 longer packets a second to one of them. */
 const SPRAY = `
@@ -126,7 +126,7 @@ try {
   const page = await (
     await browser.newContext({ viewport: { width: 1280, height: 800 } })
   ).newPage();
-  // The page is opened once all customers have sent.
+  // The page is opened once all customers have received packets.
   await page.waitForTimeout(10_000);
 
   const began = Date.now();

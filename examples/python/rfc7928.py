@@ -28,7 +28,7 @@ SECTIONS = sorted(path.stem for path in SUITE.glob("*.toml"))
 
 
 def queues() -> tuple[dict[str, str], set[str]]:
-    """The words of a link for each AQM and each scheduler with an AQM inside, and the names of
+    """The words of a link for each AQM and each scheduler that classifies packets, and the names of
     those that mark packets only if their parameter `ecn` is on."""
     printed = subprocess.check_output([wl.find_weir(), "algorithms", "--json"])
     known = json.loads(printed)

@@ -1,5 +1,5 @@
-//! Scenario files: no text makes the parser or a change of a key panic, an accepted scenario can be
-//! built, and a small one can be run.
+//! Scenario files: no text makes the parser or a change of a key panic, and a small scenario that
+//! can be built runs to its end.
 
 use weir_core::Nanos;
 use weir_sim::build::{Built, build};

@@ -340,7 +340,7 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     }
 }
 
-/// Prints one line for each value.
+/// One line for each value.
 fn table(value: &serde_json::Value) -> String {
     let Some(values) = value.as_object() else {
         return format!("{value}\n");
