@@ -17,6 +17,8 @@ from test_live import namespaces_are_allowed
 NOTEBOOKS = ROOT / "examples/notebooks"
 # A cell that takes longer than this is assumed to hang.
 CELL_S = 300
+# A kernel starts slowly beside other tests.
+START_S = 300
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def test_the_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
     client = nbclient.NotebookClient(
         nbformat.reads(path.read_text(encoding="utf-8"), as_version=4),
         timeout=CELL_S,
+        startup_timeout=START_S,
         kernel_name="python3",
         resources={"metadata": {"path": os.fspath(work)}},
     )

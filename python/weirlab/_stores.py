@@ -8,7 +8,9 @@ its files.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -85,8 +87,10 @@ class Remote:
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
         self.work: Callable[..., list[_worker.Report]] = work_remotely
-        self._mirror = tempfile.TemporaryDirectory(prefix="weirlab-")
-        _native.create_store(self._mirror.name)
+        # It is removed with this object, without a warning.
+        self._mirror = tempfile.mkdtemp(prefix="weirlab-")
+        weakref.finalize(self, shutil.rmtree, self._mirror, ignore_errors=True)
+        _native.create_store(self._mirror)
 
     def missing(self, native: _native.Campaign, start: int, most: int) -> Missing:
         tasks: list[_native.Task] = []
@@ -104,7 +108,7 @@ class Remote:
                 if inputs:
                     # The first call stores the input files in the mirror; the second uploads those
                     # that the place lacks.
-                    native.missing(self._mirror.name, point, 1)
+                    native.missing(self._mirror, point, 1)
                     self._upload_inputs(inputs)
         return tasks, start, there
 
@@ -120,13 +124,13 @@ class Remote:
         files = _files(self.place)
         for number in range(native.points):
             for _, key in native.keys(number):
-                target = Path(self._mirror.name, "runs", key)
+                target = Path(self._mirror, "runs", key)
                 if not target.exists() and self.has([key])[0]:
-                    with tempfile.TemporaryDirectory(dir=f"{self._mirror.name}/tmp") as folder:
+                    with tempfile.TemporaryDirectory(dir=f"{self._mirror}/tmp") as folder:
                         part = Path(folder, key)
                         files.get(f"{self.place}/runs/{key}/", f"{part}/", recursive=True)
                         part.rename(target)
-        return self._mirror.name
+        return self._mirror
 
     def forget(self, keys: Sequence[str]) -> None:
         files = _files(self.place)
@@ -138,7 +142,7 @@ class Remote:
         files = _files(self.place)
         for _, key in inputs:
             if not files.exists(f"{self.place}/inputs/{key}"):
-                files.put_file(f"{self._mirror.name}/inputs/{key}", f"{self.place}/inputs/{key}")
+                files.put_file(f"{self._mirror}/inputs/{key}", f"{self.place}/inputs/{key}")
 
 
 def work_remotely(

@@ -215,7 +215,7 @@ fn a_file_with_the_name_of_the_scenario_does_not_replace_it() {
         fs::write(place.0.join(name), "time,rate\n0s,1Mbit/s\n1s,2Mbit/s\n").unwrap();
     }
     let (store, weir) = (place.store(), place.results(&[0]));
-    let links = "'trace campaign.toml delay 5ms'";
+    let links = "'bw 1Mbit/s schedule campaign.toml delay 5ms'";
     let plan = plan(&TEXT.replace("'1M/5ms'", links), &place.0, Runner::Live).unwrap();
     let seen =
         "grep -q delay \"$2\" && grep -q 2Mbit \"$(dirname \"$2\")/campaign.toml\" || exit 3\n";

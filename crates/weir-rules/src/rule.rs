@@ -1,8 +1,8 @@
 //! A rule of the classifier in checked form: its tests on a packet, and its action.
 //!
 //! The parser, the printer and the classifier share this form. Each value in it is valid on its
-//! own: numbers are in range and masks fit. The ruleset, which contains all rules, checks whether a
-//! named pipe, table or rule exists.
+//! own: numbers are in range and masks fit. The ruleset, which contains all rules, warns if a pipe,
+//! queue or table to which a rule refers does not exist.
 
 use std::sync::Arc;
 
@@ -47,15 +47,17 @@ pub enum RuleAction {
     Pipe(Target),
     /// The packet goes into a queue.
     Queue(Target),
-    /// The search continues at the first rule with this number or a larger one.
+    /// The search continues at the first later rule with this number or a larger one.
     SkipTo(Target),
-    /// Like `SkipTo`; a later `return` continues after this rule.
+    /// The search continues at the first rule with this number or a larger one, which may be before
+    /// this rule; a `return` continues after this rule.
     Call(Target),
     /// The search continues after the last `call` or, without one, at the next rule.
     Return,
     /// The packet's DSCP is rewritten; the search continues.
     SetDscp(Target),
-    /// The dynamic rules with this name are checked; `None` is the default name.
+    /// The dynamic rules with this name are checked, or all of them for the name `any`; `None` is
+    /// the default name.
     CheckState(Option<Name>),
 }
 
@@ -142,7 +144,8 @@ pub enum Test {
     IpPrecedence(u8),
     /// The DSCP: bit n allows code point n.
     Dscp(u64),
-    /// A fragment: any later fragment (`frag`), or one with these flags of the fragment field.
+    /// A later fragment (`frag`), or an IPv4 packet, fragmented or not, with these flags in the
+    /// fragment field.
     Fragment(FragmentMatch),
     /// IPv4 options, by the bits of [`IP_OPTIONS`].
     IpOptions {
@@ -313,12 +316,12 @@ pub struct MacMatch {
     pub mask: u64,
 }
 
-/// A set of fragments.
+/// A test of the fragment field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentMatch {
     /// All fragments except the first, which is the traditional meaning of `frag`.
     Later,
-    /// Fragments by flags: bit 0 is `df`, 1 `mf`, 2 `rf`, 3 `offset`.
+    /// IPv4 packets by flags: bit 0 is `df`, 1 `mf`, 2 `rf`, 3 `offset` (not 0).
     Flags {
         /// Flags that must be set.
         set: u8,

@@ -85,7 +85,8 @@ pub struct Blue {
     d2: u64,
     /// The least time between changes of `p`, in ns.
     freeze: u64,
-    /// The time at which `p` last changed; `None` before the first packet.
+    /// The time of the last rise or fall, or of the first packet before any; `None` before the
+    /// first packet.
     last: Option<Nanos>,
     /// The length of the queue above which `p` rises, in packets or bytes; [`u64::MAX`]: `p` rises
     /// only when the queue is full.
@@ -122,8 +123,8 @@ impl Blue {
         let last = self.last.get_or_insert(now);
         let elapsed = now.since(*last).0;
         if elapsed > self.freeze {
-            // One fall is due as soon as more than `freeze` has passed since the change before
-            // it, so that the last fall is at most `freeze` ago.
+            // Each fall is due when more than `freeze` has passed since the change before it. At
+            // most `freeze` remains until `now` after the last fall.
             let falls = (elapsed - 1) / self.freeze;
             self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
             last.0 += falls * self.freeze;

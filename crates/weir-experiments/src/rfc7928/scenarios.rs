@@ -84,8 +84,8 @@ pub const SECTIONS: &[Section] = &[
     Section {
         number: "7.2",
         name: "bursts",
-        summary: "a transfer, UDP at 1 Mbit/s, and bursts of ten 30-packet responses, every 2 s or when \
-                  the last one is complete",
+        summary: "a transfer, UDP at 1 Mbit/s, and a burst of ten 30-packet responses every 2 s, or \
+                  later if the previous burst is not complete",
         make: bursts,
     },
     Section {
@@ -361,8 +361,8 @@ fn varying_rate(draft: &mut Draft) {
 }
 
 fn mix(draft: &mut Draft) {
-    // G.711: 160 bytes every 20 ms.
     let jitter = ["start_jitter = \"10ms\"".to_owned()];
+    // G.711: 160 bytes of voice and 40 bytes of headers every 20 ms.
     draft.udp("voip-1", 200, "80kbit/s", &jitter);
     draft.udp("voip-2", 200, "80kbit/s", &jitter);
     draft.udp("video", 1400, "2Mbit/s", &jitter);
@@ -394,7 +394,7 @@ fn ecn(draft: &mut Draft) {
 
 /// The name of the link under test. Its direction to the right is the port of this name.
 pub(super) const LINK: &str = "bottleneck";
-/// The group of traffic that does not cross the link under test in its forward direction.
+/// The group of the traffic from right to left, with data in the link's back direction.
 pub(super) const BACK: &str = "up";
 /// The name of the file with the rates of `varying-rate`, and its text.
 pub(super) const SCHEDULE: &str = "varying-rate.csv";

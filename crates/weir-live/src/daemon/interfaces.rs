@@ -9,7 +9,7 @@ pub(super) struct Interfaces(Vec<Interface>);
 
 #[derive(Clone, Debug, Default)]
 struct Interface {
-    /// Whether the interface currently exists.
+    /// Whether the interface is open; false from its disappearance until it is opened again.
     attached: bool,
     /// Whether the interface is switched on and has a carrier.
     running: bool,
@@ -42,8 +42,9 @@ impl Interfaces {
                 let is_news = std::mem::replace(&mut interface.attached, false);
                 interface.running = false;
                 interface.vanished += u64::from(is_news);
-                is_news
-                    .then(|| format!("interface {name} is gone; it is taken again when it is back"))
+                is_news.then(|| {
+                    format!("interface {name} is gone; it is opened again when it is back")
+                })
             }
             Fault::System(errno) => {
                 let is_news = interface.failed.is_none();
@@ -53,7 +54,7 @@ impl Interfaces {
         }
     }
 
-    /// Indices of the interfaces that do not exist.
+    /// Indices of the interfaces that are not open.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.0.len()).filter(|&index| !self.0[index].attached).collect()
     }
@@ -86,7 +87,7 @@ impl Interfaces {
     pub(super) fn notices(&self, names: &[String]) -> Vec<String> {
         let notice = |(interface, name): (&Interface, &String)| match interface {
             Interface { attached: false, .. } => {
-                Some(format!("interface {name} is not there now; it is taken when it comes"))
+                Some(format!("interface {name} is missing; it is opened when it appears"))
             }
             Interface { failed: Some(error), .. } => {
                 Some(format!("interface {name} has failed ({error}); {REPAIR}"))

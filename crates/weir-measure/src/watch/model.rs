@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use serde::Serialize;
 
-/// Number of a queue, unique among the queues that a sink receives. A source counts its queues in
+/// Number of a queue, unique among the queues that a sink receives. A source numbers its queues in
 /// the order in which they appear. A queue that vanishes and reappears gets a new number.
 pub type QueueId = u32;
 
@@ -110,11 +110,12 @@ pub struct Run {
 pub enum EventKind {
     /// A packet was enqueued.
     Enqueue,
-    /// A dequeue of any number of packets, possibly none.
+    /// One or more packets were dequeued together.
     Dequeue,
 }
 
-/// One enqueue or dequeue of a root discipline.
+/// One enqueue or dequeue of a discipline to which a device hands its packets: its root, or a child
+/// of an `mq` root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The queue.
@@ -123,7 +124,7 @@ pub struct Event {
     pub time: u64,
     /// The kind of event.
     pub kind: EventKind,
-    /// Packets of the event. A driver may dequeue several at once, or none if the queue is empty.
+    /// Packets of the event. The kernel may dequeue several at once.
     pub packets: u32,
     /// Bytes of these packets.
     pub bytes: u32,

@@ -313,8 +313,8 @@ impl<'a> Lexer<'a, '_> {
         let end = (self.at + 1).min(self.text.len());
         let error =
             Diagnostic::new(Code::Shell, self.text, start..end, "only a shell can carry this out");
-        let help = "of a shell's language there are `name=\"value\"`, `$name` and `${name}`; \
-                    write the result here, or `\\$` for the sign";
+        let help = "a script may have these parts of a shell's language: `name=\"value\"`, `$name` \
+                    and `${name}`; write the result here, or `\\$` for the sign";
         Box::new(error.label("a substitution").help(help))
     }
 

@@ -53,7 +53,7 @@ fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     Ok(Vec::new())
 }
 
-/// Refuses operators that join commands or redirect their output.
+/// Refuses operators that join commands, or redirect their input or output.
 fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     let joins = |text: &str| {
         let text = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -67,8 +67,8 @@ fn only_words(cursor: &Cursor<'_>) -> Read<()> {
             let error = cursor.error(Code::Shell, &word.span, "only a shell can carry this out");
             Err(Box::new(
                 error
-                    .label("joins commands or files")
-                    .help("write each command into a line of its own"),
+                    .label("an operator of a shell")
+                    .help("write each command into a line of its own, without redirections"),
             ))
         }
     }
@@ -129,10 +129,10 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
         let error = cursor.error(
             Code::Shell,
             &word.span,
-            format!("`{}` is a shell's, and a script is not run by one", shorten(text)),
+            format!("`{}` needs a shell, and Weir reads scripts without one", shorten(text)),
         );
-        let help = "of a shell's language there are `name=\"value\"`, `$name`, quotes, comments \
-                    and lines that end with `\\`";
+        let help = "a script may have these parts of a shell's language: `name=\"value\"`, `$name`, \
+                    quotes, comments and lines that end with `\\`";
         return Box::new(error.label("only a shell can carry this out").help(help));
     }
     if text.contains('/') {
@@ -154,7 +154,7 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
 const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "weir.exe"];
 /// Flags that only change the output or suppress questions. In a script they have no effect.
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
-/// First words of commands that only a shell can run.
+/// First words that scripts have for a shell: its own words, and other programs.
 const SHELL_WORDS: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "in", "function", "source", "exit", "return", "eval", "exec", "export", "local", "read",
