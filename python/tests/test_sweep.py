@@ -592,6 +592,15 @@ def test_the_report_links_the_best_points(store: Path, tmp_path: Path) -> None:
         c.report(tmp_path / "pages", figure, x="bw")
 
 
+def test_values_of_an_axis_are_ordered_in_one_unit() -> None:
+    from weirlab._design import number_of
+
+    ordered = ["900us", "1ms", "2s", "0.5min"]
+    assert sorted(reversed(ordered), key=lambda value: number_of(value) or 0) == ordered
+    assert number_of("1Mbit/s") == 1e6 and number_of("64KiB") == 65536 and number_of(3) == 3
+    assert number_of("fq_codel") is None
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_the_sensitivity_names_the_axis_that_matters(store: Path) -> None:
     pytest.importorskip("SALib")
