@@ -34,11 +34,12 @@ impl Files for Counted {
 }
 
 fn links(parsed: &Parsed) -> Vec<&LinkConfig> {
-    let link = |command| match command {
-        &Command::ConfigPipe(_, ref spec) => Some(&spec.pipe.link),
+    let commands = parsed.commands.iter().map(|spanned| &spanned.command);
+    let links = commands.filter_map(|command| match command {
+        Command::ConfigPipe(_, spec) => Some(&spec.pipe.link),
         _ => None,
-    };
-    parsed.commands.iter().filter_map(|spanned| link(&spanned.command)).collect()
+    });
+    links.collect()
 }
 
 /// A script with pipes, each with another profile.
