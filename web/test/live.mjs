@@ -171,7 +171,7 @@ export const tests = {
         await page.waitForSelector("text=Rule 100");
         // The interfaces of the bridge do not exist, which the page has to say.
         await page.waitForSelector(".pill.warn");
-        assert.match(await page.textContent(".health"), /interface weirtest0 is not there now/);
+        assert.match(await page.textContent(".health"), /interface weirtest0 is missing/);
         await daemon.end();
         await page.waitForSelector(".banner.bad");
         daemon = start(new URL(address).port);

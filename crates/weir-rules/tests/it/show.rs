@@ -14,7 +14,7 @@ use weir_rules::ruleset::{Effect, Ruleset};
 use weir_rules::show::{
     Answer, DynamicKind, DynamicView, FlowCount, Options, RuleCount, Source, answer, text,
 };
-use weir_rules::{Files, script};
+use weir_rules::{Files, NoFiles, script};
 
 /// Counters derived from the counted object.
 struct Made;
@@ -190,4 +190,18 @@ fn the_talks_configurations_are_accepted_without_warnings() {
         }
     }
     assert_eq!(seen, 6);
+}
+
+/// The engine chooses the size of a queue without `queue` for the scheduler in front of the link.
+#[test]
+fn the_default_queue_of_a_pipe_is_that_of_its_scheduler() {
+    let shown = |script: &str| outcome(&format!("{script}\npipe show\nqueue show\n"), &NoFiles);
+    let plain = shown("pipe 1 config bw 10Mbit/s\n");
+    assert!(plain.contains("83 sl.") && !plain.contains("10000000 sl."), "{plain}");
+    let own = shown("pipe 1 config bw 10Mbit/s sched fq_codel\n");
+    assert!(own.contains("10000000 sl.") && !own.contains("83 sl."), "{own}");
+    let fed = shown("pipe 1 config bw 10Mbit/s sched fq_codel\nqueue 2 config pipe 1\n");
+    assert_eq!(fed.matches("10000000 sl.").count(), 2, "{fed}");
+    let child = shown("pipe 1 config bw 10Mbit/s\nsched 2 config parent 1 type rr\n");
+    assert!(child.to_lowercase().contains("wf2q+"), "{child}");
 }
