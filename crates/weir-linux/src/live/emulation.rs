@@ -251,14 +251,13 @@ mod tests {
     use weir_core::Limits;
     use weir_core::config::{FlowsetConfig, LinkConfig, PipeConfig};
     use weir_core::key::FlowMask;
+    use weir_core::packet::Ecn;
     use weir_core::stats::LinkCounters;
-    use weir_wire::builder::PacketBuilder;
+    use weir_wire::VnetHeader;
 
     use super::*;
-    use crate::arena::HEADROOM;
-    use crate::live::config::{Gso, LaneConfig};
     use crate::live::exchange::{PARCELS, connect};
-    use crate::live::lane::Lane;
+    use crate::live::testing;
 
     fn emulation(exchange: Exchange) -> Emulation {
         let mut emulator = Emulator::new(1, Limits::default());
@@ -273,16 +272,7 @@ mod tests {
                 scheduler: None,
             },
         );
-        let lane = LaneConfig {
-            name: "up".into(),
-            from: 0,
-            to: 0,
-            pipe: 1,
-            passes: Vec::new(),
-            gso: Gso::Split,
-        };
-        let packets = Packets::new(64 << 20, vec![Lane::new(lane)], None);
-        Emulation::new(packets, Entry::new(emulator, Some(exchange), true), None)
+        Emulation::new(testing::packets(), Entry::new(emulator, Some(exchange), true), None)
     }
 
     fn pair() -> [Emulation; 2] {
@@ -297,20 +287,19 @@ mod tests {
 
     /// Lets a packet to customer `n` arrive at a worker.
     fn arrive(emulation: &mut Emulation, n: u32) {
-        let bytes =
-            PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
-                .frame();
-        let mut buffer = emulation.packets.pool().take(HEADROOM + bytes.len());
-        buffer.bytes_mut()[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(&bytes);
-        let ingress = Ingress {
-            buffer,
-            start: HEADROOM,
-            len: bytes.len(),
-            vnet: [0; 10],
-            truncated: false,
-            arrived: None,
-        };
+        let bytes = testing::to_customer(n).frame();
+        let ingress = testing::ingress(&mut emulation.packets, VnetHeader::default(), &bytes);
         emulation.accept(Nanos::ZERO, 0, ingress);
+    }
+
+    /// Lets packets arrive at worker 0 until one of them is for worker 1, which takes it. Returns
+    /// the number of its customer.
+    fn of_the_other(workers: &mut [Emulation; 2]) -> u32 {
+        let theirs = (0..).find(|&n| {
+            arrive(&mut workers[0], n);
+            workers[1].collect()
+        });
+        theirs.unwrap()
     }
 
     fn counted(workers: &[Emulation; 2]) -> LinkCounters {
@@ -338,15 +327,36 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_a_train_move_to_another_worker_one_by_one_with_their_marks() {
+        let mut workers = pair();
+        let theirs = of_the_other(&mut workers);
+        let Emulation { packets, entry, .. } = &mut workers[0];
+        let Stored { slot, references } = testing::train(packets, theirs, 5);
+        assert_eq!(references, 5);
+        let key = entry.key(packets.frame(slot).unwrap());
+        for segment in 0..references {
+            let (segments, marked) = (segment..segment + 1, segment % 2 == 0);
+            let action = Action::Pipe(1);
+            entry.enter(packets, Batch { slot, segments, marked, key, action, at: Nanos::ZERO });
+        }
+        assert!(packets.frame(slot).is_none(), "nothing of the train is left here");
+        workers[1].collect();
+        let mut out = Vec::new();
+        workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
+        let ecn: Vec<Ecn> =
+            out.iter().map(|d| testing::ecn(&workers[1].packets, unpack(d.frame).0)).collect();
+        assert_eq!(ecn, [Ecn::NotEct, Ecn::Ce, Ecn::Ect0, Ecn::Ce, Ecn::Ect0, Ecn::Ce]);
+        let arrived = u64::from(theirs) + 1 + 5;
+        assert_eq!((counted(&workers).packets_in, counted(&workers).balanced()), (arrived, true));
+        assert_eq!(counted(&workers).backlog_packets, arrived);
+    }
+
+    #[test]
     fn a_full_ring_drops_with_a_count_and_buffers_are_returned() {
         let mut workers = pair();
-        // A customer whose instance belongs to worker 1.
-        let theirs = (0..).find(|&n| {
-            arrive(&mut workers[0], n);
-            workers[1].collect()
-        });
-        let arrived = u64::from(theirs.unwrap()) + 1;
-        (0..3000).for_each(|_| arrive(&mut workers[0], theirs.unwrap()));
+        let theirs = of_the_other(&mut workers);
+        let arrived = u64::from(theirs) + 1;
+        (0..3000).for_each(|_| arrive(&mut workers[0], theirs));
         let full = counted(&workers);
         assert_eq!(
             (full.drops(DropReason::HandOver), full.total_drops()),
@@ -361,7 +371,7 @@ mod tests {
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));
-        (0..100).for_each(|_| arrive(&mut workers[0], theirs.unwrap()));
+        (0..100).for_each(|_| arrive(&mut workers[0], theirs));
         workers[1].collect();
         workers[1].collect();
         workers[0].collect();

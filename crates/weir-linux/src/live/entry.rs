@@ -133,21 +133,23 @@ impl Entry {
     }
 
     fn hand_over(&mut self, packets: &mut Packets, owner: usize, batch: &Batch) {
-        let Batch { slot, ref segments, key, action, at, .. } = *batch;
-        if packets.references(slot) == segments.len() as u32 {
+        let Batch { slot, ref segments, marked, key, action, at } = *batch;
+        // The other worker takes all packets of a frame, so the last packet of a train does not
+        // move with the train's frame.
+        let whole = packets.frame(slot).is_some_and(|f| packets_of(f) == segments.len() as u16);
+        if whole && packets.references(slot) == segments.len() as u32 {
             match packets.take(slot) {
                 Some(frame) => self.post(packets, owner, Parcel { frame, key, action, at }),
                 None => debug_assert!(false, "packets without a frame were handed over"),
             }
             return;
         }
-        // Other packets share the frame and stay on this worker, so each packet that moves gets a
-        // frame of its own.
+        // Each packet that moves gets a frame of its own.
         for segment in segments.clone() {
             let journey = packets
                 .frame(slot)
                 .and_then(|frame| frame.journeys.get(usize::from(segment)).cloned());
-            match packets.move_out(slot, segment).and_then(|copy| packets.take(copy)) {
+            match packets.move_out(slot, segment, marked).and_then(|copy| packets.take(copy)) {
                 Some(mut frame) => {
                     frame.journeys.extend(journey);
                     self.post(packets, owner, Parcel { frame, key, action, at });

@@ -56,6 +56,8 @@ mod secret;
 mod shared;
 mod tap;
 mod team;
+#[cfg(test)]
+mod testing;
 mod watch;
 mod wire;
 mod witness;

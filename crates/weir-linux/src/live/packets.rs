@@ -145,22 +145,23 @@ impl Packets {
         corrupt: Option<u32>,
     ) -> Option<u32> {
         let in_place = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
-        let slot = if in_place { slot } else { self.move_out(slot, segment)? };
+        let slot = if in_place { slot } else { self.move_out(slot, segment, mark)? };
         alter(self.arena.get_mut(slot)?, mark, corrupt);
         Some(slot)
     }
 
     /// Moves a packet out of a shared frame into a separate frame, which takes over the packet's
     /// reference. Returns the new slot, or `None` if there is no memory.
-    pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
-        let copy = self.copy_out(slot, segment)?;
+    pub(super) fn move_out(&mut self, slot: u32, segment: u16, marked: bool) -> Option<u32> {
+        let copy = self.copy_out(slot, segment, marked)?;
         self.arena.release(slot, 1);
         Some(copy)
     }
 
-    /// Copies a packet into a separate frame. Returns the new slot, or `None` if there is no
-    /// memory.
-    pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
+    /// Copies a packet into a separate frame, and sets congestion experienced there if the packet
+    /// is `marked`: the shared frame of a train is not. Returns the new slot, or `None` if there is
+    /// no memory.
+    pub(super) fn copy_out(&mut self, slot: u32, segment: u16, marked: bool) -> Option<u32> {
         let frame = self.arena.get(slot)?;
         let (original_vnet, original_parsed) = (frame.vnet, frame.parsed);
         let wire_len = frame.packet_bytes(segment);
@@ -179,6 +180,9 @@ impl Packets {
         } else {
             (original_parsed, original_vnet)
         };
+        if let (true, Some(parsed)) = (marked, &parsed) {
+            set_ce(&mut buffer.bytes_mut()[..len], parsed);
+        }
         let copy = Frame {
             buffer,
             start: 0,

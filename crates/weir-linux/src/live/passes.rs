@@ -95,7 +95,9 @@ impl Passes {
         journey.queued += dequeued.since(arrived);
         let single = frame.train.is_none();
         if corrupt.is_some() || (mark.is_some() && single) {
-            let Some(changed) = packets.change(slot, segment, mark.is_some(), corrupt) else {
+            // A segment that moves out of its train takes an earlier mark with it.
+            let marked = mark.or(journey.mark).is_some();
+            let Some(changed) = packets.change(slot, segment, marked, corrupt) else {
                 let lost = Lost { reason: DropReason::NoMemory, at: now, due, arrived, dequeued };
                 return packets.lost(slot, segment, lost);
             };
@@ -200,7 +202,7 @@ pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Opt
     let mut journey = frame.journeys.get(usize::from(segment)).cloned().unwrap_or_default();
     journey.duplicate = true;
     let (lane, weight, bytes) = (frame.lane, frame.weight, frame.packet_bytes(segment));
-    let copy = packets.copy_out(slot, segment)?;
+    let copy = packets.copy_out(slot, segment, journey.mark.is_some())?;
     if let Some(frame) = packets.exclusive(copy) {
         frame.journeys.push(journey);
     }
@@ -219,7 +221,9 @@ fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
 fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     if packets.references(group.slot) != group.segments.len() as u32 {
         // A group of several packets always has the whole frame, so only a single packet is moved.
-        let Some(copy) = packets.move_out(group.slot, group.segments.start) else { return false };
+        let marked = group.journey.mark.is_some();
+        let moved = packets.move_out(group.slot, group.segments.start, marked);
+        let Some(copy) = moved else { return false };
         (group.slot, group.segments) = (copy, 0..1);
     }
     let Some(frame) = packets.frame_mut(group.slot) else { return false };
@@ -259,3 +263,67 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
 
 /// Maximum number of times that one packet may enter the engine. This limit ends loops among rules.
 const MAX_HOPS: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weir_core::packet::Ecn;
+    use weir_core::{Emulator, Limits};
+    use weir_rules::classify::{Classifier, Place, State};
+    use weir_rules::ruleset::Ruleset;
+
+    use super::*;
+    use crate::arena::handle;
+    use crate::live::testing;
+
+    /// A train of 3 packets whose segment 1 an earlier pipe has marked.
+    fn marked_train() -> (Packets, u32, Journey) {
+        let mut packets = testing::packets();
+        let slot = testing::train(&mut packets, 1, 3).slot;
+        let journey = Journey { mark: Some(MarkReason::Early), hops: 1, ..Journey::default() };
+        if let Some(frame) = packets.frame_mut(slot) {
+            frame.journeys.resize(3, Journey::default());
+            frame.journeys[1] = journey.clone();
+        }
+        (packets, slot, journey)
+    }
+
+    /// The departure of segment 1 from its next pipe.
+    fn departure(slot: u32, corrupt: Option<u32>, duplicate: bool) -> Departure {
+        Departure {
+            frame: handle(slot, 1),
+            link: 2,
+            fate: weir_core::Fate::Deliver { mark: None, corrupt, duplicate },
+            arrived: Nanos::ZERO,
+            dequeued: Nanos::ZERO,
+            started: Nanos::ZERO,
+            due: Nanos::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_segment_that_leaves_its_train_takes_its_mark_with_it() {
+        let (mut packets, slot, journey) = marked_train();
+        let copy = separate_copy(&mut packets, &departure(slot, None, true));
+        assert_eq!(testing::ecn(&packets, copy.unwrap()), Ecn::Ce, "a copy of the link");
+
+        let mut group = Group { slot, segments: 1..2, journey };
+        assert!(rewrite(&mut packets, &mut group, 10));
+        assert_ne!(group.slot, slot);
+        assert_eq!(testing::ecn(&packets, group.slot), Ecn::Ce, "a packet with another DSCP");
+
+        let (mut packets, slot, _) = marked_train();
+        let classifier = Arc::new(Classifier::compile(&Ruleset::default(), &Place::default()));
+        let mut passes = Passes::new(Rules::new(classifier, State::new(1)));
+        let mut entry = Entry::new(Emulator::new(1, Limits::default()), None, true);
+        // The last bit is in the payload.
+        let corrupt = Some(128 * 8 - 1);
+        let departure = departure(slot, corrupt, false);
+        let now = Nanos::ZERO;
+        passes.continue_passes(&mut packets, &mut entry, now, &departure, (None, corrupt));
+        let [item] = passes.outgoing()[..] else { panic!("the packet is to be sent") };
+        assert_eq!((item.mark, item.corrupted), (Some(MarkReason::Early), corrupt));
+        assert_eq!(testing::ecn(&packets, item.slot), Ecn::Ce, "a corrupted packet");
+    }
+}
