@@ -77,13 +77,16 @@ impl Datagrams {
             let Some(number) = self.client(index, from, entrance, poll, now) else { continue };
             if let Some(client) = self.clients.get_mut(&number) {
                 client.last = now;
-                // A datagram may be lost, as on every path. If an earlier datagram was refused, an
-                // event reports it.
-                let _ = rustix::net::send(
-                    &client.socket,
-                    &self.buffer[..length.min(LARGEST)],
-                    SendFlags::DONTWAIT,
-                );
+                let datagram = &self.buffer[..length.min(LARGEST)];
+                let send = |client: &Client| {
+                    rustix::net::send(&client.socket, datagram, SendFlags::DONTWAIT)
+                };
+                // The error speaks of an earlier datagram, and this one was not sent. A datagram
+                // may be lost otherwise, as on every path.
+                if send(client) == Err(rustix::io::Errno::CONNREFUSED) {
+                    client.refuse(number, entrance, poll);
+                    let _ = send(client);
+                }
             }
         }
     }
@@ -136,15 +139,7 @@ impl Datagrams {
                     let _ = rustix::net::sendto(&entrance.socket, answer, flags, &client.address);
                 }
                 Err(rustix::io::Errno::CONNREFUSED) => {
-                    client.refused += 1;
-                    let next = entrance.targets.get(client.refused % entrance.targets.len());
-                    // The client's next datagram goes to the next destination.
-                    if let Some(&target) = next
-                        && let Ok(socket) = connected(target)
-                        && poll.watch(&socket, number, EventFlags::IN).is_ok()
-                    {
-                        client.socket = socket;
-                    }
+                    client.refuse(number, entrance, poll);
                     return;
                 }
                 Err(_) => return,
@@ -167,6 +162,20 @@ impl Datagrams {
     fn forget(&mut self, number: u64) {
         if let Some(client) = self.clients.remove(&number) {
             self.numbers.remove(&(client.entrance, client.address));
+        }
+    }
+}
+
+impl Client {
+    /// Counts a refused datagram. The client's next datagram goes to the next destination.
+    fn refuse(&mut self, number: u64, entrance: &Entrance, poll: &Poll) {
+        self.refused += 1;
+        let next = entrance.targets.get(self.refused % entrance.targets.len());
+        if let Some(&target) = next
+            && let Ok(socket) = connected(target)
+            && poll.watch(&socket, number, EventFlags::IN).is_ok()
+        {
+            self.socket = socket;
         }
     }
 }

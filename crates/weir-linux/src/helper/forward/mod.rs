@@ -348,4 +348,22 @@ mod tests {
         let over = (0..100).any(|_| forwarder.step(None).unwrap());
         assert!(over, "the forwarder ends soon after the main process");
     }
+
+    #[test]
+    fn a_datagram_that_follows_a_refused_one_goes_to_the_next_destination() {
+        let entrance = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = entrance.local_addr().unwrap();
+        let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let targets = vec![nobody, server.local_addr().unwrap()];
+        let (mut forwarder, _lifeline) = forwarder(entrance.into(), Kind::Datagrams, targets, None);
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Both wait at the entrance before the forwarder reads them.
+        client.send_to(b"refused", address).unwrap();
+        client.send_to(b"second", address).unwrap();
+        let mut buffer = [0; 99];
+        until(&mut forwarder, |_| server.recv(&mut buffer).is_ok_and(|length| length == 6));
+        assert_eq!(&buffer[..6], b"second");
+    }
 }
