@@ -266,6 +266,8 @@ impl Device {
                 dql.iter_mut().for_each(|dql| dql.queued(inside));
             }
         }
+        // A device that becomes gated passes its first packet without a permit, as a new one does.
+        self.permitted |= !self.config.gated;
         self.config = config.clone();
     }
 

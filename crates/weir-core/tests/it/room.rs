@@ -27,6 +27,17 @@ fn key(flow: u16) -> FlowKey {
 /// packets.
 fn engine(discipline: Discipline, limit: u32, device: Option<DeviceConfig>) -> Emulator {
     let mut engine = Emulator::new(1, Limits::default());
+    set_link(&mut engine, Nanos::ZERO, discipline, limit, device);
+    engine
+}
+
+fn set_link(
+    engine: &mut Emulator,
+    now: Nanos,
+    discipline: Discipline,
+    limit: u32,
+    device: Option<DeviceConfig>,
+) {
     let capacity = Rate::new(8_000_000).map_or(Capacity::Unlimited, Capacity::Constant);
     let link = LinkConfig { capacity, device: device.map(Arc::new), ..LinkConfig::default() };
     let config = SchedulerConfig { discipline, ..SchedulerConfig::default() };
@@ -35,9 +46,8 @@ fn engine(discipline: Discipline, limit: u32, device: Option<DeviceConfig>) -> E
         limit: Some(QueueLimit::Packets(limit)),
         ..FlowsetConfig::default()
     };
-    engine.set_link(Nanos::ZERO, LINK, &config, &link, &queue);
-    engine.set_queue(Nanos::ZERO, QUEUE, LINK, &queue);
-    engine
+    engine.set_link(now, LINK, &config, &link, &queue);
+    engine.set_queue(now, QUEUE, LINK, &queue);
 }
 
 /// Runs an engine until `end`. Returns the frames that left, with their times, and the number of
@@ -132,4 +142,25 @@ fn a_gated_device_passes_one_packet_for_each_permit() {
     let stats = engine.stats(LINK).map(|stats| stats.counters.balanced());
     assert_eq!(stats, Some(true));
     engine.permit(ms(30), 7);
+}
+
+#[test]
+fn a_device_that_becomes_gated_passes_its_first_packet_without_a_permit() {
+    let open = DeviceConfig {
+        ring: StageConfig { limit: QueueLimit::Packets(1), ..StageConfig::default() },
+        ..DeviceConfig::default()
+    };
+    let gated = DeviceConfig { gated: true, ..open.clone() };
+    let ms = |n: u64| Nanos(n * 1_000_000);
+    let mut engine = engine(Discipline::new(Kind::Fifo), 4, Some(open));
+    let submit = |engine: &mut Emulator, now, frame| {
+        engine.submit(now, arrival(frame, 0), &key(0), Action::Queue(QUEUE)).is_ok()
+    };
+    assert!(submit(&mut engine, ms(0), 0));
+    assert_eq!(run(&mut engine, ms(5)).0, [(ms(1).0, 0)]);
+    set_link(&mut engine, ms(5), Discipline::new(Kind::Fifo), 4, Some(gated));
+    assert!(submit(&mut engine, ms(6), 1) && submit(&mut engine, ms(6), 2));
+    assert_eq!(run(&mut engine, ms(10)).0, [(ms(7).0, 1)]);
+    engine.permit(ms(10), LINK);
+    assert_eq!(run(&mut engine, ms(20)).0, [(ms(11).0, 2)]);
 }
