@@ -3,6 +3,7 @@
 //! A plan continues even if no tab is open, and ends when the command that serves the page ends. A
 //! step that fails ends the plan.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -152,7 +153,8 @@ impl Planner {
                 if !matches!(stopped.recv_timeout(wait), Err(RecvTimeoutError::Timeout)) {
                     return end(PlanState::Stopped);
                 }
-                let done = act(step);
+                let done = catch_unwind(AssertUnwindSafe(|| act(step)))
+                    .unwrap_or_else(|_| Err("a fault of Weir ended this step".to_owned()));
                 let mut view = lock(&shown);
                 if let Some(shown) = view.steps.get_mut(number) {
                     shown.done_ms = done.is_ok().then(|| began.elapsed().as_secs_f64() * 1e3);
@@ -181,7 +183,7 @@ impl Planner {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Running { stop, thread }) = running {
             drop(stop);
-            // A panic of the thread has been reported, and ended the plan.
+            // The plan's state is shown; the thread has no other result.
             let _ = thread.join();
         }
     }
@@ -251,6 +253,15 @@ mod tests {
         assert!(view.steps.iter().all(|step| step.done_ms.is_some_and(|ms| ms >= step.at_ms)));
         assert_eq!(made.into_iter().flatten().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((view.text.as_str(), view.began_ns), ("x", 7));
+    }
+
+    #[test]
+    fn a_step_that_panics_ends_the_plan() {
+        let planner = Planner::default();
+        planner.start("", vec![step(0, "a"), step(0, "b")], 0, |_| panic!("on purpose")).unwrap();
+        let view = ended(&planner);
+        assert_eq!(view.state, PlanState::Failed);
+        assert!(view.steps[0].error.is_some() && view.steps[1].error.is_none());
     }
 
     #[test]

@@ -131,6 +131,11 @@ impl Hub {
         self.base_ms
     }
 
+    /// A time in ms since 1970 on the page's clock, in ns; 0 for times before its zero.
+    pub(super) fn clock_ns(&self, ms: i64) -> u64 {
+        u64::try_from(ms.saturating_sub(self.base_ms)).unwrap_or(0).saturating_mul(1_000_000)
+    }
+
     /// The next end of a period.
     pub(super) fn next(&self, period: Duration) -> Instant {
         let period_ns = period.as_nanos().max(1);
@@ -232,7 +237,11 @@ impl Hub {
             entry.base = base.contains(object);
         }
         for object in base {
-            watched.entry(object).or_default().base = true;
+            let entry = watched.entry(object).or_default();
+            entry.base = true;
+            if entry.gone {
+                entry.begin();
+            }
         }
         watched.retain(|_, entry| {
             let used = entry.base || !entry.users.is_empty();
@@ -348,7 +357,7 @@ impl User {
             if many {
                 return Err(Refused::TooMany);
             }
-            watched.insert(object.clone(), Watched::default());
+            watched.entry(object.clone()).or_default().begin();
         }
         let Some(entry) = watched.get_mut(object) else { return Err(Refused::TooMany) };
         entry.users.insert(self.id, period);
@@ -398,6 +407,13 @@ impl Drop for User {
 }
 
 impl Watched {
+    /// Reads the object from now on. An object that was created again is a new one, but its clients
+    /// stay, and the numbers of its points go on.
+    fn begin(&mut self) {
+        (self.gone, self.builder) = (false, Builder::default());
+        (self.taken, self.glanced) = (None, None);
+    }
+
     /// Ends the watch of a client.
     fn leave(&mut self, user: u64) {
         if self.users.remove(&user).is_some() && self.users.is_empty() {
@@ -424,3 +440,6 @@ const GLANCE: Duration = Duration::from_millis(20);
 const RULES_AGE: Duration = Duration::from_millis(900);
 /// The time for which the past of an object is kept after its last client has left.
 const KEEP_IDLE: Duration = Duration::from_secs(180);
+
+#[cfg(test)]
+mod tests;

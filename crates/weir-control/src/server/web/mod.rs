@@ -273,9 +273,7 @@ async fn past(
         .object
         .parse()
         .map_err(|error: NoObject| Reject::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let base = state.hub.base_ms();
-    let on_clock = |ms: i64| u64::try_from(ms.saturating_sub(base)).unwrap_or(0) * 1_000_000;
-    let (from, to) = (on_clock(span.from_ms), on_clock(span.to_ms));
+    let (from, to) = (state.hub.clock_ns(span.from_ms), state.hub.clock_ns(span.to_ms));
     let most = span.points.unwrap_or(600).clamp(1, MOST_POINTS);
     let points = state.hub.past(&object, from, |points| {
         thinned(points.into_iter().filter(|point| point.at_ns <= to), most)
@@ -285,7 +283,7 @@ async fn past(
         if n > 0 {
             text.push(',');
         }
-        point.write(base, &mut text);
+        point.write(state.hub.base_ms(), &mut text);
     }
     text.push_str("]}");
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())

@@ -53,9 +53,7 @@ pub(super) fn make(
     (name, program): (String, String),
     write: fn(&Span) -> String,
 ) -> Result<Response, Reject> {
-    let base = hub.base_ms();
-    let on_clock = |ms: i64| u64::try_from(ms.saturating_sub(base)).unwrap_or(0) * 1_000_000;
-    let (from_ns, to_ns) = (on_clock(wish.from_ms), on_clock(wish.to_ms));
+    let (from_ns, to_ns) = (hub.clock_ns(wish.from_ms), hub.clock_ns(wish.to_ms));
     let most = (MOST_POINTS / objects.len()).min(MOST_POINTS_OF_ONE);
     let views = hub.source.objects(MOST_VIEWS).objects;
     let watched = |object: &Object| {

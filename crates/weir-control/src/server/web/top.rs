@@ -226,7 +226,7 @@ impl Ranking {
             let order = if view.ascending { order } else { order.reverse() };
             order.then_with(|| a.member.id.cmp(&b.member.id))
         };
-        let end = (view.offset + view.n).min(found.len());
+        let end = view.offset.saturating_add(view.n).min(found.len());
         if end > 0 && end < found.len() {
             found.select_nth_unstable_by(end - 1, order);
         }
@@ -264,7 +264,10 @@ impl Ranking {
 impl Ranked {
     /// `known` is the member at the previous reading, `span_ns` earlier.
     fn new(member: Member, known: Option<&Self>, span_ns: u64) -> Self {
-        let Some(known) = known.filter(|known| known.member.packets_in <= member.packets_in) else {
+        // The counters begin again when a member is deleted and created again.
+        let goes_on =
+            |old: &Member| old.packets_in <= member.packets_in && old.bytes_in <= member.bytes_in;
+        let Some(known) = known.filter(|known| goes_on(&known.member)) else {
             return Self { member, ..Self::default() };
         };
         let old = &known.member;
@@ -406,6 +409,21 @@ mod tests {
         assert_eq!(text["rows"][0][0], "10.0.3.10 → *");
         assert_eq!(shown(&ranking, Sort::Queue, 1, 0, "")["rows"][0][5], 6000);
         assert_eq!(shown(&ranking, Sort::Rate, 5, 20_000, "")["rows"].as_array().unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_member_that_was_created_again_with_shorter_packets_has_no_rate_yet() {
+        let before = Member { packets_in: 1, bytes_in: 1500, ..member(1, 0, 0) };
+        let after = Member { packets_in: 5, bytes_in: 300, ..member(1, 0, 0) };
+        let first = Ranking::default().update(vec![before], 1_000_000_000);
+        let second = first.update(vec![after], 2_000_000_000);
+        assert_eq!(shown(&second, Sort::Rate, 1, 0, "")["rows"][0][2], 0);
+    }
+
+    #[test]
+    fn an_offset_may_have_any_value() {
+        let ranking = Ranking::default().update(vec![member(1, 0, 0)], 1);
+        assert_eq!(shown(&ranking, Sort::Rate, 5, usize::MAX, "")["rows"], Value::Array(vec![]));
     }
 
     #[test]
