@@ -134,6 +134,8 @@ impl Plugin {
 
     /// Serves the runtime until the connection breaks, or the plugin is dropped.
     fn connected(&mut self, socket: &Path) -> Result<(), String> {
+        // The last connection may have ended before its list was complete.
+        self.listed.clear();
         let place = socket.display();
         let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {

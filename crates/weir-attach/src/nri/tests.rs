@@ -159,6 +159,24 @@ fn pods_are_followed_from_the_list_and_the_events() {
 }
 
 #[test]
+fn a_list_that_was_cut_off_is_not_continued_on_the_next_connection() {
+    let runtime = Runtime::new();
+    let (_nri, seen) = runtime.plugin();
+    let mut trunk = runtime.accept();
+    configure(&mut trunk);
+    let mut first = with_pods(1, &[described("a", ANNOTATIONS)]);
+    wire::put_number(&mut first, 3, 1);
+    call(&mut trunk, "Synchronize", &first).expect("an answer");
+    assert!(matches!(next(&seen), PodSeen::Started { pod, .. } if pod.id == "a"));
+    drop(trunk);
+    assert!(matches!(next(&seen), PodSeen::Silent(_)));
+    let mut trunk = runtime.accept();
+    configure(&mut trunk);
+    call(&mut trunk, "Synchronize", &with_pods(1, &[])).expect("an answer");
+    assert_eq!(next(&seen), PodSeen::Ended("a".into()));
+}
+
+#[test]
 fn malformed_requests_are_refused_and_long_annotations_are_cut() {
     let runtime = Runtime::new();
     let (_nri, seen) = runtime.plugin();
