@@ -70,11 +70,12 @@ fn live_runs(options: &Options, progress: &Progress<'_>) -> io::Result<Vec<Vec<D
     let bed = Bed::make()?;
     let mut runs = vec![Vec::new(); CASES.len()];
     let (seeds, all) = (options.seeds(), CASES.len() * options.seeds() as usize);
-    for seed in options.seed..options.seed + seeds {
+    for n in 0..seeds {
+        let seed = options.seed.wrapping_add(n);
         for (case, runs) in CASES.iter().zip(&mut runs) {
             runs.push(measure(&bed, case, seed)?);
         }
-        progress((seed - options.seed + 1) as usize * CASES.len(), all);
+        progress((n + 1) as usize * CASES.len(), all);
     }
     Ok(runs)
 }

@@ -138,7 +138,7 @@ pub struct Measured {
 /// starts of the flows, each by up to [`LATER`].
 ///
 /// # Panics
-/// The table has no congestion control `control`.
+/// The table has no congestion control `control`, or `seconds` does not exceed the warm-up of 5 s.
 pub fn measure(
     control: &str,
     manager: &Manager,
@@ -147,6 +147,7 @@ pub fn measure(
     seed: u64,
     seconds: u64,
 ) -> Measured {
+    assert!(seconds > 5, "{seconds} s do not exceed the warm-up of 5 s");
     let control = cc::parse(control).expect("a congestion control of the table");
     let one_packet = DeviceConfig {
         ring: StageConfig { limit: QueueLimit::Packets(1), ..StageConfig::default() },
