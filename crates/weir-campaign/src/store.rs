@@ -189,6 +189,12 @@ impl Store {
         self.root.join(RUNS).join(key.to_string())
     }
 
+    /// The file of an input, whether it exists or not.
+    #[must_use]
+    pub fn input_path(&self, key: Key) -> PathBuf {
+        self.root.join(INPUTS).join(key.to_string())
+    }
+
     /// Whether the store has a run.
     #[must_use]
     pub fn has(&self, key: Key) -> bool {
@@ -221,7 +227,7 @@ impl Store {
     /// # Errors
     /// The store does not have the input, or the input is damaged.
     pub fn input(&self, key: Key) -> io::Result<Vec<u8>> {
-        let bytes = fs::read(self.root.join(INPUTS).join(key.to_string()))?;
+        let bytes = fs::read(self.input_path(key))?;
         if Key::of(&bytes) == key {
             return Ok(bytes);
         }
@@ -233,7 +239,7 @@ impl Store {
     /// # Errors
     /// The file cannot be written.
     pub fn put_input(&self, key: Key, content: &[u8]) -> io::Result<()> {
-        let path = self.root.join(INPUTS).join(key.to_string());
+        let path = self.input_path(key);
         if path.exists() { Ok(()) } else { self.put(&path, content) }
     }
 
@@ -259,7 +265,7 @@ impl Store {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_input(&self, key: Key) -> Result<(), StoreError> {
-        self.discard(&self.root.join(INPUTS).join(key.to_string()))
+        self.discard(&self.input_path(key))
     }
 
     /// The keys of all inputs.

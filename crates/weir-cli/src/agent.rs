@@ -216,13 +216,13 @@ pub(crate) struct LogLine<'a> {
     /// The container's or pod's identifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
-    /// The container's name, with which the names of its links begin.
+    /// The name of the container or pod, with which the names of its links begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    /// The links of a container that is shaped.
+    /// The links of a container or pod that is shaped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<LogLink<'a>>,
-    /// Why an engine is silent, or a container is not shaped.
+    /// Why a source is silent, or a container or pod is not shaped.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     /// Name and version of the runtime.

@@ -8,7 +8,8 @@ use weir_linux::topology::{Protocol, Publish};
 /// in brackets.
 pub(crate) fn parse(text: &str) -> Result<Publish, String> {
     let (ports, protocol) = match text.rsplit_once('/') {
-        None | Some((_, "tcp")) => (text.trim_end_matches("/tcp"), Protocol::Tcp),
+        None => (text, Protocol::Tcp),
+        Some((ports, "tcp")) => (ports, Protocol::Tcp),
         Some((ports, "udp")) => (ports, Protocol::Udp),
         Some((_, other)) => return Err(format!("`{other}` is neither tcp nor udp")),
     };
@@ -69,6 +70,8 @@ mod tests {
             ("80:+8", "`+8` is no port"),
             ("80:", "`` is no port"),
             ("80:80/sctp", "`sctp` is neither"),
+            ("80:80/tcp/tcp", "`80/tcp` is no port"),
+            ("80:80/tcp/udp", "`80/tcp` is no port"),
             ("localhost:80:80", "`localhost` is no address"),
             ("::1:80:80", "no address"),
             ("[127.0.0.1]:80:80", "no address"),

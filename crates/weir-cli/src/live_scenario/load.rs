@@ -36,13 +36,13 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
         }
     }
     let files = Beside(args.scenario.parent().unwrap_or(Path::new("")));
-    let Checked { scenario, diagnostics } =
+    let Checked { scenario, mut diagnostics } =
         parse_edited(&edited, &file, "the command line", &files);
     let refused = |diagnostics: &Diagnostics| {
         Failure::new(USAGE, format!("{}\n", diagnostics.render(colour()).trim_end()))
     };
     let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
-    let diagnostics = check(&scenario, &edited.text, &file, args.mtu);
+    diagnostics.append(check(&scenario, &edited.text, &file, args.mtu), |_| {});
     if diagnostics.has_errors() {
         return Err(refused(&diagnostics));
     }

@@ -126,7 +126,8 @@ pub(crate) struct RigArgs {
         help_heading = "Measurement"
     )]
     pub(crate) metric: Vec<Metric>,
-    /// Packets per run [default: 2000000; with --quick 200000]
+    /// Packets per run [default: 2000000; with --quick 200000; for wfi and delay, enough turns of
+    /// each flow]
     #[arg(long, value_name = "N", help_heading = "Measurement")]
     pub(crate) pairs: Option<u64>,
     /// Number of runs; their median is the result [default: 5; with --quick 3]

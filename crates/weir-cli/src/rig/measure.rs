@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_rig::cost::{Spread, order_hash, time};
@@ -197,18 +197,19 @@ pub(crate) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
         _ => Failure::of_weir(format!("cannot start valgrind: {error}")),
     })?;
     if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        let last = words
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty())
-            .unwrap_or("it printed no message")
-            .to_owned();
-        return Err(Failure::of_weir(format!("valgrind failed ({}): {last}", output.status)));
+        return Err(failed("valgrind", &output));
     }
     let text = std::fs::read_to_string(&file.0)
         .map_err(|error| Failure::of_weir(format!("valgrind left no file: {error}")))?;
     Events::read(&text).map_err(Failure::of_weir)
+}
+
+/// A program's failure, with the last line of its stderr.
+fn failed(program: &str, output: &Output) -> Failure {
+    let words = String::from_utf8_lossy(&output.stderr);
+    let last = words.lines().rev().find(|line| !line.trim().is_empty());
+    let last = last.unwrap_or("it printed no message");
+    Failure::of_weir(format!("{program} failed ({}): {last}", output.status))
 }
 
 /// Measures memory in a separate process, which reports it.
@@ -220,6 +221,9 @@ fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failur
         .output();
     let output =
         output.map_err(|error| Failure::of_weir(format!("cannot start weir itself: {error}")))?;
+    if !output.status.success() {
+        return Err(failed("the process that measures memory", &output));
+    }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
     Ok(numbers.next().zip(numbers.next()).map(|(flows, packets)| Memory { flows, packets }))

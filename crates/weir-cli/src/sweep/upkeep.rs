@@ -39,6 +39,7 @@ pub(super) fn gc(args: &GcArgs) -> Result<ExitCode, Failure> {
         let unused = |key: &Key| !kept.inputs.contains(key);
         for key in store.inputs().map_err(Failure::of_weir)?.filter(unused) {
             inputs += 1;
+            bytes += size(&store.input_path(key));
             if !args.dry_run {
                 store.remove_input(key).map_err(Failure::of_weir)?;
             }

@@ -71,8 +71,9 @@ fn a_campaign_is_carried_out_once_and_maintained() {
     let half =
         fs::read_to_string(directory.join("c.toml")).unwrap().replace("seeds = 2", "seeds = 1");
     fs::write(directory.join("half.toml"), half).unwrap();
+    fs::write(directory.join("s/inputs").join("0".repeat(64)), vec![0; 70_000_000]).unwrap();
     let removed = text(&done(&["gc", "--store", "s", "--keep", "half.toml"]).stdout);
-    assert!(removed.starts_with("removed: 0 unfinished, 4 runs, 0 inputs; "), "{removed}");
+    assert!(removed.starts_with("removed: 0 unfinished, 4 runs, 1 inputs; 7"), "{removed}");
     let status = text(&done(&["status", "c.toml", "--store", "s"]).stdout);
     assert!(status.starts_with("4 points, 8 runs: 4 done, 4 missing\n0 other runs"), "{status}");
     fs::remove_dir_all(directory).unwrap();
