@@ -50,10 +50,14 @@ impl Exact {
         }
         *self.large.entry(self.class(value)).or_default() += weight;
         while self.large.len() > MOST {
-            self.coarser += 1;
-            for (value, weight) in core::mem::take(&mut self.large) {
-                *self.large.entry(self.class(value)).or_default() += weight;
-            }
+            self.round(self.coarser + 1);
+        }
+    }
+
+    fn round(&mut self, coarser: u32) {
+        self.coarser = coarser;
+        for (value, weight) in core::mem::take(&mut self.large) {
+            *self.large.entry(self.class(value)).or_default() += weight;
         }
     }
 
@@ -160,6 +164,9 @@ impl Exact {
         // The values of the counts may be rounded, so the sum and the extremes come from the exact
         // ones.
         let (sum, range) = (self.sum + other.sum, self.range);
+        if self.coarser < other.coarser {
+            self.round(other.coarser);
+        }
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
@@ -218,6 +225,7 @@ mod tests {
         (0..3).for_each(|_| all.merge(&one));
         assert_eq!((all.min(), all.max()), (1_000_001, 1_000_001 + 99 * 19_999));
         assert_eq!((all.total(), all.mean()), (3 * one.total(), one.mean()));
+        assert!(!all.is_exact() && all.bins().any(|bin| bin.low < bin.high));
     }
 
     proptest! {

@@ -9,7 +9,7 @@
 use weir_core::config::Capacity;
 
 use crate::check;
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Code, Diagnostic, Diagnostics};
 use crate::files::Files;
 use crate::keyword::draft::Draft;
 use crate::keyword::{BW, DROPTAIL, Group, Keyword, SCHED, SCHEDULE, TRACE};
@@ -47,6 +47,15 @@ pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {
     if trace && !rate && schedules_rate(&spec) {
         // The rates of the table replace the rate of the link.
         spec.pipe.link.capacity = Capacity::Unlimited;
+    }
+    if rate && !trace && !table && schedules_rate(&spec) {
+        let span = seen.iter().find(|(row, _)| row.name == BW.name).map(|(_, span)| span.clone());
+        let name = spec.files.schedule.as_deref().or(spec.files.trace.as_deref());
+        let message = format!("the rates of `{}` stay in force", name.unwrap_or_default());
+        let note = Diagnostic::new(Code::Overridden, text, span.unwrap_or_default(), message)
+            .label("not used while the table has a rate")
+            .help("name another table as well: `schedule FILE`");
+        diagnostics.push(note);
     }
     let spec = (!diagnostics.has_errors()).then_some(spec);
     Checked { spec, diagnostics }
@@ -155,6 +164,18 @@ mod tests {
             changed("schedule delays.csv bw 1Mbit/s", "loss 1%"),
             "bw 1Mbit/s schedule delays.csv loss 0.01"
         );
+    }
+
+    #[test]
+    fn a_rate_that_a_table_overrides_is_reported() {
+        let files = files();
+        let base = check_spec("schedule rates.csv", &files).spec.expect("a specification");
+        let change = |words| check_change(&base, words, &files).diagnostics.to_string();
+        let warning = change("delay 1ms bw 3Mbit/s");
+        assert!(warning.contains("the rates of `rates.csv` stay in force"), "{warning}");
+        assert!(warning.contains(":1:14"), "{warning}");
+        assert_eq!(change("delay 1ms"), "");
+        assert_eq!(change("bw 3Mbit/s schedule delays.csv"), "");
     }
 
     #[test]

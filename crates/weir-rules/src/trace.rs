@@ -289,7 +289,7 @@ impl<'a> File<'a> {
     fn note(self, cell: &str, rate: &Capacity, has_unit: bool) -> Option<Diagnostic> {
         let Capacity::Constant(rate) = *rate else { return None };
         // A cell that says 1 bit/s itself is no outage.
-        if rate == OUTAGE && !cell.starts_with('1') {
+        if rate == OUTAGE && Decimal::prefix(cell).is_ok_and(|(number, _)| number.is_zero()) {
             return Some(self.outage(cell));
         }
         let is_bare =
@@ -448,6 +448,7 @@ mod tests {
         };
         assert_eq!(notes("time,rate\n0,4M\n1,5\n2,6\n"), ["3: `5` means 5 bit/s"]);
         assert_eq!(notes("time,rate\n0,0\n1,5\n").len(), 2, "an outage is another note");
+        assert_eq!(notes("time,rate_kbit\n0,0.001\n1,5\n").len(), 0, "1 bit/s is no outage");
         for text in ["time,rate\n0,1000\n1,9bit/s\n", "time,rate_mbit\n0,5\n1,0.0001\n"] {
             assert_eq!(notes(text), [""; 0], "{text}");
         }

@@ -54,7 +54,8 @@ fn node(value: &Value, is_router: bool) -> LabNode {
     }
     let used: &[&str] = if is_router { &USED_OF_SWITCHES } else { &USED_OF_HOSTS };
     for (key, value) in options {
-        if !used.contains(&&**key) && !is_empty(value) {
+        let is_default = key == "sched" && value == "host";
+        if !used.contains(&&**key) && !is_empty(value) && !is_default {
             node.notes.push(format!("left out: {key}: {}", shown(value)));
         }
     }
@@ -93,7 +94,7 @@ fn shown(value: &Value) -> String {
 /// Keys of the file that are used, or that concern only the editor.
 const KNOWN: [&str; 6] = ["application", "controllers", "hosts", "links", "switches", "version"];
 /// Options of a host that are not listed as left out.
-const USED_OF_HOSTS: [&str; 4] = ["hostname", "nodeNum", "startCommand", "sched"];
+const USED_OF_HOSTS: [&str; 3] = ["hostname", "nodeNum", "startCommand"];
 /// Options of a switch that are not listed as left out.
 const USED_OF_SWITCHES: [&str; 2] = ["hostname", "nodeNum"];
 
@@ -135,6 +136,13 @@ mod tests {
             r#"{"hosts": [7, {"opts": []}, {"opts": {"hostname": {}}}], "links": [{"opts": 1}]}"#,
         ] {
             let _ = convert(text).unwrap().to_toml("x");
+        }
+        for (sched, is_noted) in [("host", false), ("cfs", true)] {
+            let text = format!(
+                r#"{{"hosts": [{{"opts": {{"hostname": "a", "sched": "{sched}"}}}}], "links": []}}"#
+            );
+            let text = convert(&text).unwrap().to_toml("x");
+            assert_eq!(text.contains("# left out: sched: cfs"), is_noted, "{text}");
         }
     }
 }

@@ -187,10 +187,12 @@ impl Script {
         arguments: &[Argument<'_>],
         is_router: bool,
     ) -> Result<(), ConvertError> {
-        let name = arguments.iter().enumerate().find_map(|(at, (keyword, words))| {
-            (keyword.is_none() && at == 0 || *keyword == Some("name")).then(|| value(words))
-        });
-        let Some(Setting::Text(name)) = name else {
+        let is_name = |at: usize, keyword: &Option<&str>| match keyword {
+            None => at == 0,
+            Some(keyword) => *keyword == "name",
+        };
+        let named = (0..arguments.len()).find(|&at| is_name(at, &arguments[at].0));
+        let Some(Setting::Text(name)) = named.map(|at| value(&arguments[at].1)) else {
             self.unread(line, call, "its name is no literal");
             return Ok(());
         };
@@ -200,9 +202,9 @@ impl Script {
             self.variables.insert(variable.clone(), name.clone());
         }
         let mut node = LabNode { name, is_router, ..LabNode::default() };
-        for (keyword, words) in arguments.iter().skip(1) {
-            let key = keyword.unwrap_or("argument");
-            if key != "name" {
+        for (at, (keyword, words)) in arguments.iter().enumerate() {
+            if Some(at) != named {
+                let key = keyword.unwrap_or("argument");
                 node.notes.push(format!("left out: {key} {}", shown(words)));
             }
         }

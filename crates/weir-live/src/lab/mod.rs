@@ -379,14 +379,7 @@ impl Lab {
             match &mut node.state {
                 State::Up { id: own } if *own == id => {
                     node.end(code, false, now);
-                    if code != 0 {
-                        let lasted = node.started.map_or(Duration::ZERO, |start| now - start);
-                        self.notes.push(format!(
-                            "{} ended with exit code {code} after {:.1} s",
-                            node.name,
-                            lasted.as_secs_f64()
-                        ));
-                    }
+                    self.notes.extend(node.failure(code, now));
                 }
                 State::Starting { id: own, check } if *own == id => {
                     let is_own = check.is_own;
@@ -406,6 +399,7 @@ impl Lab {
                     // The program has run, so the host was up for a moment.
                     node.up = Some(now);
                     node.end(code, false, now);
+                    self.notes.extend(node.failure(code, now));
                 }
                 State::Starting { id: own, check } => {
                     let own = *own;
@@ -552,6 +546,13 @@ pub(crate) enum Ending {
 impl Node {
     fn end(&mut self, code: u8, stopped: bool, now: Instant) {
         (self.state, self.ended) = (State::Ended { code, stopped }, Some(now));
+    }
+
+    /// The note about a program that ended at `now` with a code other than 0.
+    fn failure(&self, code: u8, now: Instant) -> Option<String> {
+        let lasted = self.started.map_or(Duration::ZERO, |start| now - start).as_secs_f64();
+        (code != 0)
+            .then(|| format!("{} ended with exit code {code} after {lasted:.1} s", self.name))
     }
 
     fn printed(&self) -> String {

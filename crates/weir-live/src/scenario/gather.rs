@@ -11,6 +11,7 @@ use weir_measure::scenario::{
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 use weir_sim::scenario::Scenario;
 
+use super::kinds::Carrier;
 use super::plan::Plan;
 use super::watch::Count;
 use weir_traffic::host::order::EndReport;
@@ -27,7 +28,6 @@ pub(super) struct Seen {
     pub(super) ports: Vec<LinkStats>,
     /// The samples of each port, one for each interval.
     pub(super) samples: Vec<Vec<LinkPeriod>>,
-    /// Length of the interval, ns.
     pub(super) interval_ns: u64,
     /// Drops of each watched flow over the whole run and the time after it, by its number.
     pub(super) all_drops: BTreeMap<u32, u64>,
@@ -35,7 +35,6 @@ pub(super) struct Seen {
     pub(super) drained: Vec<bool>,
     /// Packets that arrived at the live loop.
     pub(super) events: u64,
-    /// How late packets departed.
     pub(super) lateness: Lateness,
 }
 
@@ -69,7 +68,12 @@ pub(super) fn outcome(
                 let lane = plan.lane(flow.from, flow.to).map(usize::from);
                 let is_drained =
                     lane.and_then(|lane| seen.drained.get(lane)).copied().unwrap_or_default();
-                by_ends(&ends, count, is_drained.then_some(all))
+                let mut own = by_ends(&ends, count, is_drained.then_some(all));
+                // Each request of a ping opens an exchange, and its answer completes the exchange.
+                if matches!(flow.carrier(scenario), Carrier::Datagrams { echo: true, .. }) {
+                    own.opened = ends[0].sent;
+                }
+                own
             }
         };
         add(group, own);
@@ -141,8 +145,7 @@ fn by_ends(
         reasons: count.reasons,
         marked: receiver.marked,
         inside: (entered + copies).saturating_sub(departed),
-        // Each request of a ping opens an exchange, and its answer completes the exchange.
-        opened: if sender.delay_ns.count > 0 { sender.sent } else { 1 },
+        opened: 1,
         completed: sender.delay_ns.count,
         completion_ns: sender.delay_ns.clone(),
         delay_ns: receiver.delay_ns.clone(),

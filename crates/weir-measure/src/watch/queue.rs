@@ -235,7 +235,7 @@ impl Measured {
             return;
         };
         let drops = now.since(&last).drops;
-        if now.drops < last.drops {
+        if now.falls_below(&last) {
             // The counters were reset or have wrapped, so the increase until then is saved.
             self.past = self.past.plus(&last.since(&first)).plus(&now.since(&last));
             self.counters = Some((*now, *now));
@@ -283,6 +283,15 @@ impl Counters {
             requeues: since(self.requeues, earlier.requeues),
             overlimits: since(self.overlimits, earlier.overlimits),
         }
+    }
+
+    /// Whether a counter was reset or has wrapped since an earlier reading.
+    fn falls_below(&self, earlier: &Counters) -> bool {
+        self.packets < earlier.packets
+            || self.bytes < earlier.bytes
+            || self.drops < earlier.drops
+            || self.requeues < earlier.requeues
+            || self.overlimits < earlier.overlimits
     }
 
     /// The sum of two readings.

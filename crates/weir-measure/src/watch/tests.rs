@@ -167,7 +167,13 @@ fn counters_that_wrap_or_are_reset_lose_nothing() {
     }
     let queue = &tally.queues()[0];
     assert_eq!(queue.counted().drops, 7 + 5 + 1);
-    assert_eq!(queue.periods().as_slice().iter().map(|period| period.drops).sum::<u64>(), 13);
+    for (time, requeues) in [(5, 9), (6, u64::from(u32::MAX)), (7, 4)] {
+        tally.counters(time, 0, &Counters { drops: 1, requeues, ..Counters::default() });
+    }
+    let requeues = tally.queues()[0].counted().requeues;
+    assert_eq!(requeues, u64::from(u32::MAX) + 5, "another counter wraps");
+    let drops = tally.queues()[0].periods().as_slice().iter().map(|period| period.drops);
+    assert_eq!(drops.sum::<u64>(), 13);
 }
 
 proptest! {

@@ -218,10 +218,13 @@ impl Canvas<'_> {
                 self.stroke([x0, y0], [x1, y0], width, colour);
                 self.stroke([x1, y0], [x1, y1], width, colour);
             }),
-            Shape::Band(points) => points.windows(2).for_each(|p| {
-                let sides = [x.place(p[0][0]), x.place(p[1][0])];
-                self.rectangle(sides, [y.place(p[0][1]), y.place(p[0][2])], colour, BAND);
-            }),
+            // A band has a gap where its values are no numbers.
+            Shape::Band(points) => {
+                points.windows(2).filter(|p| p[0].iter().all(|v| v.is_finite())).for_each(|p| {
+                    let sides = [x.place(p[0][0]), x.place(p[1][0])];
+                    self.rectangle(sides, [y.place(p[0][1]), y.place(p[0][2])], colour, BAND);
+                })
+            }
             Shape::Bars(bars) => bars.iter().for_each(|&[x0, x1, low, high]| {
                 self.rectangle(
                     [x.place(x0), x.place(x1)],

@@ -52,8 +52,8 @@ impl<N> Default for Table<N> {
 /// The reason why a table could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// Writing failed, or the columns have different lengths.
-    #[error("cannot write a table: {0}")]
+    /// The file is damaged, writing failed, or the columns have different lengths.
+    #[error("cannot read or write a table: {0}")]
     Parquet(#[from] ParquetError),
     /// The columns differ from those of the file.
     #[error("the rows have other columns than the table")]

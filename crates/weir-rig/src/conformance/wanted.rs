@@ -88,7 +88,9 @@ pub(super) fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>)
 /// no particular value.
 fn wanted_variable(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
-    let times = members.iter().any(Value::is_text);
+    // An empty text means that nothing is expected, and may stand among numbers.
+    let is_time = |member: &Value<'_>| member.text().is_ok_and(|text| !text.is_empty());
+    let times = members.iter().any(is_time);
     let each = |member: &Value<'_>| match member.is_text() {
         true if member.text()?.is_empty() => Ok(None),
         true => member.time().map(Some),

@@ -205,7 +205,7 @@ pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     for (group, bound) in flows.groups().iter().zip(bounds) {
         let (own, rest) = accounts.split_at(group.count as usize);
         accounts = rest;
-        let Some(worst) = own.iter().max_by_key(|flow| flow.bwfi) else { continue };
+        let Some(worst) = own.iter().rev().max_by_key(|flow| flow.bwfi) else { continue };
         let excess = own.iter().map(|flow| flow.excess).max().unwrap_or_default();
         owed.push(Owed {
             lmax: group.lmax,

@@ -23,6 +23,7 @@ pub use changes::{Changes, EngineChange};
 pub use error::{ApplyError, ScriptError, Warning};
 pub use netconfig::{FIRST_NETCONFIG_PIPE, NETCONFIG_RULE};
 pub use rules::DEFAULT_RULE_ID;
+pub(crate) use rules::number_after;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -36,8 +36,7 @@ impl Ruleset {
         id
     }
 
-    /// The number for a new rule: the last number plus 100, or the last number again if the sum is
-    /// too large. The rules of `netconfig` do not count.
+    /// The number for a new rule. The rules of `netconfig` do not count.
     fn next_number(&self) -> u16 {
         let last = self
             .rules
@@ -45,7 +44,7 @@ impl Ruleset {
             .rev()
             .find(|entry| !is_netconfig_rule(&entry.rule))
             .map_or(0, |entry| entry.rule.number);
-        if last < DEFAULT_RULE - STEP { last + STEP } else { last }
+        number_after(last)
     }
 
     pub(super) fn delete_rules(
@@ -155,6 +154,11 @@ impl Ruleset {
     fn users_rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().map(|entry| &*entry.rule).filter(|rule| !is_netconfig_rule(rule))
     }
+}
+
+/// The number of a new rule after the last one: 100 more, or the same number if that is too large.
+pub(crate) fn number_after(last: u16) -> u16 {
+    if last < DEFAULT_RULE - STEP { last + STEP } else { last }
 }
 
 /// The difference between consecutive assigned numbers.

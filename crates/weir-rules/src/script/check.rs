@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::command::{Command, Spanned, TableCommand};
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 use crate::rule::{Address, Clause, Interface, Name, Rule, RuleAction, Target, Test};
-use crate::ruleset::Ruleset;
+use crate::ruleset::{Ruleset, number_after};
 
 use super::body::is_any;
 
@@ -87,11 +87,7 @@ impl<'a> Checker<'a> {
                 self.last = 0;
             }
             Command::Add(rule) => {
-                let number = if rule.number == 0 {
-                    self.last.saturating_add(STEP).min(LAST)
-                } else {
-                    rule.number
-                };
+                let number = if rule.number == 0 { number_after(self.last) } else { rule.number };
                 self.last = self.last.max(number);
                 self.rules.push((number, rule, spanned));
             }
@@ -134,7 +130,9 @@ impl<'a> Checker<'a> {
 
     fn rule(&mut self, spanned: &Spanned, rule: &Rule) {
         let object = match rule.action {
-            RuleAction::Pipe(Target::Number(n)) if !self.known.pipes.contains(&n) => {
+            RuleAction::Pipe(Target::Number(n))
+                if !self.known.pipes.contains(&n) && !self.known.scheds.contains(&n) =>
+            {
                 Some(("pipe", n, "bw 1Mbit/s"))
             }
             RuleAction::Queue(Target::Number(n)) if !self.known.queues.contains(&n) => {
@@ -324,7 +322,5 @@ fn ends(rule: &Rule) -> bool {
 /// Maximum number of commands of a script that are applied, in order, to a configuration that
 /// starts empty. More would take too long, because adding rules out of order is expensive.
 const MOST_APPLIED: usize = 20_000;
-/// The difference between consecutive assigned rule numbers.
-const STEP: u16 = 100;
 /// The largest number of a rule that can be added.
 const LAST: u16 = crate::rule::DEFAULT_RULE - 1;

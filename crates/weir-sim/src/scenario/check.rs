@@ -10,7 +10,7 @@ use weir_core::config::FlowsetConfig;
 use weir_rules::{Code, Files, Span, closest};
 
 use super::collector::Collector;
-use super::names::{check_name, node, unreachable};
+use super::names::{check_name, free_name, node, unreachable};
 use super::read::{self, Document};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
@@ -269,12 +269,9 @@ fn check_links(
                 [name.get_ref().clone(), format!("{}.back", name.get_ref())],
             ),
             None => {
-                let serial = (1..).map(|n| if n == 1 { String::new() } else { format!("+{n}") });
-                let serial = serial
-                    .into_iter()
-                    .find(|serial| !taken.contains(&format!("{first}-{second}{serial}")))
-                    .unwrap_or_default();
-                let name = format!("{first}-{second}{serial}");
+                let plain = format!("{first}-{second}");
+                let name = free_name(&plain, &taken);
+                let serial = name.strip_prefix(&plain).unwrap_or_default().to_owned();
                 taken.insert(name.clone());
                 (name, [format!("{first}>{second}{serial}"), format!("{second}>{first}{serial}")])
             }

@@ -8,11 +8,14 @@
 //! items, and `web*` all items whose names begin with `web`. If a value is in the language of
 //! links, the key may continue with a word of that value: `link.bottleneck.spec.delay`.
 
+use std::collections::BTreeSet;
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_rules::quantity::{rate_unit, size, time_unit};
 use weir_rules::{Diagnostic, Span, closest};
 
+use super::names::free_name;
 use super::read::{HEAD, SECTIONS};
 
 /// A text with changed keys.
@@ -290,11 +293,7 @@ impl Finder<'_> {
         step: &Step,
         rest: &[Step],
     ) -> Result<Vec<Change>, EditError> {
-        let names: Vec<String> = list
-            .iter()
-            .enumerate()
-            .map(|(number, item)| name_of(item.get_ref(), name, number))
-            .collect();
+        let names = names_of(list, name);
         let chosen: Vec<usize> = match step {
             Step::All => (0..list.len()).collect(),
             Step::Number(number) if *number < list.len() => vec![*number],
@@ -335,6 +334,24 @@ impl Finder<'_> {
             _ => quoted(self.value),
         }
     }
+}
+
+/// The names of the items of a list. A default name that is taken gets a number, as in a check.
+fn names_of(list: &[Spanned<DeValue<'_>>], section: &str) -> Vec<String> {
+    let given = |item: &Spanned<DeValue<'_>>| item.get_ref().get("name").is_some();
+    let name = |(number, item)| name_of(Spanned::get_ref(item), section, number);
+    let mut names: Vec<String> = list.iter().enumerate().map(name).collect();
+    if section == "link" {
+        let given: Vec<bool> = list.iter().map(given).collect();
+        let is_given = |number: &usize| given[*number];
+        let mut taken: BTreeSet<String> =
+            (0..list.len()).filter(is_given).map(|number| names[number].clone()).collect();
+        for number in (0..list.len()).filter(|number| !is_given(number)) {
+            names[number] = free_name(&names[number], &taken);
+            taken.insert(names[number].clone());
+        }
+    }
+    names
 }
 
 /// The name of an item of a list: the name in the file, or the default.
@@ -459,6 +476,18 @@ rate = "5Mbit/s""#;
             changed(&[("link.h1-h2.spec.queue", "50")]),
             ["spec = \"bw 10 Mbit/s delay 10ms queue 50\""]
         );
+    }
+
+    #[test]
+    fn parallel_links_have_the_names_of_the_results() {
+        let links = "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1\n".repeat(2)
+            + "[[link]]\nname = \"a-b\"\nbetween = [\"a\", \"b\"]\nmtu = 1\n";
+        for (key, line) in [("a-b", 10), ("a-b+2", 3), ("a-b+3", 6)] {
+            let mut edited = Edited::new(&links);
+            edited.set(&format!("link.{key}.mtu"), "2").unwrap();
+            let changed = edited.text.lines().position(|line| line == "mtu = 2").unwrap() + 1;
+            assert_eq!(changed, line, "{key}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Names of nodes, links and traffic, and the diagnostics about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_rules::{Code, Span};
 
@@ -24,6 +24,12 @@ pub(super) fn check_name(name: &raw::Text, what: &str, collector: &mut Collector
             &help,
         );
     }
+}
+
+/// The first of `plain`, `plain+2`, `plain+3`, … that is not taken.
+pub(super) fn free_name(plain: &str, taken: &BTreeSet<String>) -> String {
+    let mut names = (1u64..).map(|n| if n == 1 { plain.into() } else { format!("{plain}+{n}") });
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
 }
 
 /// The index of the node with a name.

@@ -224,10 +224,9 @@ pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<TransportTraff
         given.as_ref().map_or(Ok(otherwise), |given| sizes(setting, given, files))
     };
     let (objects, fewer) = match spec.objects {
-        Some(objects) => {
-            // `number` refuses 0, but a page may have no objects.
-            (Variable::Fixed(number("objects", u64::from(objects) + 1, 100_000)? as f64 - 1.0), 0.0)
-        }
+        // `number` refuses 0, but a page may have no objects.
+        Some(0) => (Variable::Fixed(0.0), 0.0),
+        Some(objects) => (Variable::Fixed(number("objects", objects.into(), 100_000)? as f64), 0.0),
         None => {
             (Variable::AtMost(Box::new(Variable::Pareto { shape: 1.1, scale: 2.0 }), 55.0), 2.0)
         }
