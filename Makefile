@@ -1,4 +1,4 @@
-# The entry point: `make help` lists the targets; each runs one script or cargo command.
+# `make help` lists the targets.
 CARGO        ?= cargo
 PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 60

@@ -21,7 +21,7 @@ class Case:
     flows: list = field(default_factory=list)  # tables [[flow]]
     classes: list = field(default_factory=list)  # tables [[class]]
     minor: dict = field(default_factory=dict)  # flow: minor number of the kernel's class
-    runs: int = 1  # how often the kernel plays the case
+    runs: int = 1  # how often the kernel plays a random case
     seeds: int = 0  # the number of seeds that Weir plays; 0 for a case without random draws
     probe: str = ""  # the kernel function that has just run at time 0; "" for none
     again: bool = True  # whether one more packet is requested when the queue has become empty

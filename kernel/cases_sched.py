@@ -11,9 +11,9 @@ MIXED = (64, 576, 1500)
 # Weir plays a random case with this many seeds, and the kernel plays it RUNS times.
 SEEDS = 40
 RUNS = 20
-# CAKE rounds quanta at random. The order changes if a deficit ends within the bytes that rounding has removed. With
-# packets of 1500 bytes and a quantum of 1514, such a change is hardly possible in the first 200 quanta of a flow, and
-# likely after 300. A case that such a change would affect is therefore a random case.
+# CAKE rounds quanta at random. Rounding changes the order of packets only when a deficit ends within the bytes that it
+# has removed. With packets of 1500 bytes and a quantum of 1514, this is hardly possible in the first 200 quanta of a
+# flow, and likely after 300. A case that it may affect is therefore a random case.
 DITHERED = dict(runs=RUNS, seeds=SEEDS, by_flow=True)
 
 
@@ -36,8 +36,8 @@ def backlogged(count, packets, sizes=(1500,), flows=None):
 
 def cake():
     def case(name, about, tc="", ours="", traffic=None, missing=None, isolation="flows", **more):
-        # Weir counts lengths without a link header, and so does the device wk0, which has none. The
-        # kernel's quantum is therefore also Weir's.
+        # The device wk0 has no link header, so the kernel counts the same lengths as Weir, and Weir
+        # takes the kernel's quantum.
         queue = dict(scheduler=f"cake {ours} isolation={isolation} quantum=1514")
         queue = dict(missing=missing) if missing else queue
         return Case(f"cake-{name}", about, f"tc qdisc add root cake {tc}", queue, series={"6.1": "variant=linux-6.1"},

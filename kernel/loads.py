@@ -1,8 +1,8 @@
 """Arrivals and requests of the cases: groups of times with equal properties.
 
-Scripts and case files contain the same groups. A group is a dictionary: `at`, a time or a list of
-times in ns, `every` and `count` as in a case file, and for arrivals `bytes` and optionally `flow`,
-`ecn`, `dscp`, `host` and `ack`.
+The script and the file of a case come from the same groups. A group is a dictionary: `at`, a time
+or a list of times in ns, `every` and `count` as in a case file, and for arrivals `bytes` and
+optionally `flow`, `ecn`, `dscp`, `host` and `ack`.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Records of the guest: read, compared with one another, and turned into expectations."""
+"""Reads the records of the guest and turns them into expectations."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class Run:
     taken: list = field(default_factory=list)  # for each request: a packet or None
     drops: list = field(default_factory=list)  # pairs of time and packet
     marks: list = field(default_factory=list)  # pairs of time and packet
-    changed: list = field(default_factory=list)  # packets with changed contents: pairs as above
+    changed: list = field(default_factory=list)  # pairs of time and packet with changed contents
     waits: dict = field(default_factory=dict)  # sojourn time of each packet that left
     probes: list = field(default_factory=list)  # times at which the probed function ran
     faults: list = field(default_factory=list)
@@ -62,7 +62,7 @@ def read(path, case):
             run.faults.append(line)
     runs = [run for run in runs if run.ended or run.faults]
     for run in runs:
-        # A packet that a discipline takes away from its socket looks dropped. It counts as
+        # A packet looks dropped when a discipline detaches it from its socket. It counts as
         # delivered if it leaves later.
         delivered = set(run.taken)
         run.drops = sorted(drop for drop in run.drops if drop[1] not in delivered)

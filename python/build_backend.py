@@ -71,7 +71,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     name = f"{stem}.tar.gz"
     with (
         open(Path(sdist_directory, name), "wb") as file,
-        # By default gzip writes a time and a name, so equal sources would give other bytes.
+        # By default gzip writes a time and a name, so equal sources would give different bytes.
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):

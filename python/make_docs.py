@@ -15,7 +15,7 @@ ROLE = re.compile(r":(?:attr|class|func|meth):`~?\.?([^`]+)`")
 
 def main(directory: Path) -> int:
     """Writes the pages, and fails if a public name is missing."""
-    # Imported here because mypy does not know this tool.
+    # Imported here because mypy does not know pdoc.
     import pdoc
     import pdoc.docstrings
 

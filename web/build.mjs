@@ -1,5 +1,6 @@
-// Builds the page: src/ becomes the files in crates/weir-control/page/, which the crate embeds and
-// which are kept in git, so that `cargo build` needs no Node. With --check it only compares them.
+// Builds the page: src/ becomes the files in crates/weir-control/page/, which the crate embeds.
+// They are kept in git, so that `cargo build` needs no Node. With --check, the script only
+// compares them with src/.
 //
 // index.html names the hash of all sources. The test of the crate compares it with the sources.
 
@@ -47,7 +48,6 @@ function sources() {
   );
 }
 
-/** The hash over the path and the content of each source. */
 function sourceHash() {
   const hash = createHash("sha256");
   for (const path of sources()) {

@@ -9,7 +9,8 @@ PACKET_US = 600  # 1500 bytes at 20 Mbit/s
 # The largest differences with which two results agree, in the form of `weir compare --within`.
 GOODPUT = {"goodput_bps": "2%"}
 QUEUE = {"queue_p50_ns": "10%/0.5ms"}
-# Packets in a ring have left the queue, so the time from arrival to departure is judged.
+# A packet in the ring has left the queue. The cases with a ring therefore judge the time from
+# arrival to departure.
 TOTAL = {"total_p50_ns": "0.5ms"}
 DROPS = {"drop_share": "20%"}
 MARKS = {"marks": "20%"}
@@ -17,8 +18,6 @@ MARKS = {"marks": "20%"}
 
 @dataclass
 class Case:
-    """A scenario and its judged quantities."""
-
     name: str
     title: str
     settings: list[str] = field(default_factory=list)
@@ -30,17 +29,17 @@ def link(words: str) -> str:
 
 
 def back(extra_us: float) -> str:
-    """The path back with a longer delay, which decides the times in the queue (see `spread`)."""
+    """The path back, with a delay that is longer by `extra_us` (see `spread`)."""
     return f"link.link.back=bw 20Mbit/s delay {10_000 + extra_us:g}us queue 1000"
 
 
 def spread(number: int, runs: int) -> str:
     """A different delay for each run, spread evenly over the transmission time of a packet.
 
-    Returning acknowledgements trigger new packets, so packets arrive in step with departures, and
-    their times in the queue differ by whole packets of 0.6 ms. The round-trip time decides where
-    these times lie. An AQM drops packets when such a time passes its target, so a tenth of a
-    millisecond can change the queue by a packet. Live hosts add delays of this size.
+    Acknowledgements trigger new packets, so packets arrive in step with departures, and their times
+    in the queue differ by multiples of 0.6 ms, the transmission time of a packet. The round-trip
+    time shifts all these times. An AQM acts when a time in the queue exceeds its target, so a tenth
+    of a millisecond can change the queue by a packet. Live hosts add delays of this size.
     """
     return back(PACKET_US * number / runs)
 
@@ -63,7 +62,7 @@ CASES = (
     flows(2)
     + flows(8)
     + [
-        # The kernel counts the bytes of frames.
+        # The kernel's tbf counts the bytes of frames, so this link does too.
         Case("kernel", "2 flows, FIFO, Ethernet frames", [link("overhead layer2")]),
         Case("loss", "2 flows, FIFO, 0.5 % of packets lost", [link("plr 0.5%")]),
         Case(

@@ -33,7 +33,7 @@ APPEND = (
 
 
 class Guest:
-    """A guest with a kernel that `kernel/prepare SERIES` has made, and with the program `weir`."""
+    """A guest. `kernel` is a directory that `kernel/prepare SERIES` has made."""
 
     def __init__(self, kernel: Path, weir: Path, work: Path) -> None:
         self.kernel, self.work = kernel.resolve(), work
@@ -85,7 +85,7 @@ class Guest:
         subprocess.run(["depmod", "-b", tree, self.release], stderr=subprocess.DEVNULL, check=True)
 
     def live(self, files: list[Path], commands: list[list[str]]) -> list[dict]:
-        """Runs `weir live` with each of these arguments; returns the runs of all results."""
+        """Runs `weir live` once for each list of arguments; returns the runs of all results."""
         share = self.work / "share"
         shutil.rmtree(share, ignore_errors=True)
         (share / "out").mkdir(parents=True)

@@ -1,8 +1,8 @@
 """The third arm of the comparison: transfers through the kernel's token bucket filter over a FIFO.
 
-The transfers run in namespaces. The sender runs behind `weir run` with a delay and no rate; its
-packets then pass the kernel's queue between two namespaces. The sender is not on the host of the
-queue, because TCP small queues would otherwise limit it.
+The sender runs behind `weir run` with a delay and no rate; its packets then pass the kernel's queue
+between two namespaces. The sender has a namespace of its own, because on the host of the queue, TCP
+small queues would limit it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 NAMES = ("weir-agree-a", "weir-agree-b")
 DURATION, WARMUP, FLOWS = 15.0, 3.0, 2
 PORT = 5999
-# The burst is little more than a packet, so the kernel cuts longer trains before it queues them.
+# The burst is little more than a packet, so the kernel splits longer trains into packets.
 QUEUE = ["tbf rate 20mbit burst 2500 limit 10000000", "pfifo limit 100"]
 
 
@@ -68,7 +68,7 @@ def tear_down() -> None:
 
 
 def one(weir: Path) -> dict:
-    """One run: the metrics that the comparison judges."""
+    """Carries out one run. Returns the metrics that the comparison judges."""
     a, b = NAMES
     own = [sys.executable, os.path.abspath(__file__)]
     with subprocess.Popen(
@@ -140,8 +140,6 @@ def receive() -> None:
 
 
 def send() -> None:
-    """Sends with CUBIC until the end."""
-
     def write() -> None:
         connection = socket.socket()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
@@ -164,6 +162,6 @@ def send() -> None:
         thread.join()
 
 
-START = 0.5  # approximate number of seconds that `weir run` takes to begin
+START = 0.5  # seconds that `weir run` takes to start, approximately
 if __name__ == "__main__":
     {"receive": receive, "send": send}[sys.argv[1]]()

@@ -12,7 +12,7 @@ WEIR = HERE.parent.parent / "target/release/weir"
 
 
 def run_weir(weir: Path, command: str, arguments: list[str]) -> dict:
-    """The summary of one run."""
+    """Runs a command of Weir. Returns the content of its `summary.json`."""
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(temporary) / "one"
         subprocess.run(

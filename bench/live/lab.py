@@ -2,9 +2,8 @@
 
 Each arm is a context manager. Its `run(left, right)` starts one shell command on each side and
 returns when the right command has ended; the commands write their results to files. `{left}` in a
-right command is the left end's IPv4 address. The interfaces that this module makes are in
-network namespaces that are named after this process. Removing the namespaces removes the
-interfaces.
+right command is the left end's IPv4 address. Each arm has its interfaces in network namespaces of
+its own, and removes them with the namespaces.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def sh(command: str) -> None:
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a process and its children."""
+    """Ends the process group that `process` leads."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -171,7 +170,7 @@ class Tbf(Arm):
 
 
 class Ifb(Arm):
-    """The kernel's htb behind ifb, as a receiver shapes arrivals; counts Ethernet frames."""
+    """The kernel's htb on an ifb, which shapes arrivals; counts Ethernet frames."""
 
     name = "htb on ifb"
 
@@ -288,11 +287,10 @@ class WeirPair(Arm):
             raise Unavailable(f"{WEIR} is missing: cargo build --release")
 
     def control(self) -> Path:
-        """The control socket of the session while it runs."""
         return self.tmp / "links" / "bench.sock"
 
     def run(self, left: str, right: str, own: bool = False) -> dict:
-        """As `Arm.run`; with `own`, the result of Weir itself is enough."""
+        """As `Arm.run`; with `own`, the commands need not write results."""
         self.control().parent.mkdir(mode=0o700, exist_ok=True)
         fill = {
             "left": "$(getent ahostsv4 left | head -1 | cut -d' ' -f1)",
@@ -359,7 +357,7 @@ class Shell(Arm):
 
 
 class Mahimahi(Shell):
-    """Mahimahi's shells, which `scripts/mahimahi` makes work."""
+    """A shell of Mahimahi, started by `scripts/mahimahi`."""
 
     name = "Mahimahi"
     base = "$MAHIMAHI_BASE"

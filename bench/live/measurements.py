@@ -42,7 +42,6 @@ class Row:
     item: str
     """The measurement, such as `rate`."""
     arm: str
-    """The emulator."""
     figure: str
     """What was measured, such as the gaps at 10 Mbit/s."""
     value: float | str
@@ -174,7 +173,7 @@ def rates(quick: bool) -> Iterator[Row]:
         ("100 Mbit/s", 100_000_000),
         ("1 Gbit/s", 1_000_000_000),
     ):
-        # The load fills the queue soon and keeps it full while the sender is delayed for a moment.
+        # The load exceeds the rate, so that the queue stays full when the sender pauses briefly.
         offered = f"--rate {rate * 3 // 2}" if rate < 1_000_000_000 else f"--rate {rate * 6 // 5}"
 
         def work(
@@ -233,8 +232,8 @@ def rates(quick: bool) -> Iterator[Row]:
         for arm in (WeirPair(spec), WeirBridge(spec), Tbf(rate), Ifb(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
-        # By default Mahimahi's queue is unbounded, and packets still queued when the sender ends
-        # are never received.
+        # Mahimahi's default queue is unbounded. Packets that are still in it when the sender ends
+        # are lost.
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
         same = f"--uplink-bandwidth {rate // 1_000_000}Mbps --uplink-queue droptail"
@@ -529,8 +528,8 @@ def changes(quick: bool) -> Iterator[Row]:
         yield from measured(WeirServe(), under(clients))
 
 
-# A client of a session in a process of its own: it makes changes at a pace, and prints the time
-# that each took, in s.
+# The program of one client: it changes a link at a given pace, and prints the time of each change
+# in s.
 CLIENT = """
 import http.client, json, socket, sys, time
 path, number, seconds, pace = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])

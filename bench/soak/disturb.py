@@ -70,7 +70,7 @@ class Worker(threading.Thread):
 
 
 class Changer(Worker):
-    """Makes a change every 10 ms. The models have the acknowledged and the sent changes."""
+    """Makes a change every 10 ms. The models hold the acknowledged and the sent changes."""
 
     pause = 0.01
 
@@ -93,7 +93,7 @@ class Changer(Worker):
         return self.next_at - now
 
     def first(self) -> None:
-        """The configuration at the start."""
+        """Makes the configuration with which the soak starts."""
         self.post(
             [
                 self.customers(),
@@ -132,7 +132,7 @@ class Changer(Worker):
         return self.sent.number
 
     def change(self) -> str:
-        """A random change, recorded in the model of what was sent."""
+        """A random change, recorded in `sent`."""
         kind = self.random.randrange(12)
         if kind < 4:
             return self.entry()
@@ -172,8 +172,8 @@ class Changer(Worker):
         return f"add {number} count udp from any to table(t)"
 
     def verify(self) -> None:
-        """Checks that the daemon has the last acknowledged configuration, or also the change that
-        was sent and not acknowledged."""
+        """Checks that the daemon has all acknowledged changes, with or without the one change that
+        was sent but not acknowledged."""
         api = Api(self.weir.socket)
         pipes = {pipe["number"]: pipe for pipe in api.request("GET", "/v1/pipes")}
         number = pipes[MARK]["rate_bps"] // 1000 - FIRST_RATE
@@ -242,7 +242,7 @@ class Clients(Worker):
         stream = self.open.pop(self.random.randrange(len(self.open)))
         try:
             stream.settimeout(0.01)
-            # The close of a socket with unread data is a reset for the daemon.
+            # A socket that is closed with unread data resets the connection.
             if self.random.random() < 0.5:
                 stream.recv(65536)
         finally:

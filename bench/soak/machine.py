@@ -36,7 +36,6 @@ def sh(command: str) -> bool:
 
 
 def must(command: str) -> None:
-    """Runs a set-up command that must succeed."""
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
@@ -52,10 +51,10 @@ def cable(side: str) -> None:
 class Api:
     """One connection to the daemon. When it was closed, the next request opens it again.
 
-    The daemon closes a connection that was idle for IDLE_LIMIT. On a busy machine, this process
-    may not run for so long. A request on a connection that was idle for so long is therefore sent
-    again on a new connection; `reopened` counts these requests. The daemon closes an idle
-    connection only before it has read the head of a request, so nothing is executed twice.
+    The daemon closes a connection that is idle for IDLE_LIMIT. On a busy machine, this process may
+    not run for so long. A request that fails because of this is therefore sent again on a new
+    connection; `reopened` counts these requests. The daemon closes an idle connection only before
+    it has read the head of a request, so nothing is executed twice.
     """
 
     def __init__(self, path: Path) -> None:
@@ -150,7 +149,6 @@ class Daemon:
         api.close()
 
     def kill(self) -> None:
-        """Kills the daemon with SIGKILL, and waits for its end."""
         self.up.clear()
         self.process.kill()
         self.process.wait()

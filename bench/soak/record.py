@@ -58,7 +58,7 @@ def unbalanced(counters: dict) -> str:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs of points (Theil and Sen)."""
+    """The median of the slopes between pairs of points (Theil and Sen)."""
     step = max(len(points) // MOST_POINTS, 1)
     points = points[::step]
     pairs = ((a, b) for i, a in enumerate(points) for b in points[i + 1 :] if b[0] > a[0])

@@ -6,8 +6,8 @@
 
 The runs do nearly nothing, so the results show the cost of the manager. A run of sem is a C program
 that ends at once, in a directory that looks like ns-3. A run of weirlab is a simulation of one
-packet. Both use two workers. The lines are rows of bench/RESULTS.md. The script needs git, and a C
-compiler for sem.
+packet. Both use two workers. The output is a row of bench/RESULTS.md. sem needs git and a C
+compiler.
 """
 
 from __future__ import annotations

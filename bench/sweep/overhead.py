@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Measures what a campaign costs beyond its runs: processor time, bookkeeping and memory.
+"""Measures what a campaign costs beyond its runs: processor time, look-ups of runs, and memory.
 
   bench/sweep/overhead.py runs [--count N] [--ms MS]  a campaign against the same simulations alone
-  bench/sweep/overhead.py store [--count N]           bookkeeping and memory on synthetic runs
+  bench/sweep/overhead.py store [--count N]           look-ups of synthetic runs, and their memory
   bench/sweep/overhead.py workers [--count N]         throughput against the number of Dask workers,
                                                       which are hosts with networks of their own
   bench/sweep/overhead.py cluster [--ms MS]           the client with up to 4,000 simulated workers,
                                                       each of which works for ten seconds
 
-It needs `weirlab` (make python), and `workers` also needs `distributed` and namespaces. The lines
-are rows of bench/RESULTS.md.
+It needs `weirlab` (make python), and `workers` also needs `distributed` and namespaces. The output
+consists of rows of bench/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ def main() -> None:
 
 
 def scenario(seconds: float) -> wl.Scenario:
-    """Four TCP flows and a call through a bottleneck."""
     return (
         wl.Scenario("dumbbell", duration=seconds)
         .host("a")
@@ -75,7 +74,7 @@ def scenario(seconds: float) -> wl.Scenario:
 
 
 def calibrated_seconds(ms: float) -> float:
-    """The duration of a run that takes about this much processor time."""
+    """The simulated duration of a run that takes about `ms` of processor time."""
     seconds = 2.0
     for _ in range(4):
         cost = wl.simulate(scenario(seconds), seeds=20, threads=1).cpu_s / 20
@@ -92,12 +91,12 @@ def cpu() -> float:
 
 def runs(folder: Path, count: int, ms: float) -> None:
     net = scenario(calibrated_seconds(ms))
-    # Blocks alternate, so that both see the same machine.
+    # Blocks of both kinds alternate, so that a change of the machine's speed affects both.
     alone = together = wall = 0.0
     blocks = 10
     for block in range(blocks):
         seeds = range(block * count // blocks, (block + 1) * count // blocks)
-        # The simulations keep their results in memory, so they are made in parts.
+        # `simulate` keeps its results in memory, so it gets 100 seeds at a time.
         for part in range(0, len(seeds), 100):
             alone += wl.simulate(net, seeds=seeds[part : part + 100], threads=2).cpu_s
         before, began = cpu(), time.monotonic()
@@ -128,7 +127,7 @@ def store(folder: Path, count: int) -> None:
 
 
 def campaign(place: Path, count: int) -> wl.Campaign:
-    """A hundred points."""
+    """A campaign of a hundred points with `count` runs in all."""
     delays = [f"{n}us" for n in range(1, 101)]
     axes = {"link.bottleneck.spec.delay": delays}
     return wl.sweep(scenario(1.0), axes, seeds=count // 100, store=place)
@@ -249,8 +248,8 @@ def cluster_of(folder: Path, workers: int, count: int, ms: float) -> None:
 
 
 def client(place: str, count: int) -> None:
-    """The client of a cluster: prints the time of a campaign, the time of its runs, and the
-    processor time that an empty task costs the client and the scheduler."""
+    """The client of a cluster: prints the time of a campaign, the processor time of its runs, and
+    the processor time that an empty task costs the client and the scheduler."""
     from distributed import Client
 
     address, number, seconds, store = place.split(" ", 3)
@@ -275,7 +274,7 @@ def client(place: str, count: int) -> None:
         print(took, result.cpu_s, own / EMPTY, scheduler / EMPTY)
 
 
-# Number of tasks without work. Their time is Dask's cost of a task.
+# Number of tasks without work, with which `client` measures Dask's cost of a task.
 EMPTY = 2000
 
 

@@ -35,7 +35,6 @@ LIMIT_S = 3600
 
 
 def words(kind: str, port: int, folder: Path, runs: int) -> list[str]:
-    """The arguments of Python for a process."""
     if kind == "scheduler":
         place = ["--host", "127.0.0.1", "--port", str(port)]
         return ["-m", "distributed.cli.dask_scheduler", *place, "--no-dashboard", "--no-show"]
@@ -69,8 +68,6 @@ def client(store: str, runs: int, port: int) -> None:
 
 
 class Process:
-    """A process that is started again when it has ended."""
-
     def __init__(self, kind: str, words: list[str], log: Path) -> None:
         self.kind, self.words, self.log = kind, words, log
         self.start()
@@ -175,7 +172,6 @@ def free_port() -> int:
 
 
 def count(store: Path) -> int:
-    """Number of runs in the store."""
     runs = store / "runs"
     return sum(1 for _ in runs.iterdir()) if runs.exists() else 0
 

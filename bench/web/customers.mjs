@@ -18,7 +18,7 @@ const { chromium } = createRequire(
 const [given = "target/release/weir", pause = "1500"] = process.argv.slice(2);
 const weir = resolve(given);
 const SLOW = "10.2.31.7";
-/** The script waits until the longest queue has more packets than this; the limit is 50. */
+/** The script waits until the longest queue has more packets than this. A queue holds 50. */
 const LONG = 10;
 /** Sends to all customers in turn, and 100 longer packets a second to one of them. */
 const SPRAY = `
@@ -126,7 +126,7 @@ try {
   const page = await (
     await browser.newContext({ viewport: { width: 1280, height: 800 } })
   ).newPage();
-  // The page is opened once all customers have received packets.
+  // Within this time, all customers receive packets.
   await page.waitForTimeout(10_000);
 
   const began = Date.now();

@@ -53,8 +53,8 @@
 #define MAX_PACKETS (1U << 20)
 #define LINE_BYTES 96
 /*
- * Without a probe, time 0 of a script is a multiple of this: of the tick, and of the time units of CoDel (1024 ns),
- * PIE (64 ns) and CAKE (1 ns).
+ * Without a probe, time 0 of a script is a multiple of this, and so of the tick and of the time units of CoDel
+ * (1024 ns), PIE (64 ns) and CAKE (1 ns).
  */
 #define ALIGN_NS 16000000ULL
 /* The number of halts after which a tick counts as lost. */
@@ -154,7 +154,7 @@ static bool halt_until_tick(unsigned long before)
 	return false;
 }
 
-/* Moves the held clock to `to`, in ns of CLOCK_MONOTONIC. Each tick on the path is handled before the clock moves on. */
+/* Moves the held clock to `to`, in ns of CLOCK_MONOTONIC. Each tick in between is handled before the clock moves on. */
 static bool advance(u64 to)
 {
 	for (;;) {
@@ -357,7 +357,7 @@ static void request(struct Qdisc *q)
 
 /* ---- A script */
 
-/* Performs one line. Returns false if the script must end. */
+/* Returns false if the script must end. */
 static bool perform(struct Qdisc *q, const char *line)
 {
 	u32 len, flow, priority, tos, source;

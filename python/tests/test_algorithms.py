@@ -583,7 +583,7 @@ def test_the_check_finds_the_shortest_case(algorithm: Any, kind: str, most: int)
     assert len(caught.value.operations) <= most, caught.value
     if kind == "unstable":
         return
-    # The printed case breaks the same promise.
+    # The printed case has the same error.
     with pytest.raises(wl.CheckError) as again:
         exec(caught.value.snippet, {algorithm.__name__: algorithm})
     assert again.value.kind == kind

@@ -48,7 +48,7 @@ GOOD = "duration = '1s'\n[[node]]\nname = 'a'\n"
 def test_wrong_types_are_type_errors(arguments: dict[str, Any]) -> None:
     with pytest.raises(TypeError) as caught:
         wl.simulate(**{"scenario": GOOD, **arguments})
-    # The message names the argument.
+    # The message names the argument or the key.
     assert (
         next(iter(arguments)) in str(caught.value)
         or "duration" in str(caught.value)

@@ -19,7 +19,7 @@ import weirlab as wl
 from conftest import ROOT
 from test_live import namespaces_are_allowed
 
-# Libraries that examples need.
+# A word of an example, and the library that the example then needs.
 NEEDED = {
     "to_pyarrow": "pyarrow",
     "to_pandas": "pandas",
@@ -103,7 +103,7 @@ def test_the_example_runs(
 
 def test_the_pages_have_all_names_and_their_examples(tmp_path: Path) -> None:
     pytest.importorskip("pdoc")
-    # Outside the sources, so that the installed package is documented.
+    # In another directory, so that the installed package is documented, not the sources.
     command = [sys.executable, "-P", str(ROOT / "python/make_docs.py"), str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

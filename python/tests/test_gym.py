@@ -58,9 +58,9 @@ def test_a_seed_gives_the_same_episode(name: str) -> None:
     assert play(other, 3) == first
     assert play(env, 3) == first
     if name != "CongestionControl":
-        # One flow through an empty network draws no random numbers.
+        # The only flow of this scenario draws no random numbers.
         assert play(env, 4) != first
-    # Without a seed, the next episode is a different one, determined by the first seed.
+    # The next episode, without a seed, is determined by the seed of the first.
     env.reset(seed=3)
     other.reset(seed=3)
     assert env.reset()[0].tolist() == other.reset()[0].tolist()

@@ -1,4 +1,4 @@
-"""Plots: what they show, with peaks."""
+"""What plots show, including the peaks of short intervals."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_an_ellipse_has_the_moments_of_its_points() -> None:
     x, y, first, second, angle = found
     assert (x, y) == (2, 2)
     assert math.isclose(angle, math.pi / 4)
-    # The deviations from the mean along and across the diagonal; their variances are compared.
+    # The deviations from the mean along and across the diagonal.
     along = [((a - 2) + (b - 2)) / math.sqrt(2) for a, b in dots]
     across = [((a - 2) - (b - 2)) / math.sqrt(2) for a, b in dots]
     assert math.isclose(first**2, sum(v * v for v in along) / 3)

@@ -43,7 +43,8 @@ def session(pytester: pytest.Pytester) -> pytest.Pytester:
 def test_fixtures_have_the_links_of_their_markers(session: pytest.Pytester) -> None:
     result = session.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=2, failed=2)
-    # The report of a failed test has a line for each link, and with `weir_run` for each run, too.
+    # The report of a failed test has a line for each link; with `weir_run`, for each link of each
+    # run.
     result.stdout.fnmatch_lines(["*link.back: bw 2Mbit*"])
     result.stdout.fnmatch_lines(["run 1, up: bw 3Mbit*packets in*", "run 2, down: bw 3Mbit*"])
 

@@ -106,6 +106,6 @@ def test_cargo_finds_the_package_and_the_command(sdist: Path) -> None:
     )
     packages = {package["name"]: package for package in json.loads(done.stdout)["packages"]}
     assert {"weir-cli", "weir-python"} <= packages.keys()
-    # Cargo refuses a target whose file is missing.
+    # Cargo does not build a package if the file of a target is missing.
     targets = [target for package in packages.values() for target in package["targets"]]
     assert all(Path(target["src_path"]).exists() for target in targets)

@@ -120,7 +120,7 @@ def test_an_exception_of_progress_ends_the_runs(endless: wl.Scenario) -> None:
 
 
 def test_an_interruption_ends_the_runs(endless: wl.Scenario) -> None:
-    # Processes that a script starts in the background ignore this signal.
+    # A shell script starts background processes with this signal ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     sent: list[float] = []
 
@@ -216,7 +216,7 @@ print(peak() - before)
 """
     done = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, check=True)
     grown = int(done.stdout)
-    # A leaked result would take more than 10 kB.
+    # Each leaked result would take more than 10 kB.
     assert grown < 2000, f"{grown} kB more after 1000 simulations"
 
 
@@ -233,7 +233,7 @@ def test_equal_runs_are_a_warning() -> None:
     plain = net.traffic("cbr", "a", "b", name="t", rate="1Mbit/s")
     with pytest.warns(wl.ScenarioWarning, match="the runs of all seeds are equal"):
         wl.simulate(plain, seeds=3)
-    # Runs that draw random numbers differ, and a single run has no other that it could equal.
+    # Neither runs that draw random numbers nor a single run are a reason for the warning.
     wl.simulate(plain, seeds=3, set={"traffic.t.kind": "poisson"})
     wl.simulate(plain, seeds=1)
 

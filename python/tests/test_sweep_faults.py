@@ -75,7 +75,7 @@ def test_a_temporary_failure_is_repeated(store: Path, expected: dict[str, bytes]
 def test_a_lasting_failure_is_repeated_retries_times(store: Path) -> None:
     with Failing(10**6) as executor, pytest.raises(wl.SweepError) as caught:
         campaign(store).run(executor, retries=3)
-    # Twelve runs, each tried four times, alone after its first failure.
+    # Twelve runs, each tried four times.
     assert len(caught.value.failures) == 12
     assert {failure.reason for failure in caught.value.failures} == {"no memory for a moment"}
     assert 10**6 - executor.left == 48
@@ -137,7 +137,7 @@ if __name__ == "__main__":
         environ = {**os.environ, "WEIR_TEST_CLIENT": value}
         client = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environ)
         assert client.stdout is not None
-        # Each client gets further than the one before.
+        # The second client continues where the first was killed.
         for line in client.stdout:
             if int(line) > 4:
                 break
@@ -149,7 +149,7 @@ if __name__ == "__main__":
         while left := marked(mark):
             assert time.monotonic() < end, f"processes are left: {left}"
             time.sleep(0.05)
-    # So many runs that no client ends by itself on a fast machine.
+    # The campaign has so many runs that no client finishes them before it is killed.
     c = campaign(store, seeds=100)
     there = c.status().done
     assert 8 < there < 400
@@ -210,7 +210,7 @@ campaign(Path({str(store)!r})).run(jobs=1)
         subprocess.Popen([sys.executable, "-P", "-c", code], env=shifted(years * TEN_YEARS_S))
         for years in (-1, 1)
     ]
-    # A writer of another host, which has just begun a run.
+    # The directory of a writer on another host that has just begun a run.
     (store / "tmp").mkdir(parents=True, exist_ok=True)
     other = store / "tmp/another-host.1.0"
     other.mkdir()
@@ -260,7 +260,7 @@ def test_submitit_starts_a_campaign(
 ) -> None:
     """The local executor of submitit starts a process for each job, as Slurm would."""
     submitit = pytest.importorskip("submitit")
-    # The process has the current directory in its path, and must find the installed package.
+    # The process imports from the current directory first, and must find the installed package.
     monkeypatch.chdir(tmp_path)
     folder, store = str(Path(__file__).parent), str(tmp_path / "s")
 

@@ -37,13 +37,13 @@ else:
 
 @pytest.fixture
 def slow() -> Iterator[str]:
-    """A namespace with a device `v0`, which sends 1000-byte packets at 1 Mbit/s from a queue of
-    at most 50."""
+    """A namespace with a device `v0`, which sends at 1 Mbit/s from a queue with room for 50 packets
+    of 1000 bytes."""
     name = f"wlw{os.getpid()}"
     inside = f"ip netns exec {name}"
     commands = [
         f"ip netns add {name}",
-        # The kernel would send packets of its own through the queue.
+        # With IPv6, the kernel would send packets of its own through the queue.
         f"{inside} sysctl -q net.ipv6.conf.default.disable_ipv6=1",
         f"ip -n {name} link add v0 type veth peer name v1",
         f"ip -n {name} addr add 10.98.7.1/24 dev v0",
@@ -162,7 +162,7 @@ def test_a_watch_is_an_asynchronous_iterator() -> None:
         return rows, ticks
 
     rows, ticks = asyncio.run(watch())
-    # The loop ran all the time.
+    # The watch did not block the loop.
     assert rows > 0 and ticks >= 10
 
 

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from ._stats import LinkStats, Stats, Wait
     from ._watch import Watch, watch
 
-# Modules that a simulation does not need are imported when they are used: the import of the package
-# then takes half the time.
+# Modules that a simulation does not need are imported when they are used. This halves the time of
+# the package's import.
 _LATER = {
     "_campaign": "Campaign SweepResult SweepStatus Verified sweep",
     "_capture": "Capture",

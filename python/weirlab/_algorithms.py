@@ -311,7 +311,6 @@ _FLAGS = {
 }
 
 _lock = threading.Lock()
-# The name of each algorithm.
 _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 # The entries of the engine's tables by kind, name without a number, and flags: each with its name,
 # its slot and its class. Entries are never removed. An entry is reused when its class is gone.
@@ -397,7 +396,7 @@ def _kind(algorithm: Any) -> tuple[str, Any]:
 
 
 def interrupt(threads: Sequence[int]) -> None:
-    """Raises KeyboardInterrupt in methods that run in other threads."""
+    """Raises KeyboardInterrupt in the methods that run in these threads."""
     for number in threads:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
             ctypes.c_ulong(number), ctypes.py_object(KeyboardInterrupt)

@@ -1,5 +1,5 @@
 """Campaigns of many runs. A store keeps the result of each run under a hash of the run's inputs, so
-that no run is carried out twice."""
+that later calls carry out only the missing runs."""
 
 from __future__ import annotations
 
@@ -216,8 +216,8 @@ class Campaign:
                 ``concurrent.futures.Executor``, such as ``dask.distributed.Client.get_executor()``
                 or ``mpi4py.futures.MPIPoolExecutor``. Its workers need this package in the same
                 version, and the directory of the store.
-            jobs: Number of runs at a time; by default as many as there are workers. Live runs are
-                carried out one at a time on threads and processes of this machine.
+            jobs: Number of runs at a time. By default one for live runs on threads or processes of
+                this machine, otherwise as many as there are workers.
             retries: How often to repeat a run that failed for a temporary reason, such as a live
                 run with late packets.
             timeout: The longest time of a run, in seconds.
@@ -257,7 +257,7 @@ class Campaign:
         return _result(runner)
 
     def _carry_out(self, tasks: list[_native.Task], executor: ExecutorLike) -> None:
-        """Carries out the runs of some tasks that the store does not have."""
+        """Carries out the runs of some tasks."""
         runs = sum(len(task[3]) for task in tasks)
         runner = Runner(
             store=self._store,
@@ -320,7 +320,7 @@ class Campaign:
         if relative is None and absolute is None:
             raise ValueError("refine: give relative=, absolute= or both")
         tasks = [self._native.task(number) for number in range(self._native.points)]
-        # Each point has at least this many runs, because fewer give no useful interval.
+        # Fewer runs give no useful interval.
         counts = [max(len(task[3]), _LEAST_RUNS) for task in tasks]
         spent = 0
         while True:

@@ -1,5 +1,5 @@
-"""The arguments of a campaign: axes, points and seeds, checked and in the form that the compiled part
-takes."""
+"""Checks the arguments of a campaign (axes, points and seeds) and converts them for the compiled
+part."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def seed_argument(seeds: int | Iterable[int] | None) -> int | list[int] | None:
     if seeds is None:
         return None
     if isinstance(seeds, Iterable):
-        # The length of a range is known before its numbers take memory.
+        # Refuses a long range before its numbers take memory.
         if isinstance(seeds, Sized):
             _check_runs(len(seeds))
         return _seeds(seeds)

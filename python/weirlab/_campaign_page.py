@@ -67,7 +67,7 @@ def _roles(
 
 
 def _values(points: Sequence[Mapping[str, Any]], axis: str) -> list[Any]:
-    """The values of an axis, in ascending order if all are numbers, else in that of the points."""
+    """The values of an axis: ascending if all are numbers, else in the order of the points."""
     found = list(dict.fromkeys(str(point.get(axis)) for point in points))
     numbers = {value: number_of(value) for value in found}
     if all(number is not None for number in numbers.values()):

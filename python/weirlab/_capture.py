@@ -18,7 +18,7 @@ from ._loop import in_a_loop, in_a_thread
 
 # The line that the script prints when it records.
 _READY = b"recording\n"
-# The time limit of the end of a recording, in seconds.
+# How long to wait for the end of a recording, in seconds.
 _END_S = 15.0
 
 

@@ -111,7 +111,7 @@ def rig(
         "list[str | Algorithm]",
         [listed] if is_algorithm(listed) else list(cast("Iterable[str | Algorithm]", listed)),
     )
-    # The rows of each scheduler, by its index in `every`: first those measured in this process.
+    # The rows of each scheduler, by its index in `every`.
     here: dict[int, list[dict[str, Any]]] = {}
     named = [cast(str, each) for each in every if not is_algorithm(each)]
     for number, each in enumerate(every):

@@ -1,4 +1,4 @@
-"""The hosts of live links, in which real programs run, and the same for coroutines.
+"""The hosts of live links, in which real programs run, and their variants for coroutines.
 
 A host is a network of its own. `weir exec` enters it, so each program is a child of this process,
 and all options of the module subprocess work.

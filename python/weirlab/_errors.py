@@ -215,7 +215,7 @@ class CheckError(WeirError, AssertionError):
 
 
 def to_diagnostic(value: Diagnostic | Mapping[str, Any]) -> Diagnostic:
-    """A diagnostic of the compiled part."""
+    """Converts a diagnostic of the compiled part."""
     if isinstance(value, Diagnostic):
         return value
     fields: dict[str, Any] = {**value, "help": tuple(value["help"])}

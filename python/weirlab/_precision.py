@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import _native
 
-# The probability that a comparison is wrong, regardless of when it stops.
+# The largest probability of a wrong verdict, regardless of when the comparison stops.
 _ERROR = 0.05
 # The number of pairs at which the bounds of a comparison are tightest.
 _TUNED = 30

@@ -494,7 +494,7 @@ class Table:
             if kind.startswith("dictionary"):
                 columns[name] = pandas.Categorical(values)
             else:
-                # A whole number that is missing makes its column one of floating-point numbers.
+                # A column of whole numbers with a missing value has floating-point numbers.
                 missing = None in values
                 columns[name] = pandas.Series(values, dtype="float64" if missing else kind)
         return pandas.DataFrame(columns)

@@ -311,8 +311,8 @@ class Runner:
                 self._queue.append(run)
 
     def _drop_disconnected(self, pool: _Pool) -> None:
-        """Takes back the batches whose connection was lost. Dask cancels most of their futures, but
-        a future whose result was on its way when the scheduler died never ends."""
+        """Takes back the batches that were sent over a lost connection. Dask cancels most of their
+        futures, but a future never ends if the scheduler died while its result was on its way."""
         now = pool.connection()
         for future, batch in list(self._flying.items()):
             if batch.connection is not now:

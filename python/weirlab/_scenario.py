@@ -46,9 +46,9 @@ class Checked:
 class Scenario:
     """A network, its traffic and what is measured, for :func:`simulate`.
 
-    Each method adds something and returns the scenario. Nothing is checked before
-    :meth:`check` or :func:`simulate`, except the types of the arguments, and that times and
-    numbers are finite and times not negative.
+    Each method adds something and returns the scenario. The methods check the types of their
+    arguments, and that numbers are finite and times not negative. :meth:`check` and
+    :func:`simulate` check the rest.
 
     Args:
         name: The name that results show.

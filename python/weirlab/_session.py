@@ -1,7 +1,8 @@
-"""A process of the command `weir` that holds live links, and the same for coroutines.
+"""A process of the command `weir` that holds live links, and its variant for coroutines.
 
-A session starts the command under a guard, waits until `weir ps` lists it, asks and changes it by
-`weir stats` and `weir change`, and ends it. The guard ends the links if this process is killed.
+A session starts the command under a guard, waits until `weir ps` lists it, reads its statistics by
+`weir stats`, changes it by `weir change`, and ends it. The guard ends the links if this process is
+killed.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class Session:
         try:
             process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            # The guard takes the links with it.
+            # The links end with the guard.
             process.kill()
             process.wait()
         if not self._printed.closed:

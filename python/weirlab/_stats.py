@@ -1,7 +1,4 @@
-"""The statistics of live links, as values with units in their names.
-
-`weir stats` prints a results document; these classes have the part of it that tests compare.
-"""
+"""The statistics of live links, from the results document that `weir stats` prints."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ class LinkStats:
 
     name: str
     spec: str
-    """The configuration in force, in the language of links."""
+    """The specification in force."""
     packets_in: int
     packets_out: int
     bytes_out: int
@@ -38,9 +35,9 @@ class LinkStats:
     """Dropped packets, for all reasons."""
     drops_by_reason: Mapping[str, int]
     inside_packets: int
-    """Packets that are inside now."""
+    """Packets in the queue, in transmission and in the delay line."""
     wait: Wait
-    """Time in the queue, in seconds."""
+    """Queueing delay."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class Stats:
     """Time since the links started, in seconds."""
     links: Mapping[str, LinkStats]
     document: dict[str, Any]
-    """Everything, as ``weir stats --json`` prints it; docs/results.md explains the keys."""
+    """The results document of ``weir stats --json``; docs/results.md explains the keys."""
     _names: Mapping[str, str]
 
     def __getitem__(self, link: str) -> LinkStats:

@@ -1,8 +1,7 @@
 """The stores of campaigns: a directory, or a place that fsspec reaches, such as ``s3://``.
 
-An object store has no rename. A run is complete when it has ``meta.json``, which is uploaded last.
-The files are the same as in a directory: a worker writes a run into a local directory and uploads
-its files.
+An object store has no rename, so a worker writes a run into a local directory and then uploads its
+files. ``meta.json`` is uploaded last: a run that has this file is complete.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class Remote:
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
         self.work: Callable[..., list[_worker.Report]] = work_remotely
-        # It is removed with this object, without a warning.
+        # Not a `TemporaryDirectory`, which warns if it is removed together with its object.
         self._mirror = tempfile.mkdtemp(prefix="weirlab-")
         weakref.finalize(self, shutil.rmtree, self._mirror, ignore_errors=True)
         _native.create_store(self._mirror)

@@ -1,4 +1,4 @@
-"""Writes scenarios as TOML, the form that the checker reads."""
+"""Writes scenarios as TOML, the format of scenario files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def value(content: object, where: str) -> str:
     if isinstance(content, float):
         if not math.isfinite(content):
             raise ValueError(f"{where}: {content} is not a number that a scenario can contain")
-        # A subclass such as that of NumPy has a representation of its own.
+        # `repr` of a subclass, such as `numpy.float64`, may not be a number of TOML.
         return float.__repr__(content)
     if isinstance(content, timedelta):
         return json.dumps(time(content, where))

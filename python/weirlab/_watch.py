@@ -1,4 +1,4 @@
-"""Watches queues. The command `weir watch` reads them."""
+"""Watches queues with the command `weir watch`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Seconds: TypeAlias = float
 
 # The largest piece of text that becomes one batch, and the size of the pipe, in bytes.
 _PIECE = 1 << 20
-# The time limit of the end of a watch, in seconds.
+# At the end of a watch, the longest wait for the last rows, and then for the summary, in seconds.
 _END_S = 15.0
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.005, 60.0
 
@@ -47,7 +47,7 @@ def watch(
     seconds: Seconds | None = None,
     interval: Seconds = 0.1,
 ) -> Watch:
-    """Watches queues of the kernel or of Weir, and gives their lengths as tables, while it runs.
+    """Watches queues of the kernel or of Weir, and gives tables of their lengths.
 
     Args:
         devices: A device, or several: names, or patterns with ``*`` and ``?``. ``"eth0@left"`` is
@@ -60,9 +60,9 @@ def watch(
             rate. docs/watch.md explains them.
         netns: The namespace of devices that are given without one.
         pid: A process, whose namespace is that of devices that are given without one.
-        root_only: Whether to read only the root discipline, to which a device hands its packets.
+        root_only: Whether to read only the root discipline of each device.
         bands: Whether the bands of ``pfifo_fast`` are read.
-        seconds: The end of the watch, in seconds; by default it ends with the context.
+        seconds: The duration of the watch; by default it ends with the context.
         interval: Time between two batches, in seconds, from 0.005 to 60. An unchanged queue has a
             row in each interval.
 
@@ -136,16 +136,16 @@ def _seconds(value: Seconds, where: str) -> float:
 class Watch:
     """Queues that are watched, from :func:`watch`: an iterator of tables.
 
-    A table has a row for each run of equal readings of a queue, and for each packet that is
-    enqueued or dequeued with the method ``events``. Columns: ``what`` (``readings``, ``enqueue``,
+    A table has a row for each run of equal readings of a queue; with the method ``events``, it also
+    has a row for each enqueue and each dequeue. Columns: ``what`` (``readings``, ``enqueue``,
     ``dequeue``), ``time_ns`` and ``until_ns`` (of the first and the last reading, on the machine's
     monotonic clock, :func:`time.monotonic_ns`), ``queue`` (a number), ``device``, ``netns``,
     ``kind``, ``handle``, ``parent``, ``band``, ``samples`` (number of readings), ``qlen`` in
     packets, ``backlog_bytes``; of events also ``packets``, ``bytes``, ``drops``, ``cpu`` and
     ``after_gap``.
 
-    Memory is bounded: a table has at most about a megabyte of text. If nothing takes the tables,
-    reading waits, and the summary shows gaps.
+    Memory is bounded: a table is made from at most about a megabyte of text. If nothing takes the
+    tables, the command waits, and the summary shows gaps.
 
     >>> import asyncio, weirlab as wl
     >>> async def first():
@@ -158,8 +158,8 @@ class Watch:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.summary: dict[str, Any] | list[Any] | None = None
-        """The summary of all readings, after the end: pace, gaps, and the distribution of each
-        queue's length, as ``weir watch --json`` writes it."""
+        """The summary of all readings, after the end of the watch: pace, gaps, and the distribution
+        of each queue's length, as ``weir watch --json`` writes it."""
         self._owner = os.getpid()
         self._ended = False
         self._message = ""
@@ -198,7 +198,7 @@ class Watch:
             self._wait_for_start()
 
     def stop(self) -> None:
-        """Ends the watch. The tables that were not taken are lost; the summary has everything.
+        """Ends the watch. Tables that were not taken are lost; the summary includes their readings.
 
         >>> import weirlab as wl
         >>> queues = wl.watch("lo", rate=100)
@@ -292,8 +292,8 @@ class Watch:
         return Table(native) if len(native) else None
 
     def _wait_for_start(self) -> None:
-        """Waits for the first text, which comes when the sources are open. Raises the failure of a
-        command that has ended."""
+        """Waits for the first text, which the command writes once it has opened its sources. Raises
+        an error if the command has ended instead."""
         if self._started:
             return
         self._started = True
@@ -328,7 +328,7 @@ class Watch:
         try:
             self._process.wait(max(end - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:
-            # The guard takes the command with it.
+            # The end of the guard ends the command.
             self._process.kill()
             self._process.wait()
         if self._process.stdin is not None:

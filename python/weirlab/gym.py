@@ -33,7 +33,7 @@ __all__ = ["AqmEnv", "CongestionControlEnv", "SchedulerEnv"]
 Observation = NDArray[np.float32]
 
 _HIGH = 100.0
-"""The largest value in an observation; larger values become this value."""
+"""Larger values in an observation become this value."""
 
 
 class _Env(gymnasium.Env[Observation, Any]):
@@ -64,8 +64,8 @@ class _Env(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode: a run of the scenario from its start to the end of its warm-up. The
-        same `seed` gives the same run. `options` has no keys."""
+        """Begins an episode: runs the scenario from its start to the end of its warm-up. The same
+        `seed` gives the same run. `options` is not used."""
         super().reset(seed=seed)
         run = int(self.np_random.integers(2**31))
         self._begin()
@@ -84,14 +84,14 @@ class _Env(gymnasium.Env[Observation, Any]):
         self._simulation.close()
 
     def _begin(self) -> None:
-        """Sets the state of an episode."""
+        """Resets the state that depends on earlier actions."""
 
     def _act(self, action: Any) -> tuple[float, ...]:
         raise NotImplementedError
 
     def _observe(self, seen: list[float]) -> Observation:
-        """The observation. `seen` has the agent's sums as a congestion control (7), as an AQM (10),
-        and as a scheduler (7 for each priority)."""
+        """The observation. `seen` has 7 values of the agent as a congestion control, then 10 as an
+        AQM, then 7 for each priority as a scheduler."""
         raise NotImplementedError
 
     def _reward(self, seen: list[float]) -> float:
@@ -328,9 +328,9 @@ class SchedulerEnv(_Env):
 
     Args:
         scenario: A scenario with a link of ``scheduler="gym.agent"``, whose queues have the
-            priority 0, 1, …: the class in actions and observations. An episode begins with the
-            scenario's warm-up, during which packets already pass, and ends after the scenario's
-            duration; by default 10 s of three classes that share 10 Mbit/s.
+            priority 0, 1, …: the class in actions and observations. Its duration, warm-up
+            included, is the length of an episode; by default 10 s of three classes that share
+            10 Mbit/s.
         interval: Simulated time of a step.
         set: Keys of the scenario to change, as in :func:`simulate`.
         classes: Number of classes.
@@ -389,7 +389,7 @@ class SchedulerEnv(_Env):
         return (float(action),)
 
     def _rows(self, seen: list[float]) -> list[list[float]]:
-        """The agent's sums for each class."""
+        """The agent's values for each class."""
         rows = [seen[at : at + 7] for at in range(17, len(seen), 7)][: self._classes]
         return rows + [[0.0] * 7] * (self._classes - len(rows))
 

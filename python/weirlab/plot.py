@@ -1,11 +1,11 @@
 """Plots of results, in the colours of the reports. They need matplotlib: ``pip install
 'weirlab[plot]'``.
 
-Each function draws on `ax`, or on a new figure, and returns the axes, so that a plot can be changed
-and saved with matplotlib: ``wl.plot.queue(r).figure.savefig("queue.png")``.
+A plot is drawn on `ax`, or on a new figure. The function returns the axes, so that matplotlib can
+change and save the plot: ``wl.plot.queue(r).figure.savefig("queue.png")``.
 
-Plots keep peaks: where a curve has more intervals than the picture has columns, a band spans the
-extremes of the intervals that were joined. A plot of more than three curves has no bands.
+Plots over time keep peaks: if a curve has more than 240 intervals, neighbours are joined, and a
+band spans their extremes. A plot of more than three curves has no bands.
 """
 
 from __future__ import annotations
@@ -574,7 +574,6 @@ def _draw_group(
         return
     found = ellipse_of(dots, kind)
     if found is not None:
-        # A polygon, since an ellipse of matplotlib turns by the angle on the screen.
         x, y, first, second, angle = found
         turns = [2 * math.pi * n / _CORNERS for n in range(_CORNERS + 1)]
         cos, sin = math.cos(angle), math.sin(angle)
@@ -599,12 +598,12 @@ def _draw_shares(
     xs, ys = [buckets[0][0] / 1e6], [0.0]
     below = 0
     for low, high, count in buckets:
-        # Nothing lies between two buckets.
+        # No value lies between two buckets, so the curve is flat there.
         xs += [low / 1e6, high / 1e6]
         ys += [below / total, (below + count) / total]
         below += count
     if tail:
-        # No value is above the last one, and a logarithmic axis cannot show a share of 0.
+        # The last share is 0, which a logarithmic axis cannot show: half a packet takes its place.
         ys = [1 - y for y in ys[:-1]] + [0.5 / total]
     ax.plot(xs, ys, color=colour, linewidth=1.6, label=label, solid_joinstyle="round")
 
@@ -629,12 +628,11 @@ def _delay_axis(ax: Any, curves: Sequence[Sequence[tuple[int, int, int]]]) -> No
 
 
 def _plain(value: float, _: int) -> str:
-    """A number without an exponent."""
     return f"{value:g}"
 
 
 def _time_axis(ax: Any) -> None:
-    """The range of the drawn intervals, with room above the highest peak."""
+    """Fits the axes to the drawn intervals, with room above the highest peak."""
     steps = [patch.get_data() for patch in ax.patches if hasattr(patch, "get_data")]
     if steps:
         ax.set_xlim(min(each.edges[0] for each in steps), max(each.edges[-1] for each in steps))
@@ -677,7 +675,7 @@ def _band(
 
 def _axes(ax: Axes | None) -> Any:
     """The axes to draw on, in the style of the reports."""
-    # matplotlib's types have parts that are unknown.
+    # `Any`, since some of matplotlib's types are unknown.
     on: Any = ax
     if on is None:
         _, on = _pyplot().subplots(figsize=(6.4, 3.2), layout="constrained")
@@ -708,7 +706,7 @@ def _finish(ax: Any, title: str | None) -> None:
 
 
 def _many(ax: Any) -> bool:
-    """Whether a legend tells more than the title."""
+    """Whether there are several labelled curves."""
     return len(ax.get_legend_handles_labels()[1]) > 1
 
 

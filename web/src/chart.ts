@@ -14,7 +14,6 @@ export type Shape = "line" | "band" | "stack";
 
 export interface Curve {
   name: string;
-  /** The number of its channel. */
   channel: number;
   shape: Shape;
   /** The number of its colour in the palette. */
@@ -354,7 +353,7 @@ export class Chart {
     const level = this.options.level?.() ?? 0;
     const most = Math.max(high ?? 0, level);
     const fit = nice(most * 1.06) || emptyTop(this.options.unit);
-    // Shrinking in small steps would move the axis all the time.
+    // The axis shrinks only if the values need less than half of it, so that it seldom moves.
     if (fit > this.top || fit < this.top * 0.5) this.top = fit;
     return [0, this.fixed ?? this.top];
   }
@@ -531,7 +530,7 @@ export class Chart {
     this.sayCursor();
   }
 
-  /** What is at the cursor, for screen readers. */
+  /** Tells screen readers the time, the values and the changes at the cursor. */
   private sayCursor(): void {
     const t = this.timeline.cursor;
     if (t === undefined) return;
@@ -546,9 +545,7 @@ export class Chart {
     say(this.note, [clock(t, 1), ...parts, ...near.map((m) => m.text)].join(", "));
   }
 
-  // The plotted rows as a table and as files.
-
-  /** The rows on display, with a name for each column. */
+  /** The rows on display and all else that a file of the plot needs. */
   private sheet(): Sheet {
     const rows = this.rows;
     const columns = [{ name: "time_s", values: rows ? Array.from(rows.t) : [] }];
@@ -666,7 +663,7 @@ export function parse(input: string, unit: Unit): number | undefined {
 const EDGE = 18;
 const HEIGHT = 196;
 const TABLE_ROWS = 30;
-/** The table is for reading, so it changes only every 5 s. */
+/** New rows change the table at most once in this time, ms, so that it can be read. */
 const TABLE_PERIOD = 5000;
 /** The units of exported values. */
 const BASE: Record<Unit, string> = {

@@ -1,6 +1,5 @@
-// A plot of curves over a quantity other than the time of day. It is a separate kind of plot,
-// because the plots over time share a range and a cursor. The pointer and the arrow keys select the
-// values that are shown.
+// A plot of curves over a quantity other than time. The pointer and the arrow keys select the
+// values that the legend shows.
 
 import { h, put, s, say } from "./dom";
 import { csv, download } from "./export";

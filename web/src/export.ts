@@ -26,7 +26,6 @@ export interface Sheet {
 
 type Form = "csv" | "parquet" | "png" | "svg";
 
-/** A menu with the forms of export. */
 export function exportMenu(sheet: () => Sheet): HTMLElement {
   const button = (form: Form, name: string) =>
     h(

@@ -3,7 +3,6 @@
 import { h, say, flag } from "./dom";
 import { Steady, type Unit } from "./format";
 
-/** A number with its unit. */
 export class Figure {
   readonly node: HTMLElement;
   private readonly number = h("b");

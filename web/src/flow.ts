@@ -1,6 +1,6 @@
-// The drawing between the cards of the overview: curves from card to card, as wide as their rate,
-// along which dots move. Only the gaps between the columns are drawn. Each gap has two canvases,
-// because curves change with the values, and dots with every frame.
+// The drawing between the cards of the overview: curves from card to card, wider for a higher rate,
+// along which dots move. Each gap between two columns has two canvases: the curves are drawn when
+// the values change, the dots in every frame.
 
 import { h } from "./dom";
 import { colour, still } from "./theme";

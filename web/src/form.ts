@@ -1,5 +1,5 @@
-// Changing an object: fields and the words of the language side by side. The server checks the words
-// while they are typed, and the plots show what a change did.
+// Changing an object: fields and the words of the language side by side. The server checks the
+// words while they are typed.
 
 import { change, post, Refused, type ChangeReply, type Diagnostic, type Thing } from "./api";
 import type { App } from "./app";
@@ -11,7 +11,7 @@ interface Field {
   keyword: string;
   label: string;
   hint: string;
-  /** The value that an empty field stands for: it removes the setting, or restores the default. */
+  /** The value that a link gets when its field is emptied. */
   neutral: string;
   input: HTMLInputElement;
 }
@@ -282,7 +282,6 @@ export class Form {
     }
   }
 
-  /** The newest change that is in force. */
   private last(): number | undefined {
     return lastChange(this.app);
   }

@@ -1,4 +1,4 @@
-// Numbers with units: three significant digits, as in the reports, in a width that stays.
+// Numbers with units: three significant digits, as in the reports.
 
 /** A kind of quantity. */
 export type Unit = "bps" | "ns" | "bytes" | "count" | "pps" | "fraction" | "packets";

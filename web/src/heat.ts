@@ -86,10 +86,7 @@ export class HeatMap {
     if (this.pushed++ % TOLD_EVERY === 0) this.fillTable();
   }
 
-  /**
-   * The first and the last bin to show: those with instances at any time, and at least one more on
-   * each side. Bin 0, for the value zero, has a row of its own.
-   */
+  /** The first and the last bin to show. Bin 0, for the value zero, always has a row. */
   private span(): [number, number] {
     let [low, high] = [Infinity, 1];
     for (const { bins } of this.columns) {
@@ -123,7 +120,6 @@ export class HeatMap {
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
     ctx.clearRect(0, 0, width, height);
     const [low, high] = this.span();
-    // Row 0 is for the value zero.
     const rows = high - low + 2;
     const cell = (height - BOTTOM) / rows;
     const side = this.side(width);

@@ -113,7 +113,7 @@ export class Samples {
     const known = this.reasons.find((r) => r.name === name && r.kind === kind);
     if (known) return known.channel;
     const at = CHANNELS.length + this.reasons.length;
-    // The last channel collects the reasons for which no other channel is left.
+    // Once all channels have a reason, further reasons are added to the last channel.
     if (at >= TOTAL) return TOTAL - 1;
     this.reasons.push({ name, kind, channel: at });
     this.version++;

@@ -1,4 +1,5 @@
-// What is kept of one object: the last minutes in full, hours in buckets with least, mean and most.
+// The samples that are kept of one object: the last minutes in full, and a day in buckets with the
+// least, mean and most.
 
 /** Rows of a series, as columns of equal length. */
 export interface Slice {
@@ -198,7 +199,7 @@ export class Series {
    * ask for the same range, so the last answer is kept.
    */
   view(from: number, to: number, pixels: number): Slice {
-    // A group of rows may be a little wider or narrower than a pixel.
+    // Rounded up, so that plots of almost equal widths share an answer.
     const width = Math.ceil(pixels / 64) * 64;
     const key = `${from} ${to} ${width} ${this.full.last()}`;
     if (this.known?.key !== key) this.known = { key, slice: this.find(from, to, width) };

@@ -29,7 +29,7 @@ export function value(spec: string, keyword: string): string | undefined {
   return at < 0 ? undefined : list[at + 1];
 }
 
-/** The specification with another value of a keyword; without it if the value is empty. */
+/** The specification with another value of a keyword; without the keyword if the value is empty. */
 export function set(spec: string, keyword: string, to: string): string {
   const list = tokens(spec);
   const at = list.indexOf(keyword);
@@ -48,7 +48,7 @@ export function rate(words: string): number | undefined {
   return Number(match[1]) * base ** power * bytes;
 }
 
-/** A rate as the language writes it, with few digits. */
+/** A rate as the language writes it, with at most six digits. */
 export function rateWords(bps: number): string {
   for (const [size, name] of [
     [1e9, "G"],

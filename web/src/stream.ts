@@ -48,7 +48,6 @@ export interface Listeners {
 }
 
 export class Stream {
-  /** The state of the connection to the server. */
   link: Link = { state: "connecting" };
   /** Characters received; tests use it to measure what watching costs. */
   received = 0;
@@ -175,7 +174,7 @@ export class Stream {
     const offset = nowMs - performance.now();
     if (Number.isNaN(this.offset) || offset > this.offset || this.offset - offset > 2000)
       this.offset = offset;
-    // Clocks drift apart slowly; an old extreme must not last.
+    // Clocks drift apart slowly, so an old largest offset must not last.
     else this.offset -= (this.offset - offset) * 0.002;
   }
 
@@ -212,7 +211,7 @@ export class Stream {
     if (!this.socket) void this.again();
   }
 
-  /** A WebSocket does not say why it was refused, so a request asks first. */
+  /** Connects again. A WebSocket does not say why it was refused, so a request asks first. */
   private async again(): Promise<void> {
     try {
       const response = await fetch("/v1/page", { cache: "no-store" });

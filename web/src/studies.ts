@@ -57,7 +57,7 @@ export const endStudy = (number: number) => remove(`/v1/studies/${number}`);
 export const compareStudies = (left: number, right: number) =>
   get<Comparison>(`/v1/studies/compare?left=${left}&right=${right}`);
 
-/** The words of a refusal. */
+/** The server's message if it refused a request; `otherwise` for all other errors. */
 export function why(error: unknown, otherwise: string): string {
   return error instanceof Refused ? error.message : otherwise;
 }

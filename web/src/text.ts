@@ -1,4 +1,4 @@
-// Every text of the page, in one place, for translation.
+// The texts of the page, in one place for translation.
 
 export const words = {
   brand: "Weir",

@@ -10,8 +10,8 @@ import { join } from "node:path";
 import { gaps, open, rows, withBrowser } from "./browser.mjs";
 import { Command, missing } from "./live.mjs";
 
-/** Two idle programs behind a link, with a page. */
-function idle(weir, ...more) {
+/** A link with a page, and a ping over it. */
+function pinging(weir, ...more) {
   return new Command(weir, [
     "pair",
     "--web",
@@ -74,12 +74,12 @@ export const tests = {
           ],
           { stdio: "ignore" },
         );
-        const pair = idle(weir, "--web-cert", cert, "--web-key", key);
+        const pair = pinging(weir, "--web-cert", cert, "--web-key", key);
         try {
           const address = await pair.address();
           assert.match(address, /^https:\/\/localhost:/);
           const page = await open(browser, { ignoreHTTPSErrors: true });
-          // The name of the certificate is a name of the server.
+          // The server also answers to the name in its certificate.
           await page.goto(address.replace("localhost", "lab.example"));
           await page.waitForSelector(".thing");
           await page.click("text=to-left");
@@ -114,7 +114,7 @@ export const tests = {
     const reason = missing(weir);
     if (reason) return reason;
     return withBrowser(async (browser) => {
-      const pair = idle(weir);
+      const pair = pinging(weir);
       const server = createServer((_, response) => {
         response.writeHead(200, { "Content-Type": "text/html" });
         response.end("<title>evil</title>");
@@ -129,7 +129,7 @@ export const tests = {
         const rebound = await open(browser);
         const answer = await rebound.goto(`http://evil.example:${address.port}/`);
         assert.equal(answer.status(), 403);
-        // Chromium says that it ignores headers for names without TLS, which is no fault of the page.
+        // Chromium reports that it ignores headers for names without TLS, so `done()` would fail.
         await rebound.context().close();
         // A page from another server, in the browser that has the cookie.
         const other = await page.context().newPage();

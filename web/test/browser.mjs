@@ -36,7 +36,6 @@ async function browserWith(executablePath, more) {
   return running.browser;
 }
 
-/** Ends the browser of the tests. */
 export async function endBrowser() {
   await running?.browser.close();
   running = undefined;

@@ -1,5 +1,4 @@
-// Tests of the trace, of plans and of reports against the real command. They need root, for the
-// namespaces of `weir pair` and `weir run`.
+// Tests of the trace, of plans and of reports against the real command. They need root.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,7 +22,7 @@ async function ask(address, path, options = {}) {
   return { status: response.status, body: await response.json().catch(() => null) };
 }
 
-/** Waits until `look` returns a true value, and returns the value. `what` describes it in errors. */
+/** Waits until `look` returns a true value, and returns it. `what` describes it in errors. */
 async function until(what, look, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   for (;;) {

@@ -1,5 +1,5 @@
 // Tests of the page against the real command: a change on the page changes the rate of a transfer,
-// and the page shows it. They need root, for the namespaces of `weir pair` and `weir serve`.
+// and the page shows it. They need root.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
@@ -61,7 +61,7 @@ export class Command {
   }
 }
 
-/** Mbit/s of each line of iperf3 so far. */
+/** The rates in the lines that iperf3 has printed, in Mbit/s. */
 function rates(output) {
   return [...output.matchAll(/sec\s+[\d.]+ \w+Bytes\s+([\d.]+) ([KMG])bits\/sec/g)].map(
     ([, number, unit]) => Number(number) * { K: 1e-3, M: 1, G: 1e3 }[unit],

@@ -223,7 +223,8 @@ export const tests = {
     withBrowser((browser) =>
       standIn({}, async (_stand, address) => {
         for (const title of ["Throughput", "Packets waiting", "Queueing delay"]) {
-          // Chromium asks the user after ten files of a page that come fast one after another.
+          // Each title has a page of its own, because Chromium asks the user once a page has saved
+          // ten files in quick succession.
           const page = await open(browser);
           await enter(page, address, "#/o/pipe%3A1", ".uplot");
           await page.waitForFunction(() => document.querySelectorAll(".uplot").length >= 4);

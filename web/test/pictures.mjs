@@ -27,23 +27,24 @@ const DIFFERENT = join(dirname(dirname(fileURLToPath(import.meta.url))), "node_m
 const STILL = Date.UTC(2026, 0, 15, 10, 30, 0);
 const FONT = "DejaVu Sans";
 const STYLE = `*{font-family:"${FONT}"!important}code,code *,pre,textarea,.change input{font-family:"${FONT} Mono"!important}.scroller{height:760px!important}`;
-/** A timer that is set more often than this belongs to a poll: other timers are set less often. */
+/** A timer that is set more often than this is taken for a poll. */
 const POLLS = 8;
 const WIDTHS = [390, 1280, 1920];
-/** A tile is TILE × TILE pixels of the half-size picture. Its mean colour may differ by COLOUR of 255. */
+/** The side of a tile, in pixels of the half-size picture. */
 const TILE = 8;
+/** The mean of each colour channel of a tile may differ by this much, of 255. */
 const COLOUR = 14;
-/** A view is photographed again if it differs. A view that has changed differs each time. */
+/** The most pictures of a view that are compared: one that differs is taken again. */
 const ATTEMPTS = 3;
 /** The share of the tiles that may differ. A missing button changes a larger share. */
 const SHARE = 0.0005;
 
 /**
  * Stops the clocks and fixes the font of a page, before its scripts run. The page draws only when
- * `frame()` is called. `busy()` counts the answers, timers and messages for which the page still waits.
- * Timers are shortened, so that a page is soon idle. A view that polls asks POLLS times and is then
- * idle, too. Functions that the page repeats by `setInterval` run before each frame and at no other
- * time, because the clock of the stand-in shows earlier times while `tell()` runs.
+ * `frame()` is called. `busy()` counts the answers, timers and messages for which the page still
+ * waits. Timers are shortened, so that a page is soon idle. A view that polls asks POLLS times and
+ * is then idle, too. Functions that the page repeats by `setInterval` run before each frame and at
+ * no other time, because the clock of the stand-in shows earlier times while `tell()` runs.
  */
 function freeze([still, style, POLLS]) {
   let clock = 100_000;
@@ -187,7 +188,7 @@ async function compare(tool, shot, accepted) {
       const webp = half.toDataURL("image/webp", 0.85).split(",")[1];
       if (!before) return { webp };
       const old = await load("webp", before);
-      // Both pictures have the losses of the format, which changes the colours of thin lines.
+      // The new picture is decoded from WebP, too: the format changes the colours of thin lines.
       const lossy = await load("webp", webp);
       const size = `${half.width}x${half.height}`;
       if (`${old.width}x${old.height}` !== size)

@@ -1,5 +1,6 @@
-// The part of the stand-in that answers about studies: a checker that knows one mistake, simulations
-// that end at once or stop half-way, queues whose lengths swing, and curves of made-up schedulers.
+// The part of the stand-in that answers about studies: a checker that knows one mistake,
+// simulations that end at once or stop half-way, queues whose lengths swing, and curves of made-up
+// schedulers.
 
 const TEXT = `name = "two-hosts"
 duration = "10s"
@@ -31,7 +32,7 @@ video  cbr   7.99 Mbit/s  11.1 ms     11.1 ms  11.1 ms  8,333  0
 export class StudiesStandIn {
   /** The reason why studies are not available; undefined if they are. */
   why = undefined;
-  /** Whether new studies stop half-way and never end. */
+  /** Whether new studies stop half-way instead of ending at once. */
   hold = false;
   studies = [];
 

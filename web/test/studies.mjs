@@ -94,7 +94,6 @@ export function withDaemon(weir, test) {
   });
 }
 
-/** Runs a test with the page of `weir pair`. */
 export function withPair(weir, test) {
   const reason = missing(weir);
   if (reason) return reason;

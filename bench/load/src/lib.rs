@@ -261,7 +261,7 @@ impl SendArgs {
             (None, Some(pps)) => Pace::Packets(pps),
             (None, None) => Pace::Flood,
         };
-        // Without a count and a time, the sender stops after ten seconds.
+        // If neither a count nor a time is given, the sender stops after ten seconds.
         let span_ns =
             self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
@@ -311,7 +311,7 @@ impl CaptureArgs {
 }
 
 impl Target {
-    /// The name's first address of the requested family, resolved as other programs do.
+    /// The name's first address of the requested family, from the system's resolver.
     fn resolve(&self) -> Result<SocketAddr, TrafficError> {
         use std::net::ToSocketAddrs;
         let failed = |source| TrafficError::System { what: "resolve the address", source };
@@ -340,7 +340,6 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     }
 }
 
-/// One line for each value.
 fn table(value: &serde_json::Value) -> String {
     let Some(values) = value.as_object() else {
         return format!("{value}\n");

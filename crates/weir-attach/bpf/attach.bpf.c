@@ -56,7 +56,7 @@ static __always_inline void map_ipv4(struct address *to, u32 from)
 	to->words[3] = from;
 }
 
-/* Reads addresses and ports. Returns whether the packet is IPv4 or IPv6. */
+/* Reads addresses and ports. Returns false if the packet is neither IPv4 nor IPv6. */
 static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 {
 	u32 at = ETHERNET;
@@ -96,8 +96,8 @@ static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p)
 
 /*
  * Whether the packet belongs to the resolution of link-layer addresses, or configures addresses.
- * Such packets are never shaped: a delay or a loss would affect the first connection to a neighbour
- * several times.
+ * Such packets pass unshaped: otherwise, the first packet to a neighbour would be delayed several
+ * times.
  */
 static __always_inline bool resolves_neighbours(struct __sk_buff *skb)
 {

@@ -13,14 +13,13 @@ enum {
 	BPF_F_CURRENT_NETNS = -1,
 };
 
-/* Verdicts of a program of a device. */
 enum {
 	TCX_NEXT = -1,
 	TCX_PASS = 0,
 	TCX_DROP = 2,
 };
 
-/* The fields of a packet that programs may access, in the kernel's order. */
+/* The first fields of a packet that programs may access. */
 struct __sk_buff {
 	u32 len;
 	u32 pkt_type;

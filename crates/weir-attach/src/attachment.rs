@@ -206,7 +206,6 @@ pub fn try_out() -> Result<(), AttachError> {
     Attachment::open(&site, "lo", &Selection::default()).map(drop)
 }
 
-/// Runs `work` in a namespace. A missing permission is an error with a remedy.
 fn inside<T: Send>(
     netns: &NetNs,
     work: impl FnOnce() -> Result<T, AttachError> + Send,
@@ -262,7 +261,6 @@ const ALIAS: &str = "weir attach: ";
 /// The scope of an attachment that shapes all packets, and of one that shapes selected packets.
 const WHOLE: &str = "whole";
 const PART: &str = "part";
-/// The range of MTUs of a TAP device.
 const LEAST_MTU: u32 = 68;
 const MOST_MTU: u32 = 65_521;
 

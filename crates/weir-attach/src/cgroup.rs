@@ -12,7 +12,6 @@ use crate::selection::Owner;
 /// A control group that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cgroup {
-    /// The path of its directory.
     pub(crate) directory: PathBuf,
     /// The owner that selects the sockets created in the group.
     pub(crate) owner: Owner,
@@ -149,9 +148,7 @@ fn has_processes(directory: &Path) -> bool {
     events.lines().any(|line| line == "populated 1")
 }
 
-/// A mount of the control groups of version 2.
 struct Mount {
-    /// The mount point.
     point: PathBuf,
     /// Depth of the mounted group below the root of all groups.
     depth: u64,
@@ -194,7 +191,7 @@ fn missing(path: &Path) -> AttachError {
 
 /// The inode number of the initial control group namespace, which is fixed in the kernel.
 const FIRST_NAMESPACE: u64 = 0xefff_fffb;
-/// Maximum number of directories that a search reads. [`Cgroup::processes`] counts files, too.
+/// Maximum number of directories that a search reads.
 const MOST_DIRECTORIES: usize = 100_000;
 /// Maximum number of names of units in an error.
 const MOST_NAMES: usize = 5;
@@ -215,7 +212,6 @@ mod tests {
         assert!(mount_in("garbage\n - \n31 - cgroup2 x\n").is_none());
     }
 
-    /// Makes a directory as a group, and returns its path.
     fn group(root: &Path, path: &str, has_processes: bool) -> PathBuf {
         let directory = root.join(path);
         fs::create_dir_all(&directory).unwrap();

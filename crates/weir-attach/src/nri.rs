@@ -45,8 +45,8 @@ pub enum PodSeen {
     /// The runtime with this name and version answers, and every pod with annotations of Weir was
     /// reported.
     Answers(String),
-    /// The runtime does not answer, for this reason. The plugin keeps connecting. The earlier
-    /// reports remain valid.
+    /// The runtime does not answer, for this reason. The plugin keeps trying to connect. The
+    /// earlier reports remain valid.
     Silent(String),
     /// A pod runs. If the pod is new, the runtime starts its containers only after the report
     /// function has returned.
@@ -103,14 +103,12 @@ impl fmt::Debug for Nri {
     }
 }
 
-/// The state of the thread.
 struct Plugin {
     report: Box<dyn FnMut(PodSeen) + Send>,
     /// The identifiers of the reported pods that run.
     known: BTreeSet<String>,
     /// The identifiers in the list of pods, while the runtime sends the list in parts.
     listed: BTreeSet<String>,
-    /// Name and version of the runtime.
     runtime: String,
     stop: Arc<AtomicBool>,
 }
@@ -179,7 +177,6 @@ impl Plugin {
         Ok(())
     }
 
-    /// Answers a request of the runtime.
     fn answer(&mut self, payload: &[u8]) -> Vec<u8> {
         let answered = wire::method(payload).and_then(|(method, body)| self.call(&method, body));
         match answered {
@@ -189,7 +186,7 @@ impl Plugin {
         }
     }
 
-    /// Carries out a method; `None` if there is no such method.
+    /// The reply of a method; `None` if there is no such method.
     fn call(&mut self, method: &str, body: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
         let mut reply = Vec::new();
         match method {
@@ -228,7 +225,7 @@ impl Plugin {
                     let pod = pod(bytes)?;
                     let id = pod.id.clone();
                     self.started(pod, false);
-                    // Other pods of the runtime take no room in the list.
+                    // Only followed pods enter `listed`, so its length is bounded.
                     if self.known.contains(&id) {
                         self.listed.insert(id);
                     }
@@ -291,7 +288,6 @@ fn texts(body: &[u8]) -> Result<[String; 3], Malformed> {
     Ok(texts)
 }
 
-/// Reads a pod.
 fn pod(body: &[u8]) -> Result<Pod, Malformed> {
     let (mut pod, mut name, mut namespace) = (Pod::default(), String::new(), String::new());
     for field in Fields::new(body) {

@@ -69,7 +69,6 @@ pub fn docker_answers() -> Result<(), AttachError> {
     Api::of(Engine::Docker)?.get::<IgnoredAny>("/info").map(|_| ())
 }
 
-/// A container in the engine's list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Listed {

@@ -69,7 +69,7 @@ pub fn verify(store: &Store, sample: u64, seed: u64) -> Result<Verified, StoreEr
             Err(damage) => found.damaged.push((key, damage)),
         }
     }
-    // The order by a hash of key and seed gives each run the same chance to be selected.
+    // In the order of a hash, each run has the same chance to be selected.
     sound.sort_by_cached_key(|key| Key::of(format!("{key} {seed}").as_bytes()));
     for key in sound {
         if found.again == sample {

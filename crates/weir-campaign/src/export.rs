@@ -136,7 +136,7 @@ enum Kind {
     Name,
 }
 
-/// The axes with their types: numbers if all values are numbers.
+/// The axes with the types of their columns.
 fn axes(plan: &Plan) -> Result<Vec<(String, Kind)>, ExportError> {
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     for number in 0..plan.points() {

@@ -10,8 +10,8 @@
 //! memory. To resume a campaign is to carry out the runs that the store does not have.
 //!
 //! The command `weir sweep` and the Python package use this one implementation. Simulated runs with
-//! the same key give the same bytes in both: no file contains a clock time, the name of a host or
-//! the speed of a processor.
+//! the same key give the same bytes in both: none of their files contains a clock time, the name of
+//! a host or the speed of a processor.
 
 mod canonical;
 pub mod check;

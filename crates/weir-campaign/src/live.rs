@@ -80,7 +80,8 @@ impl LiveRun<'_> {
             let path = path.to_owned();
             move |source| LiveError::Store(StoreError::Io { path, source })
         };
-        // No input has the name of the scenario, or of the results.
+        // The inputs have a directory of their own, apart from the results. The scenario gets a
+        // name that no input has.
         let files = folder.0.join("files");
         fs::create_dir(&files).map_err(io_error(&files))?;
         let mut name = SCENARIO.to_owned();
@@ -179,14 +180,14 @@ fn check(links: &Table<String>) -> Result<(), LiveError> {
     if late.is_too_much() { Err(LiveError::Late(late.in_words())) } else { Ok(()) }
 }
 
-/// The number of events in `summary.json`.
+/// The number of events in `summary.json`; 0 if there is none.
 fn events(files: &[(String, Vec<u8>)]) -> u64 {
     let summary = files.iter().find(|(name, _)| name == "summary.json");
     let read = summary.and_then(|(_, text)| serde_json::from_slice::<serde_json::Value>(text).ok());
     read.and_then(|summary| summary.get("events")?.as_u64()).unwrap_or(0)
 }
 
-/// A directory that is removed when it is dropped.
+/// A directory. Dropping this removes it.
 struct Folder(PathBuf);
 
 impl Drop for Folder {

@@ -71,7 +71,6 @@ struct Base {
     directory: PathBuf,
     default_name: String,
     labels: Settings,
-    /// The text with the changes.
     edited: Edited,
     /// The axes of the scenario's own sweep.
     axes: Vec<Axis>,
@@ -81,7 +80,6 @@ struct Base {
     runs: u64,
     /// The number of the scenario's first point.
     first: u64,
-    /// Number of points of the scenario.
     count: u64,
 }
 
@@ -315,8 +313,7 @@ impl Plan {
                     self.resolve(base, &keys)?;
                 }
             }
-            // Only the first points of a long list are checked here. The other points are checked
-            // when their runs are carried out.
+            // The other points of a long list are checked when their runs are looked up.
             let (shared, own) = (pick(&self.axes, &mut 0), pick(&base.axes, &mut 0));
             for point in self.points.iter().take(CHECKED) {
                 self.resolve(base, &[&own[..], point, &shared].concat())?;
@@ -335,7 +332,7 @@ impl Plan {
     }
 
     /// The runs of a point that a store does not have. Their inputs are in the store afterwards.
-    /// `go_on` is called again and again, and ends the search when it returns false.
+    /// `go_on` is called before each group of look-ups, and ends the search when it returns false.
     ///
     /// # Errors
     /// There is no such point, its scenario is refused, an input cannot be stored, or `go_on` ended

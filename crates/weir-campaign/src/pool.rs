@@ -35,7 +35,7 @@ pub struct Finished {
     pub stopped: bool,
 }
 
-/// How runs are carried out.
+/// Options of [`run`].
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Number of threads.
@@ -154,10 +154,9 @@ impl State {
     }
 }
 
-/// Takes one missing run, and not all runs of a point, because one point may have most of the
-/// campaign's runs. The lock is held while a run is looked up. A thread that gets `None` may
-/// therefore end: only a failed run can still enter the queue, and the thread that carried it out
-/// continues. Gives `None` too when `halted` says so.
+/// Takes one missing run; `None` if there is none, or when `halted` returns true. It takes a single
+/// run, because one point may have most of the campaign's runs. A thread that gets `None` may end:
+/// only a failed run can still enter the queue, and the thread that carried it out then continues.
 fn take(
     plan: &Plan,
     store: &Store,

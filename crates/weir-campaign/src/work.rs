@@ -36,7 +36,7 @@ pub struct Task {
 /// The seeds of a task, in the order of its runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskSeeds {
-    /// Consecutive seeds, which take no memory each.
+    /// Consecutive seeds.
     Consecutive {
         /// The first seed.
         first: u64,
@@ -69,7 +69,7 @@ pub enum End {
     Made,
     /// It was in the store already.
     There,
-    /// It failed. The fields say whether another attempt, or another run, may succeed.
+    /// It failed.
     Failed {
         /// The reason.
         reason: String,
@@ -277,7 +277,7 @@ impl Task {
     /// Carries out the run with a seed, and returns its files and its number of events.
     ///
     /// # Errors
-    /// The run cannot be carried out, or was stopped.
+    /// The run is live, cannot be carried out, or was stopped.
     pub fn simulate(
         &self,
         store: &Store,
@@ -328,7 +328,6 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Carries out a run and stores it.
     fn store(
         &self,
         store: &Store,
@@ -465,7 +464,6 @@ impl Trace {
     }
 }
 
-/// Makes a table of results.
 type MakeTable = fn(&Results) -> Table;
 
 /// The tables of a run, each in a file of its own.

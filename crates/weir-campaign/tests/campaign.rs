@@ -1,5 +1,5 @@
-//! Campaigns over a store: equal bytes from any number of threads, resumption, damage, and writers
-//! that disturb one another.
+//! Campaigns over a store: equal bytes from any number of threads, resumption, damage, and
+//! concurrent writers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,6 @@ fn run(plan: &Plan, store: &Store, jobs: usize) -> Finished {
     pool::run(plan, store, &options(jobs), &AtomicBool::new(false), &|_| {}).unwrap()
 }
 
-/// All files of a store with their contents.
 fn content(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![directory.to_owned()];
@@ -184,7 +183,7 @@ fn a_campaign_of_the_most_runs_begins_and_stops_at_once() {
     })
     .unwrap();
     assert!(finished.stopped && finished.tally.made == 2, "{:?}", finished.tally);
-    // To look up all runs before the first one takes minutes.
+    // Looking up all runs before carrying out the first would take minutes.
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 

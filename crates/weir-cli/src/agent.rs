@@ -179,7 +179,6 @@ fn refuse_second(agents: &[SessionView], followed: &[String]) -> Result<(), Fail
     Ok(())
 }
 
-/// An event in words.
 fn words(event: &AgentEvent) -> String {
     let named = |who: &Who| format!("{} ({})", who.name, who.source);
     match event {
@@ -239,7 +238,6 @@ struct LogLink<'a> {
     spec: &'a str,
 }
 
-/// An event as a line of JSON.
 fn line(event: &AgentEvent) -> String {
     let (kind, source, who) = match event {
         AgentEvent::Answers { source, .. } => ("answers", *source, None),

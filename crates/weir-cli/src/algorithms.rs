@@ -51,8 +51,8 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// Writes the two lines with which an algorithm begins in the list. Writing to a `String` cannot
-/// fail, here and below.
+/// Writes the first two lines of an algorithm in the list. Writing to a `String` cannot fail, here
+/// and below.
 fn heading(text: &mut String, name: &str, summary: &str, source: &str) {
     let _ = writeln!(text, "\n  {name:<12}{summary}");
     let _ = writeln!(text, "  {:<12}{source}", "");
@@ -72,7 +72,6 @@ fn parameters(text: &mut String, scopes: &[Scoped]) {
     }
 }
 
-/// Describes the algorithm with this name.
 fn one(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let (value, text) = match (
         Kind::from_name(name).map(Kind::row),
@@ -166,15 +165,11 @@ fn hint(parameter: &Parameter) -> String {
 /// The object to which a parameter belongs.
 #[derive(Clone, Copy)]
 enum Scope {
-    /// A flow of a scheduler.
     Flow,
-    /// The scheduler.
     Scheduler,
-    /// The AQM.
     Aqm,
 }
 
-/// Parameters with the same scope.
 type Scoped = (Scope, &'static [Parameter]);
 
 impl Scope {
@@ -187,7 +182,6 @@ impl Scope {
         }
     }
 
-    /// Where the parameter is written in a command.
     fn place(self) -> &'static str {
         match self {
             Self::Flow => "of a queue",
@@ -202,7 +196,6 @@ fn scopes(row: &sched::Row) -> [Scoped; 2] {
     [(Scope::Flow, row.traits.flow), (Scope::Scheduler, row.parameters)]
 }
 
-/// Each parameter with its scope.
 fn each(scopes: &[Scoped]) -> impl Iterator<Item = (Scope, &'static Parameter)> {
     scopes.iter().flat_map(|&(scope, all)| all.iter().map(move |parameter| (scope, parameter)))
 }

@@ -153,7 +153,7 @@ pub(crate) fn check_wanted(access: &AccessArgs, args: &CommonArgs) -> Result<(),
     check_destinations(args)
 }
 
-/// Parses a time, which may also be in minutes or hours.
+/// As [`parse_time`], but also accepts minutes and hours.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
@@ -208,9 +208,7 @@ pub(crate) struct Scene<'a> {
 
 /// How a session ended.
 pub(crate) struct End {
-    /// The exit code.
     pub(crate) code: u8,
-    /// A note for the results.
     pub(crate) note: Option<String>,
 }
 

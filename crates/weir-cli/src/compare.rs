@@ -173,7 +173,6 @@ fn agreement(d: &Difference, verdict: Agreement) -> String {
     }
 }
 
-/// The significance of a difference in words.
 fn significance(d: &Difference) -> String {
     match d.significance {
         Significance::Equal => "equal".to_owned(),

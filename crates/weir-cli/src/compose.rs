@@ -85,7 +85,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Creates the containers. Returns the exit code of the command if it failed.
+/// Returns the exit code of the command if it failed.
 fn create_containers(command: &[OsString], signals: &Signals) -> Result<Option<u8>, Failure> {
     let mut job =
         Job::start(command, GRACE).map_err(|error| Failure::new(error.exit_code(), error))?;

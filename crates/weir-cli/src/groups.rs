@@ -69,7 +69,6 @@ fn list(command: &Command) -> String {
     text
 }
 
-/// The lines of a text that is wrapped at spaces.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -97,7 +97,6 @@ struct Scene {
     name: Name,
     /// The programs or interfaces as words.
     words: Vec<String>,
-    /// The programs, each with its side.
     programs: Vec<(Side, Vec<OsString>)>,
 }
 
@@ -257,8 +256,7 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
     info.warnings.extend(finished.warnings());
 }
 
-/// Which of two programs failed, so that the session has its exit code; `None` if neither did, or
-/// if there is only one.
+/// Which of two programs failed, in words; `None` if neither failed, or if there is only one.
 fn failed_program(outcome: &Outcome) -> Option<String> {
     if let Some(code) = outcome.left_failed {
         let right = outcome.programs.iter().find(|end| end.side == Side::Right);

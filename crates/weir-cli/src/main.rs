@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     let cli = match parse(argv) {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => {
-            // This is the help or the version, which somebody asked for.
+            // This is the help or the version, which the user asked for.
             return output::printed(error.print()).unwrap_or_else(|failure| failure.report());
         }
         Err(error) => {
@@ -79,8 +79,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. An error quotes its words, which other people may have written, with
-/// control characters replaced.
+/// Parses the command line. An error quotes words of the command line, which other people may have
+/// written, with control characters replaced.
 fn parse(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
     let clean = |word: &OsString| OsString::from(&*printable(&word.to_string_lossy()));
     let cleaned: Vec<OsString> = argv.iter().map(clean).collect();
@@ -88,7 +88,7 @@ fn parse(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
     match parse_words(argv) {
         Err(error) if !is_clean => Err(match parse_words(cleaned) {
             Err(same) if same.kind() == error.kind() => same,
-            // Another word is at fault without the control characters.
+            // Without the control characters, there is no error, or one of another kind.
             _ => {
                 let text = error.render().to_string();
                 let text = text.strip_prefix("error: ").unwrap_or(&text);

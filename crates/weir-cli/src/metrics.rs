@@ -56,7 +56,6 @@ pub(crate) fn metrics(args: &MetricsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for a signal.
 fn wait(signals: &Signals) -> Result<(), Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::of_weir(format!("cannot read signals: {error}"));

@@ -168,7 +168,6 @@ fn remark(place: &str, diagnostics: &Diagnostics) {
     say_coloured(format_args!("weir: about {}:\n{}\n", printable(place), text.trim_end()));
 }
 
-/// Maximum number of steps of a plan.
 const MAX_STEPS: usize = 10_000;
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use weir_rules::presets::PRESETS;
 use crate::args::JsonFlag;
 use crate::output::{Failure, print};
 
-/// Lists every preset.
 pub(crate) fn list(args: &JsonFlag) -> Result<ExitCode, Failure> {
     if args.json {
         let rows: Vec<_> = PRESETS

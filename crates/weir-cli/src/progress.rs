@@ -13,9 +13,8 @@ use weir_report::format::{count, printable, rate};
 
 use crate::args::CommonArgs;
 
-/// Creates the progress line; `None` if it is not shown. The line is shown only if standard error
-/// is a terminal, and not with `--quiet`. If a program writes to the same terminal, the line is
-/// shown only with `--progress`.
+/// Creates the progress line if standard error is a terminal and `--quiet` is absent. If a program
+/// also writes to the terminal, the line requires `--progress`.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
@@ -29,9 +28,8 @@ pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBa
     Some(bar)
 }
 
-/// The thread that updates the progress line. It ends when this value is dropped.
+/// The thread that updates the progress line. Dropping this value ends the thread.
 pub(crate) struct Progress {
-    /// Set to end the thread.
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -66,7 +64,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The thread only writes to the terminal, so a panic in it does not matter.
+            // A panic of the thread affects only the progress line.
             let _ = thread.join();
         }
     }

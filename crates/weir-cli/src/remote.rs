@@ -11,10 +11,10 @@ use crate::output::{Failure, USAGE, say};
 use crate::web::Page;
 
 /// Binds the socket of this command under the name `wanted` or, without it, under `derived` or a
-/// similar name that is free. Without `wanted`, the links also run where no socket can be bound,
-/// and a note reports this unless `quiet`.
+/// similar name that is free. Without `wanted`, a socket that cannot be bound is no failure: the
+/// result is `None` and, unless `quiet`, a note states the reason.
 ///
-/// Call this before the namespaces of the links exist, so that the user reaches the socket from
+/// Call this before the namespaces of the links exist, so that the user can reach the socket from
 /// outside them.
 pub(crate) fn reserve(
     wanted: Option<&Name>,

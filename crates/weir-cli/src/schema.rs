@@ -34,7 +34,6 @@ enum Family {
     Agent,
 }
 
-/// Prints the schema.
 pub(crate) fn print_schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
     print(&match (args.family, args.markdown) {
         (Family::Results, true) => markdown(&results()),

@@ -145,6 +145,5 @@ pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
     })
 }
 
-/// Maximum size of a script in bytes. It prevents a device or a wrong file name from filling the
-/// memory.
+/// Maximum size of a script in bytes, so that a device or a wrong file cannot fill the memory.
 const LARGEST_SCRIPT: u64 = 256_000_000;

@@ -48,7 +48,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if args.recover == Some(None) {
         return list_revisions(&state_directory(args));
     }
-    // The memory that ended threads leave behind must not add up over months.
+    // Otherwise the memory that ended threads leave behind would add up over months.
     keep_compact();
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
@@ -123,8 +123,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     outcome.and_then(|code| stopped.map(|()| code))
 }
 
-/// Watches the interfaces until the daemon ends. This runs on its own thread, because it queries
-/// the loop and waits for the answer.
+/// Starts a thread that watches the interfaces until the daemon ends. It is a separate thread,
+/// because it waits for answers of the loop.
 fn watch_interfaces(
     events: Receiver<LiveEvent>,
     plane: &Arc<LivePlane>,
@@ -140,7 +140,7 @@ fn watch_interfaces(
             };
             let events = first.into_iter().chain(events.try_iter());
             let mut news: Vec<String> = events.filter_map(|event| plane.note(&event)).collect();
-            // Interfaces that have reappeared are opened.
+            // `attach` opens interfaces that have reappeared.
             news.extend(plane.attach());
             if looked.elapsed() >= LOOK_AT_STATES {
                 looked = Instant::now();
@@ -163,11 +163,9 @@ fn tuning(args: &ServeArgs) -> Tuning {
     }
 }
 
-/// Everything that a daemon starts with.
 struct Start {
     /// The configuration with which the daemon starts, and its store.
     resumed: Resumed,
-    /// The directory of the configuration.
     state: PathBuf,
     /// The access that the daemon's threads keep; `None` for all access.
     confinement: Option<Confinement>,
@@ -254,7 +252,7 @@ fn state_directory(args: &ServeArgs) -> PathBuf {
     args.state.clone().unwrap_or_else(default_state)
 }
 
-/// `weir serve --recover`: the configurations of a state directory, to choose from.
+/// `weir serve --recover`: lists the configurations in a state directory.
 fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
     let found = candidates(state).map_err(Failure::of_weir)?;
     if found.is_empty() {
@@ -283,8 +281,8 @@ struct Ends<'a> {
     asked: &'a AtomicBool,
 }
 
-/// Handles signals until the daemon ends. It waits neither for the loop nor for the disk, so that
-/// SIGTERM ends a daemon even if the loop is stuck.
+/// Handles signals until something ends the daemon. This function waits neither for the loop nor
+/// for the disk, so that SIGTERM ends the daemon even if the loop is stuck.
 fn run_until_end(
     ends: &Ends<'_>,
     reload: impl Fn(),

@@ -39,7 +39,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// The directions of an access link, from the program or target to the network first.
+    /// The options of an access link. The program or target is on its left.
     pub(crate) fn access(args: &'a AccessArgs) -> Self {
         Self {
             link: args.link.as_deref(),

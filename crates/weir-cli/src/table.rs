@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use weir_report::format::printable;
 
 /// Rows of cells below a row of headings. Unless [`Self::left_aligned`] is called, only the first
-/// column is left-aligned, and all others are right-aligned. Control characters are replaced, in
-/// pipes too: other people choose the words of cells, such as command lines.
+/// column is left-aligned, and all others are right-aligned. Control characters are replaced,
+/// because other users may choose the text of cells, such as command lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     /// The headings, then the rows.
@@ -21,7 +21,6 @@ impl Table {
         Self { rows: vec![headings.collect()], left_aligned: false }
     }
 
-    /// Left-aligns all columns.
     pub(crate) fn left_aligned(self) -> Self {
         Self { left_aligned: true, ..self }
     }
@@ -71,7 +70,6 @@ impl Table {
         (0..columns).map(width_of).collect()
     }
 
-    /// The table, with all columns side by side.
     pub(crate) fn text(&self) -> String {
         let widths = self.widths();
         let mut text = String::new();

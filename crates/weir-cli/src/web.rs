@@ -29,15 +29,15 @@ pub(crate) struct Page {
 impl Page {
     /// Binds the address, if the page is requested, and draws new tokens.
     ///
-    /// Call this before the process enters its own namespaces, so that the address is one of the
+    /// Call this before the process enters its own namespaces, so that the address belongs to the
     /// user's machine.
     pub(crate) fn bind(args: &WebArgs) -> Result<Option<Self>, Failure> {
         Self::with_tokens(args, None, || Ok([random()?, random()?]))
     }
 
-    /// Binds the address of a daemon. The tokens are in the daemon's state directory, so an open
-    /// page continues after a restart. With `confined`, studies have only the rights that the
-    /// daemon keeps.
+    /// Binds the address, if the page is requested. The tokens are in the daemon's state directory,
+    /// so an open page continues after a restart. With `confined`, studies have only the rights
+    /// that the daemon keeps.
     pub(crate) fn of_daemon(
         args: &WebArgs,
         state: &Path,
@@ -215,8 +215,8 @@ fn random() -> Result<String, Failure> {
 
 /// The address of the page if `--web` names none.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
-/// The file in the state directory of a daemon: the token with all rights, then the token that
-/// permits reading only.
+/// The file of a daemon's tokens in its state directory. The first line is the token with all
+/// rights, the second the token that permits reading only.
 const TOKENS: &str = "web-tokens";
 
 #[cfg(test)]

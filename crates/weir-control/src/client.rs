@@ -84,7 +84,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon that listens on this socket. It connects with the first request.
+    /// Creates a client of the daemon on this socket. It connects with the first request.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), within: None }
     }
@@ -277,7 +277,7 @@ impl Client {
         })
     }
 
-    /// Any resource, as JSON.
+    /// The resource at `path`, decoded from JSON.
     ///
     /// # Errors
     /// As with [`Client::health`].
@@ -422,7 +422,7 @@ impl Connection {
         self.get("/v1/lengths")
     }
 
-    /// Any resource, as JSON.
+    /// The resource at `path`, decoded from JSON.
     ///
     /// # Errors
     /// As with [`Client::health`].

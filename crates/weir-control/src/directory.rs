@@ -1,8 +1,8 @@
 //! The directory in which the sessions of a user have their sockets, and the sessions in it.
 //!
-//! A session `curl` listens on `curl.sock`. The directory belongs to the user, and no other user
-//! may enter it; a directory for which this does not hold is never used. A session that is killed
-//! leaves its socket without a listener; the next command that lists the sessions removes it.
+//! A session `curl` listens on `curl.sock`. A directory is used only if it belongs to the user and
+//! no other user may enter it. A session that is killed leaves its socket without a listener; the
+//! next command that lists the sessions removes that socket.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -41,8 +41,8 @@ impl FromStr for Name {
 }
 
 impl Name {
-    /// The name for a program or file: the last part of its path, with `-` in place of each
-    /// character that a name must not contain; `link` if nothing is left.
+    /// The name for a program or file: up to 32 characters of the last part of its path, with `-`
+    /// in place of each character that a name must not contain; `link` if nothing is left.
     #[must_use]
     pub fn of_program(program: &OsStr) -> Self {
         let last = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
@@ -139,9 +139,9 @@ impl Directory {
         Err(errors)
     }
 
-    /// The usable directories of this user that exist: only `WEIR_LINKS_DIR` if it is set.
-    /// Otherwise they are `/run/weir-links` for root, `weir` in the runtime directory, and a
-    /// directory below `/tmp`.
+    /// The usable directories of this user that exist. If `WEIR_LINKS_DIR` is an absolute path,
+    /// only this directory is considered. Otherwise they are `/run/weir-links` for root, `weir` in
+    /// `XDG_RUNTIME_DIR` and in `/run/user/UID`, and `/tmp/weir-links-UID`.
     #[must_use]
     pub fn all() -> Vec<Self> {
         places().iter().filter_map(|path| Self::open(path).ok()).collect()
@@ -219,8 +219,8 @@ impl Directory {
         }
     }
 
-    /// The sessions that listen, by name; at most [`MOST_LISTED`]. Removes sockets without a
-    /// listener.
+    /// The sessions that listen, in the order of their names, among the first [`MOST_LISTED`]
+    /// entries of the directory. Removes sockets without a listener.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -290,7 +290,7 @@ fn is_name_byte(byte: u8) -> bool {
 pub const VARIABLE: &str = "WEIR_LINKS_DIR";
 /// Maximum number of sessions with a name and its numbered forms.
 pub const MOST_ALIKE: u32 = 1000;
-/// Maximum number of entries of a directory that are listed.
+/// Maximum number of entries of a directory that are examined.
 pub const MOST_LISTED: usize = 10_000;
 /// The longest name. The path of a socket can have about 100 bytes.
 const MOST_NAME: usize = 64;

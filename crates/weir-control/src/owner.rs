@@ -83,7 +83,6 @@ pub struct Current {
 pub struct Resumed {
     store: Store,
     current: Current,
-    /// Whether the store has a saved configuration.
     saved: bool,
     notice: Option<String>,
 }
@@ -94,7 +93,8 @@ impl Resumed {
     /// place, and [`Self::notice`] says so.
     ///
     /// # Errors
-    /// No saved configuration can be read. The daemon must not replace it by an empty one.
+    /// No saved configuration is valid, or the state directory cannot be used. The daemon must not
+    /// replace the configuration by an empty one.
     pub fn new(store: Store) -> Result<Self, ResumeError> {
         let loaded = saved::resume(&store)?;
         Ok(Self::from_loaded(store, loaded))
@@ -115,7 +115,7 @@ impl Resumed {
         Self { store, current, saved, notice }
     }
 
-    /// A remark for the user if the configuration is not the one that was saved last.
+    /// A remark for the user after a recovery; `None` otherwise.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
@@ -199,7 +199,6 @@ impl Owner {
         )
     }
 
-    /// Sends a job to the owner's thread.
     fn send(&self, prepared: Prepared, start: Start) -> Result<Answer, OwnerError> {
         let (reply, answer) = oneshot::channel();
         match self.jobs.try_send(Job { prepared, start, reply }) {
@@ -265,7 +264,6 @@ impl Answer {
     }
 }
 
-/// Commands to execute, and the channel for the answer.
 #[derive(Debug)]
 struct Job {
     prepared: Prepared,

@@ -1,9 +1,9 @@
 //! The interface between the daemon and the code that moves packets.
 //!
-//! Calls come from several threads. A call may take as long as the processing of a batch of
-//! packets, but not longer, because a reader of counters waits for the answer. A call that needs an
-//! answer of the thread that moves packets gives up after a while, so that the daemon can be
-//! queried, changed and ended even if that thread is stuck.
+//! Calls come from several threads. A call must not take longer than the processing of a batch of
+//! packets, because a reader of counters waits for the answer. A call that needs an answer of the
+//! thread that moves packets gives up after a while, so that the daemon can be queried, changed and
+//! ended even if that thread is stuck.
 
 use std::sync::Arc;
 use std::time::Duration;

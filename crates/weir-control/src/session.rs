@@ -47,7 +47,7 @@ pub trait Session: Send + Sync + 'static {
     ) -> Result<ChangeReply, SessionError>;
 
     /// Puts the links that `link` names (as in [`Self::change`]) back to the specifications of the
-    /// session's start. With rules, all rules return to the start.
+    /// session's start. With rules, all rules return to those of the start.
     ///
     /// # Errors
     /// See [`SessionError`].

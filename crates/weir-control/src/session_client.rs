@@ -46,8 +46,8 @@ impl SessionClient {
         &self.path
     }
 
-    /// The session with its links. Its process has the ID of this process's PID namespace, not the
-    /// one that the session itself knows.
+    /// The session with its links. Its `pid` is the process ID in the PID namespace of this
+    /// process.
     ///
     /// # Errors
     /// The session has ended, belongs to another user, or does not answer. The other requests fail

@@ -13,15 +13,16 @@
 //! directory is synced. A reader of `config.weir`, at any moment and after any crash, finds a
 //! complete configuration: the last saved one, or the one before.
 //!
-//! The rename is the point of no return. A failure before the rename leaves everything as it was.
-//! If only the last sync fails, the new configuration is in force, and a crash may bring back the
-//! previous one. Both are complete, and so are the files of both.
+//! The rename is the point of no return. A failure before the rename leaves the configuration as it
+//! was. If only the last sync fails, the new configuration is in force, and a crash may bring back
+//! the previous one. Both are complete, and so are the files of both.
 //!
 //! **Invariant:** a file under `files/` exists before the first configuration that names it, and is
 //! removed only when neither `config.weir` nor a kept revision nor a damaged configuration names
 //! it.
 //!
-//! **Invariant:** no name in the directory is absolute, so the directory can be moved.
+//! **Invariant:** a saved configuration names files by paths relative to the directory, so the
+//! directory can be moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -354,7 +355,8 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the configuration file a second name. An existing file of that name is replaced.
+    /// Gives the configuration file a second name, or copies it if hard links are not possible. An
+    /// existing file of that name is replaced.
     fn duplicate(&self, name: &str) -> Result<(), StoreError> {
         let (from, path) = (self.configuration(), self.directory.join(name));
         let link = || {
@@ -380,7 +382,6 @@ impl Store {
             .map_err(|source| StoreError::Write { path: path.to_owned(), source })
     }
 
-    /// Writes a temporary file, and renames it to `path`.
     fn write_and_rename(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         // Only one thread of one process writes here, so the name is free or left over from a
         // crash.
@@ -458,7 +459,7 @@ pub fn entries(directory: &Path) -> Result<Vec<Entry>, StoreError> {
     Ok(current.into_iter().chain(kept).collect())
 }
 
-/// The files of a state directory that is not locked.
+/// The stored files of a state directory, which need not be locked.
 #[must_use]
 pub fn files_of(directory: &Path) -> StoredFiles {
     StoredFiles::new(directory)
@@ -511,7 +512,6 @@ struct Listed {
 }
 
 impl Ledger {
-    /// Reads the content of a state directory.
     fn read(directory: &Path) -> Self {
         let mut ledger = Self::default();
         // A directory that cannot be listed cannot be opened either, so an error needs no handling

@@ -47,13 +47,13 @@ fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
     emulator
 }
 
-/// Submits a packet every `gap` ns, to `links` links in a permuted order, and takes the departures
+/// Submits a packet every `gap` ns, to `links` links in a scattered order, and takes the departures
 /// that are due. Returns the time of the last packet in ns.
 fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, links: u32) -> u64 {
     let mut now = start;
     for n in 0..PACKETS {
         now += gap;
-        // A permutation, so that consecutive packets do not use neighbouring memory.
+        // Consecutive packets use links that are far apart in memory.
         let customer = (n.wrapping_mul(2_654_435_761)) % links;
         let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
         let arrival = Arrival {

@@ -7,10 +7,10 @@
 //! disturbances by other programs. It also creates another engine, and prints how many links this
 //! engine creates per second.
 //!
-//! Options: `impaired` gives each link loss and jitter. `ring` gives each link a network card with
-//! a ring of 256 packets and dynamic queue limits. `batch=N` submits N packets at one time, like a
-//! driver that receives batches. With `same` the packets of a batch are of one flow; with `train`
-//! they are submitted together, like an offload train that was split.
+//! Options: `impaired` gives each link loss and jitter. `ring` gives each link a device with a ring
+//! of 256 packets and dynamic queue limits. `batch=N` submits N packets at one time, like a driver
+//! that receives batches. With `same` the packets of a batch are of one flow; with `train` they are
+//! submitted together, like an offload train that was split.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -102,7 +102,6 @@ struct Driver {
     same: bool,
     train: bool,
     now: u64,
-    /// Number of packets that departed.
     departed: usize,
     out: Vec<Departure>,
 }

@@ -11,7 +11,7 @@
 //! each `z` to a uniform number. Successive draws are correlated, and their distribution is the
 //! configured one.
 //!
-//! All tables are computed with functions of the crate `libm`, and draws use integer arithmetic, so
+//! The built-in tables are computed with the crate `libm`, and draws use integer arithmetic, so
 //! that both are the same on every machine. Tests compare the tables with fixed values.
 //!
 //! # Differences from Linux
@@ -86,7 +86,6 @@ impl Distribution {
         })
     }
 
-    /// The table of a distribution with the quantile function `quantile`.
     fn from_quantiles(name: &str, quantile: impl Fn(f64) -> f64) -> Self {
         let at = |i| {
             libm::round(quantile((f64::from(i) + 0.5) / TABLE_SIZE as f64) * f64::from(SCALE))
@@ -125,9 +124,9 @@ impl Distribution {
 /// A source of uniform random numbers in which consecutive numbers are correlated.
 #[derive(Clone, Debug)]
 pub struct CorrelatedUniform {
-    /// The current normal deviate, in parts of 2^16.
+    /// The current normal deviate, times 2^16.
     z: i64,
-    /// ρ and √(1−ρ²), in parts of 2^16.
+    /// ρ and √(1−ρ²), times 2^16.
     keep: i64,
     fresh: i64,
 }
@@ -155,7 +154,7 @@ impl CorrelatedUniform {
 /// The normal distribution function and its inverse in fixed point.
 #[derive(Clone, Debug)]
 pub struct NormalTables {
-    /// Quantiles of the normal distribution, in parts of 2^16.
+    /// Quantiles of the normal distribution, times 2^16.
     quantiles: Box<[i32]>,
     /// The distribution function from −4 to 4 in steps of 1/512, times 2^32 − 1.
     cumulative: Box<[u32]>,
@@ -178,8 +177,8 @@ impl Default for NormalTables {
 }
 
 impl NormalTables {
-    /// The value of the distribution function at the deviate `z` (which is in parts of 2^16), as a
-    /// uniform number. Interpolates between table entries.
+    /// The value of the distribution function, as a uniform number, at the deviate `z` times 2^-16.
+    /// Interpolates between table entries.
     fn uniform(&self, z: i64) -> u32 {
         let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
             .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);
@@ -191,7 +190,7 @@ impl NormalTables {
 }
 
 /// The quantile of the normal distribution, by bisection on `erfc` to within 0.02 and then Newton's
-/// method. Used only to fill tables.
+/// method.
 fn normal_quantile(p: f64) -> f64 {
     let cumulative = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
     let (mut low, mut high) = (-10.0, 10.0);

@@ -1,14 +1,14 @@
-//! Fingerprints of long values: one comparison shows that two values differ.
+//! Fingerprints of long values: one comparison usually shows that two values differ.
 //!
-//! A configuration may have tables with a million rows. It is compared with the configuration
-//! before it at every change, also on the thread that forwards packets.
+//! A configuration may have tables with a million rows. At every change it is compared with the
+//! previous configuration, also on the thread that forwards packets.
 
 use core::hash::{Hash, Hasher};
 
 use crate::siphash::SipHash;
 
 /// A hash of a value. As the first field of a struct that derives `PartialEq`, it is compared
-/// before the other fields, which are then only compared if the values are most probably equal.
+/// before the other fields, which are compared only if the fingerprints are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint(u64);
 
@@ -21,7 +21,7 @@ impl Fingerprint {
 }
 
 /// A hasher that hashes each word together with the hash of all words before it. The key is
-/// constant: a collision costs time, and has no other effect.
+/// constant, because a collision only costs time.
 struct Chain(u64);
 
 impl Hasher for Chain {
@@ -30,7 +30,7 @@ impl Hasher for Chain {
         let mut add = |word| self.0 = SipHash::new([0, 0]).words([self.0, word]);
         words.iter().for_each(|&word| add(u64::from_le_bytes(word)));
         if !rest.is_empty() {
-            // The length is a part of the last word, as bytes of zero may end a value.
+            // The last word includes the length, because a value may end with zero bytes.
             let word =
                 rest.iter().fold(rest.len() as u64, |word, &byte| word << 8 | u64::from(byte));
             add(word);

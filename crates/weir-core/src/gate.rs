@@ -7,7 +7,7 @@ use crate::aqm::{Aqm, QueueState, Seen, Verdict};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
-/// Capacity of one queue.
+/// The limit of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// At most this many packets.
@@ -133,7 +133,6 @@ impl Gate {
         self.bytes -= u64::from(len);
     }
 
-    /// Whether a packet of `len` bytes does not fit into the queue.
     #[inline]
     fn excludes(&self, len: u32) -> bool {
         let bounds = Bounds { packets: self.max_packets, bytes: self.max_bytes };
@@ -146,7 +145,6 @@ mod tests {
     use super::*;
     use crate::packet::Header;
 
-    /// An AQM that always gives the same verdict.
     struct Always(Verdict);
 
     impl Aqm for Always {

@@ -11,9 +11,8 @@
 
 use alloc::vec::Vec;
 
-/// A key with the number of its owner. No two entries of a heap are equal, so the order is total.
+/// A key with the number of its owner. No two entries of a heap are equal.
 pub(crate) trait Entry: Copy + Ord {
-    /// The number of the owner.
     fn owner(self) -> u32;
 }
 
@@ -30,13 +29,11 @@ impl<E> Default for Heap<E> {
 }
 
 impl<E: Entry> Heap<E> {
-    /// The least entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<E> {
         self.entries.first().copied()
     }
 
-    /// The second-least entry.
     #[inline]
     pub(crate) fn second(&self) -> Option<E> {
         let below = self.entries.get(1..)?;
@@ -46,7 +43,6 @@ impl<E: Entry> Heap<E> {
         }
     }
 
-    /// Number of entries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -84,7 +80,6 @@ impl<E: Entry> Heap<E> {
         self.sift_up(indices, self.entries.len() - 1, entry);
     }
 
-    /// Removes the entry at `index`.
     fn remove(&mut self, indices: &mut [u32], index: usize) {
         let old = self.entries[index];
         indices[old.owner() as usize] = ABSENT;
@@ -141,9 +136,8 @@ impl<E: Entry> Heap<E> {
     }
 }
 
-/// The least child of a node, and its index. The children are compared in pairs. The least child is
-/// practically random, so that a processor could not predict branches; these comparisons have no
-/// branches.
+/// The least child of a node, and its index. The children are compared in pairs, without branches,
+/// because a processor can hardly predict which child is the least.
 #[inline]
 fn least_of<E: Entry>(children: &[E; ARITY]) -> (usize, E) {
     let [a, b, c, d] = *children;

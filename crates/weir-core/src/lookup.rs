@@ -14,7 +14,7 @@ use crate::siphash::SipHash;
 ///
 /// The default key is public and gives the same hashes on every machine. Simulations use it,
 /// because their packets are trusted. With the default key, schedulers and AQMs that divide flows
-/// among buckets use the stable hash, so that a simulation gives the same results on every machine.
+/// among buckets use the stable hash.
 #[derive(Clone, Copy)]
 pub struct LookupKey {
     hash: SipHash,
@@ -262,7 +262,6 @@ mod tests {
     }
 
     prop_compose! {
-        /// Masks in which each field may be 0.
         fn any_mask()(
             which in any::<u16>(),
             (src_ip, dst_ip, src_ip6, dst_ip6) in any::<(u32, u32, u128, u128)>(),
@@ -290,7 +289,6 @@ mod tests {
     }
 
     proptest! {
-        /// The short form through the compact mask is the short form of the masked key.
         #[test]
         fn a_compact_mask_gives_the_short_form_of_the_masked_key(
             key in any_key(),
@@ -361,7 +359,6 @@ mod tests {
         assert!(buckets.iter().all(|&n| (150..400).contains(&n)), "{buckets:?}");
     }
 
-    /// Keys that differ in one field have different hashes, and another secret gives other hashes.
     #[test]
     fn hashes_depend_on_every_field_and_on_the_secret() {
         let key = FlowKey { src: 1 << 40, dst_port: 80, ..FlowKey::default() };

@@ -54,7 +54,6 @@ pub struct PlainPipe {
     started: usize,
     /// Bytes of the packets that have not started.
     bytes: u64,
-    /// Packets that are counted together.
     alike: Alike,
     stats: LinkStats,
     /// Packets with a counted arrival and a departure that is not counted yet.
@@ -73,7 +72,6 @@ struct Alike {
     count: u32,
 }
 
-/// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     /// Time at which the transmission starts.
@@ -280,7 +278,6 @@ impl PlainPipe {
         }
     }
 
-    /// Drops a packet.
     #[cold]
     fn refuse(&mut self, now: Nanos, len: u32, horizon: Nanos) {
         if now < horizon && self.pending.is_empty() {

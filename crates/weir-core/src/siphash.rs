@@ -1,8 +1,7 @@
 //! SipHash-1-3 of messages with a length that is known at compile time.
 //!
-//! A hasher for messages of any length loops over their words, gathers the bytes of the last word
-//! one by one, and keeps its state in memory. For the 16 bytes of a short key, this module executes
-//! only the rounds, with the state in registers.
+//! A hasher for messages of any length loops over the words and gathers the bytes of the last word
+//! one by one. For a known length, the compiler unrolls the loop, so that only the rounds remain.
 //!
 //! # Reference
 //! Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The names are those
@@ -49,7 +48,6 @@ impl SipHash {
     }
 }
 
-/// Takes in one word of the message, with one round.
 #[inline(always)]
 fn compress([v0, v1, v2, v3]: [u64; 4], m: u64) -> [u64; 4] {
     let [v0, v1, v2, v3] = round([v0, v1, v2, v3 ^ m]);

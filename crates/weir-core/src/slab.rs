@@ -49,7 +49,6 @@ impl<T> Slab<T> {
         self.slots.get(id as usize)?.as_ref()
     }
 
-    /// The object `id`, mutable, if it exists.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.slots.get_mut(id as usize)?.as_mut()
@@ -64,7 +63,6 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The object `id`, mutable, which must exist.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         match self.get_mut(id) {
@@ -130,7 +128,6 @@ impl<T> Lines<T> {
         self.all.get(id as usize)
     }
 
-    /// The object `id`, mutable, even if unused; `None` if there has never been one.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         self.all.get_mut(id as usize)
@@ -142,7 +139,6 @@ impl<T> Lines<T> {
         &self.all[id as usize]
     }
 
-    /// The object `id`, mutable, which may be unused. There must have been one.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         &mut self.all[id as usize]

@@ -123,8 +123,8 @@ impl fmt::Display for Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// Formats the size as `1500 B`, `64 KB`, `15 MB` (powers of 1000; a unit is used from 10 of it
-/// upward).
+/// Formats the size as `1500 B`, `64 KB`, `15 MB`: in powers of 1000, in the largest unit that
+/// gives at least 10, or in bytes.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {

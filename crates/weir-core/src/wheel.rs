@@ -219,12 +219,10 @@ struct Front {
 struct Event(u128);
 
 impl Event {
-    /// An event of `link` at `time`.
     fn new(time: Nanos, link: u32) -> Self {
         Self(u128::from(time.0) << 64 | u128::from(link))
     }
 
-    /// The time of the event.
     fn time(self) -> Nanos {
         Nanos((self.0 >> 64) as u64)
     }
@@ -336,8 +334,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An operation: set a link's event to a time after that of the last event taken, remove the
-    /// link's event, or take the first event.
+    /// An operation: set a link's event to a time no earlier than that of the last event taken,
+    /// remove the link's event, or take the first event.
     #[derive(Clone, Debug)]
     enum Operation {
         Set(u32, u64),

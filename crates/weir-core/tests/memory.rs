@@ -150,8 +150,7 @@ fn a_packet_inside_takes_one_cache_line() {
         }
         let bytes = resident().unwrap().saturating_sub(before) / u64::from(PACKETS);
         eprintln!("{bytes} bytes for a packet in the {place}");
-        // Reserved memory costs nothing until it is touched. While the pool grows, its contents may
-        // exist twice.
+        // While the pool grows, its contents may exist twice.
         assert!((60..=130).contains(&bytes), "{bytes} bytes for a packet in the {place}");
         assert_eq!(emulator.stats(1).unwrap().counters.backlog_packets, u64::from(PACKETS));
         std::mem::forget(emulator);

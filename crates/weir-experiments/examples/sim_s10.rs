@@ -27,7 +27,7 @@ fn main() {
     );
 }
 
-/// Processor time in seconds that this process has used.
+/// Processor time that the main thread has used, in seconds.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

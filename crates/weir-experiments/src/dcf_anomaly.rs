@@ -1,8 +1,8 @@
 //! The performance anomaly of 802.11b: one station with a low data rate slows down all others.
 //!
 //! Stations that always have packets share one medium. All of them send packets of 1500 bytes to
-//! the access point; one station has a lower data rate than the others. The medium is the engine's
-//! scheduler `dcf`, driven by the rig.
+//! the access point. The data rate of one station varies from run to run. The medium is the
+//! engine's scheduler `dcf`, driven by the rig.
 
 use weir_core::sched::{DcfSettings, Discipline, Kind};
 use weir_rig::dcf::{Group, PACKET, model, simulate};
@@ -15,7 +15,6 @@ use super::experiment::{Experiment, Options, Progress};
 use super::parallel::over_seeds;
 use super::sources::{ANOMALY, published};
 
-/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "dcf-anomaly",
     summary: "802.11b: a station at 1 Mbit/s slows stations at 11 Mbit/s down to its own \

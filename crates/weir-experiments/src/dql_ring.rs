@@ -90,7 +90,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     finding
 }
 
-/// Returns the results for a queue, a ring size, dynamic queue limits, and a real driver.
+/// Returns the results of a case, given its queue, ring size, `dql` and `real_driver`.
 type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
 
 /// The table that compares FQ-CoDel under overload with ns-3.
@@ -127,7 +127,6 @@ fn compared(find: &Find<'_>) -> Table {
     table
 }
 
-/// The table of all runs.
 fn all(cases: &[Case], measured: &[Measured]) -> Table {
     let columns = [
         "queue",
@@ -158,8 +157,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// Adds the claims about ns-3 and the claims about the six effects. Some effects have a claim for
-/// each queue.
+/// Adds the claims about ns-3 and the claims about the six effects.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut add = |claim: Claim| finding.claims.push(claim);
     let probe = |queue, ring, dql, driver| find(queue, ring, dql, driver).probe[0];
@@ -304,7 +302,7 @@ fn name(queue: Queue) -> &'static str {
 /// Ring size, DQL, mean and 99th percentile of the probe's delay in us, goodput in Mbit/s, bytes in
 /// the device.
 type InNs3 = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
-/// Our measurements with ns-3. The publication has no such values.
+/// Our measurements with ns-3.
 const IN_NS3: [InNs3; 3] = [
     (256, false, 3150.0, None, Some(979.3), Some(380_000.0)),
     (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
@@ -319,7 +317,7 @@ const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::CoDel, LoadKind::Transfer),
     (Queue::FqCodel, OVERLOAD),
 ];
-/// UDP in packets of 1500 bytes, with the framing 1502 on the wire.
+/// UDP in packets of 1500 bytes, which with the framing have 1502 bytes on the wire.
 const OVERLOAD: LoadKind = LoadKind::Overload(1500);
 /// Ring sizes in packets.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];

@@ -1,9 +1,9 @@
-//! Published experiments, reproduced. Each is a function from its options to a
+//! Experiments, most of which reproduce a publication. Each results in a
 //! [`Finding`](weir_report::finding::Finding).
 //!
 //! Most experiments run in the simulator, where the same [`Options`] give the same finding on every
-//! machine, with any number of threads. Others ([`Measured`]) describe measurements for the rig and
-//! evaluate them. [`emulation_cost`] and [`accuracy`] measure the machine; [`queue_sampler`] and
+//! machine, with any number of threads. A [`Measured`] describes measurements for the rig and
+//! evaluates them. [`emulation_cost`] and [`accuracy`] measure the machine; [`queue_sampler`] and
 //! [`end_host`] run on the kernel's own queues; [`ring_live`] sends real frames over a live link.
 //! [`rfc7928`] is a suite that compares queues with each other.
 //!
@@ -17,7 +17,7 @@
 //!   [`Series`](weir_report::finding::Series) with a
 //!   [`Provenance`](weir_report::finding::Provenance). The kinds are: *published* (document and
 //!   place), *measured* by us with another program (name, version, date), *inferred* (from what),
-//!   and *calibrated*: published, but a parameter was chosen so that the value comes out (which
+//!   and *calibrated*: published, but a parameter was chosen to reproduce the value (which
 //!   parameter, and which other values were not used for the choice). `sources` has the documents.
 //! - **Seeds.** An experiment with random draws runs with
 //!   [`Options::seeds`] seeds: `parallel::over_seeds` returns the results of each case by seed. A

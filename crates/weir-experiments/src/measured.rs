@@ -72,8 +72,7 @@ impl Row {
     }
 }
 
-/// The first value that `value` finds in the rows of an algorithm and a set of flows. `name` has any
-/// form that [`Algorithm::parse`] reads.
+/// The first value that `value` finds in the rows of an algorithm and a set of flows.
 pub(crate) fn value(
     rows: &[Row],
     name: &str,
@@ -84,7 +83,6 @@ pub(crate) fn value(
     rows.iter().filter(|row| row.run.alg == algorithm && row.flows == flows).find_map(value)
 }
 
-/// A value as a cell of a table.
 pub(crate) fn cell(value: Option<f64>, decimals: u8) -> Cell {
     value.map_or(Cell::Empty, |value| Cell::number(value, decimals))
 }

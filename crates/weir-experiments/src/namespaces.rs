@@ -70,7 +70,7 @@ pub(crate) fn batch(program: &str, lines: &str) -> io::Result<()> {
     }
 }
 
-/// Whether a test may make namespaces. If not, it is reported as skipped.
+/// Whether a test may make namespaces. If not, reports the test as skipped.
 #[cfg(test)]
 pub(crate) fn may_make(test: &str) -> bool {
     if rustix::process::geteuid().is_root() {

@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A system: its name, the size of the interface's queue, and whether it blocks.
+/// A system: its name, the size of the interface's queue, and whether the interface blocks.
 const SYSTEMS: [(&str, u32, bool); 4] = [
     ("blocks, 1000 packets", 1000, true),
     ("blocks, 20 packets", 20, true),
@@ -122,7 +122,6 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     }
 }
 
-/// The statement about small queues of the operating system.
 const TEXT: Provenance = published(PIFO_SWITCH, "section 4.4.1.1, on queues that do not block");
 const FLOWS: u32 = 8;
 /// Rate of the link in bit/s.

@@ -6,7 +6,6 @@ use weir_rig::Algorithm;
 use super::measured::{Measured, Measurement, Metric, Row, cell, ratio, time, time_ratio, value};
 use super::sources::{QFQ_PLUS, published};
 
-/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-plus",
     summary: "cost of an enqueue and a dequeue under DRR, QFQ, and QFQ+ with 1 to 16 classes per \
@@ -174,7 +173,7 @@ fn guarantees(rows: &[Row], name: &str, set: &str) -> Vec<(u32, Option<f64>)> {
     classes.collect()
 }
 
-/// The claims: of each set for both orders of arrivals, then of all sets.
+/// The claims, from the rows with random arrivals (`rows`) and those in turn (`ramp`).
 fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (set, stated) in PUBLISHED {

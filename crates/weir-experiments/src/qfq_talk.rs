@@ -6,7 +6,6 @@ use weir_report::finding::{Cell, Claim, Finding, Provenance, Quantity, Range, Ta
 use super::measured::{Measured, Measurement, Metric, Row, cell, time, time_ratio, value};
 use super::sources::{QFQ_TALK, published};
 
-/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-talk",
     summary: "cost of schedulers by number of flows, and their fairness",
@@ -41,7 +40,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 const ALGORITHMS: [&str; 6] = ["none", "fifo", "drr", "qfq", "kps", "wf2q+"];
 /// The schedulers with a service guarantee.
 const GUARANTEED: [&str; 4] = ["drr", "qfq", "kps", "wf2q+"];
-/// The published cost for few flows, where it is constant, in ns; `None` if the talk gives none.
+/// The published cost for few flows, in ns; `None` if the talk gives none.
 const PUBLISHED: [(&str, Option<&str>); 6] = [
     ("none", Some("60")),
     ("fifo", None),

@@ -34,11 +34,9 @@ pub(crate) enum Queue {
     Prio,
     /// CoDel on one queue.
     CoDel,
-    /// FQ-CoDel.
     FqCodel,
 }
 
-/// The load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadKind {
     /// UDP of 1.2 Gbit/s in packets of this many network-layer bytes.
@@ -68,7 +66,6 @@ pub(crate) struct Bed {
     pub(crate) profile: Option<Arc<Profile>>,
 }
 
-/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     /// One-way delay of probes, us: mean, median, 99th percentile.
@@ -135,7 +132,6 @@ impl Bed {
         }
     }
 
-    /// Adds the router's port.
     fn add_router(&self, network: &mut Network, wire: &LinkConfig) -> PortId {
         match self.queue {
             Queue::Fifo => add_managed(network, &Manager::None, wire, 1000),

@@ -20,7 +20,6 @@ use super::parallel::{counted, over_seeds};
 use super::ring_bed::{Bed, LoadKind, Measured, Queue};
 use super::sources::{RINGS as DOCUMENT, published};
 
-/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "ring-factors",
     summary: "delay behind a transmission ring and its variation, depending on packet size and \
@@ -201,7 +200,7 @@ fn deviation(measured: &Measured) -> f64 {
     measured.deviation
 }
 
-/// The delay in the ring: the mean delay of a probe without propagation.
+/// The mean delay of a probe without propagation, us.
 fn in_ring(measured: &Measured) -> f64 {
     measured.probe[0] - PROPAGATION_US
 }
@@ -387,7 +386,7 @@ const SERVICE_LAWS: [Law; 3] = [
 const SAMPLES: usize = 1000;
 const QUEUES: [Queue; 2] = [Queue::CoDel, Queue::FqCodel];
 const TRANSFERS: u32 = 4;
-/// One-way delay of a probe that waits for nothing, us.
+/// Propagation delay of both links, us.
 const PROPAGATION_US: f64 = 101.0;
 
 #[cfg(test)]

@@ -80,7 +80,6 @@ fn live_runs(options: &Options, progress: &Progress<'_>) -> io::Result<Vec<Vec<D
     Ok(runs)
 }
 
-/// The link of a case.
 fn link(&(_, device, _, varies): &Case) -> LinkSpec {
     let words = format!("bw 20Mbit/s delay 5ms {device} sched fq_codel limit=100");
     let mut spec = parse_spec(&words, &NoFiles).unwrap_or_default();
@@ -226,8 +225,8 @@ fn quantity(runs: &[Delays], value: fn(&Delays) -> f64) -> Quantity {
     Quantity::of_runs(&runs.iter().map(value).collect::<Vec<_>>())
 }
 
-/// The words of a claim, the numbers of the two cases that it compares (the first has the larger
-/// value), and the compared value.
+/// The words of a claim, the indices of the two cases that it compares (the first should have the
+/// larger value), and the compared value.
 type Effect = (&'static str, usize, usize, fn(&Delays) -> f64);
 
 fn claims(simulated: &[Vec<Delays>], real: &[Vec<Delays>]) -> Vec<Claim> {

@@ -10,7 +10,7 @@
 //! of 1000 bytes starts at 0.05 s. A run takes 60 s and is measured from 5 s on.
 //!
 //! Every start is later by a random time of up to [`LATER`], which differs from seed to seed.
-//! Without this time, the runs of queues that draw no random numbers would all be equal.
+//! Otherwise, all runs of a queue that draws no random numbers would be equal.
 //!
 //! The rows are our measurements with ns-3, one run each. Where ns-3 differs from Linux and the
 //! simulator has a setting for the difference, the experiment follows ns-3: CoDel's arithmetic
@@ -19,9 +19,9 @@
 //! of ns-3's ARED.
 //!
 //! # What is compared
-//! Two simulators with different implementations of TCP never give the same values. The claims
-//! therefore allow a band: goodput within 3 %, mean delay in the queue within 25 %. The rows of
-//! ns-3 are single runs, so the claims have no allowance for the spread of ns-3's results.
+//! Two simulators with different implementations of TCP do not give exactly the same values. The
+//! claims therefore allow a band: goodput within 3 %, mean delay in the queue within 25 %. The
+//! spread of ns-3's results is not known, because each row is a single run.
 
 use weir_core::Nanos;
 use weir_core::config::QueueLimit;
@@ -309,7 +309,6 @@ fn counts(drops: f64, marks: f64) -> String {
     if marks == 0.0 { format!("{drops:.0}") } else { format!("{drops:.0} ({marks:.0})") }
 }
 
-/// Number of TCP transfers.
 const TRANSFERS: u32 = 4;
 /// The random stream of the flows' starts.
 const STARTS: u64 = 1 << 32;

@@ -46,7 +46,6 @@ struct Job {
     load: f64,
 }
 
-/// The statistics of a queue.
 #[derive(Clone, Copy, Default)]
 struct Count {
     served: u64,

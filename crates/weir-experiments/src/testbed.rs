@@ -1,5 +1,5 @@
-//! The chain of switches of the FIFO+ experiments: hosts that send with random gaps, and the time
-//! that each packet waits in traffic managers.
+//! The chain of switches of the FIFO+ experiments: hosts that send packets, and the time that each
+//! packet waits in traffic managers.
 //!
 //! Every packet starts with a deadline in its label. Each switch subtracts the time that the packet
 //! waited there, whatever its order of service. The receiver computes the sum of the waits from the
@@ -32,7 +32,7 @@ use weir_sim::world::World;
 pub(super) struct Testbed {
     /// Rates of the links in kbit/s. The length of a frame counts without its check sequence.
     pub(super) rates: Vec<u64>,
-    /// The configuration of each switch. Its program accounts for waits as FIFO+ does, whatever the
+    /// The configuration of each switch. Its program subtracts waits from labels, whatever the
     /// order of service; if `late` is above 0, [`Accounting`] does this instead.
     pub(super) switch: SwitchConfig,
     /// Mean overestimate of a wait by a switch, ns; 0 for a switch that measures waits exactly.
@@ -52,7 +52,6 @@ pub(super) struct Testbed {
 pub(super) struct Host {
     /// Index of the first switch on the path of the host's packets.
     pub(super) joins: usize,
-    /// Number of flows.
     pub(super) flows: u32,
     /// Network-layer bytes of a packet.
     pub(super) len: u32,
@@ -245,7 +244,7 @@ impl Labeller for Accounting {
     }
 }
 
-/// Sends packets of one length with random gaps.
+/// Sends packets of one length, with gaps of the distribution `gap`.
 #[derive(Debug)]
 struct Sender {
     flow: FlowId,
@@ -355,7 +354,7 @@ impl Observer for Receiver {
     }
 }
 
-/// Time that a packet may wait, ns. No packet waits longer; only differences matter.
+/// Initial label of a packet that has no additional time, ns. No packet waits for longer.
 const ALLOWED: u64 = 10_000_000_000_000;
 /// Seconds after the end of sending at which all queues are empty.
 const DRAIN: u64 = 60;
@@ -370,8 +369,8 @@ mod tests {
 
     #[test]
     fn waits_match_values_computed_by_hand() {
-        // 1000 bytes at 800 kbit/s take 10 ms. Every 10 ms three packets arrive, so the queue of the
-        // first switch fills up. No packet waits at the second switch.
+        // 1000 bytes at 800 kbit/s take 10 ms. Every 10 ms three packets arrive, so the first
+        // switch's queue fills up. No packet waits at the second switch.
         let switch = SwitchConfig {
             pipeline: Some(0),
             manager: "fifo".into(),

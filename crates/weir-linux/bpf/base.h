@@ -41,8 +41,8 @@ enum {
 #include <bpf/bpf_endian.h>
 
 /*
- * The loader finds fields with this attribute by their names in the type information of the running
- * kernel, so programs do not depend on offsets.
+ * The loader finds the fields of a structure with this attribute by name, in the type information
+ * of the running kernel. Programs therefore do not depend on offsets.
  */
 #define FROM_KERNEL __attribute__((preserve_access_index))
 

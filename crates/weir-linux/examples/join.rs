@@ -5,8 +5,8 @@
 //! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE] [netns=NETNS]`, where PORT is
 //! `packet:INTERFACE` or `tap:NAME@NETNS`. After `seconds` it prints the report of each direction
 //! and the processor time of the process. `observe` copies every frame to FILE, on arrival and on
-//! departure. NETNS is a namespace of `ip netns`. A port without `@NETNS` is opened in the
-//! namespace that the option `netns` names, or, without the option, in the caller's namespace.
+//! departure. NETNS is a namespace of `ip netns`. The option `netns` names the namespace of ports
+//! without `@NETNS`; its default is the caller's namespace.
 
 use std::error::Error;
 use std::fs::File;

@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn an_interruption_does_not_change_the_offset() {
-        // The monotonic clock advances by 40 ns with each reading. In one of the measurements the
-        // thread is interrupted for 46 us after it has read the wall clock.
+        // The clocks advance by 40 ns with each reading. An interruption of 46 us follows one
+        // reading of the wall clock.
         let interrupted_at = [1, 2, 5];
         for interrupted in interrupted_at {
             let time = std::cell::Cell::new(1_000_000);

@@ -2,8 +2,8 @@
 //! machine's networks by address translation and forwarding, and keep packets on the ports of a
 //! bridge away from the machine's own IP stack.
 //!
-//! The tables of the machine are owned by a socket of this process, so the kernel removes them when
-//! the process ends. Forwarding is switched on for single interfaces, never for the whole machine.
+//! A socket of this process owns the tables in the machine's namespace, so the kernel removes them
+//! when the process ends. Forwarding is switched on for single interfaces, not for all.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -28,8 +28,8 @@ pub struct OwnedTable {
 pub struct NatError(#[from] pub io::Error);
 
 impl OwnedTable {
-    /// Translates the inside addresses to the machine's own addresses, in packets that leave the
-    /// machine by an interface other than `interface`.
+    /// Translates the source addresses `ipv4` and `ipv6` to the machine's own addresses, in packets
+    /// that leave the machine by an interface other than `interface`.
     ///
     /// # Errors
     /// The reason. No rule remains in force after an error.

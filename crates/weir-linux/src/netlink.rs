@@ -1,5 +1,5 @@
 //! Interfaces, addresses and routes through the kernel's netlink socket, one request at a time.
-//! Its callers see no types of the netlink crates, because these types change often.
+//! Public functions show no types of the netlink crates, because these types change often.
 
 use std::io;
 use std::net::IpAddr;
@@ -209,9 +209,9 @@ impl Netlink {
 
     /// Creates a veth pair: `near` in this namespace with the interface index `index`, and `far` in
     /// the namespace of the descriptor, with the Ethernet address `mac`. The two ends are ready at
-    /// once if their indexes differ, and otherwise after up to a second: an interface with its
-    /// peer's index looks to the kernel like one without a peer, whose change of carrier it may
-    /// handle a second later.
+    /// once if their indexes differ, and otherwise after up to a second: the kernel treats an
+    /// interface with its peer's index like one without a peer, and may handle a change of its
+    /// carrier up to a second later.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both
@@ -367,8 +367,8 @@ impl Netlink {
         })
     }
 
-    /// Keeps resolved neighbours of an interface valid for a day. Before the first packet to a
-    /// neighbour without an entry, the kernel still resolves the neighbour.
+    /// Keeps resolved neighbours of an interface valid for about a day. The kernel still resolves
+    /// neighbours that have no entry.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` if `ipv6` and the interface has no IPv6.
@@ -473,8 +473,8 @@ pub(crate) fn collect(
         if u32::from_ne_bytes([one[8], one[9], one[10], one[11]]) != sequence {
             continue;
         }
-        // The crate cannot read some attributes of exotic interfaces and routes. Weir uses none of
-        // these, so they are skipped.
+        // The crate cannot read some attributes of exotic interfaces and routes, which Weir does
+        // not use. Messages with such attributes are skipped.
         let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
             continue;
         };
@@ -544,12 +544,10 @@ pub(crate) fn route(message: &RouteMessage) -> Route {
     route
 }
 
-/// A day in milliseconds, which is longer than any emulation.
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
-/// Maximum number of attempts at a dump. If the tables change during each of them, something else
-/// is wrong.
+/// Maximum number of attempts at a dump.
 const DUMP_ATTEMPTS: usize = 4;
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ impl NetNs {
     /// The namespace of a process.
     ///
     /// # Errors
-    /// The process has ended, or belongs to another user.
+    /// The process has ended, or the caller may not inspect it.
     pub fn of_process(process: u32) -> io::Result<NetNs> {
         Ok(NetNs { file: File::open(format!("/proc/{process}/ns/net"))? })
     }

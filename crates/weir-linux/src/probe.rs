@@ -101,7 +101,6 @@ fn kernel(release: &str) -> Check {
     Check::new(name, Status::Ok, release)
 }
 
-/// Whether Weir is tested on an architecture.
 fn architecture(name: &str, bits: u32) -> Check {
     let detail = format!("{name}, {bits} bits");
     if name == TESTED_ARCHITECTURE {
@@ -359,7 +358,6 @@ const LEAST_KERNEL_FOR_BPF: (u32, u32) = (6, 4);
 const TESTED_ARCHITECTURE: &str = "x86_64";
 /// The number of sleeps, which take a tenth of a second together.
 const SLEEPS: usize = 100;
-/// The length of a sleep: longer than any processor needs to leave its deepest idle state.
 const SLEEP: Duration = Duration::from_millis(1);
 /// Above this lateness, timers have the resolution of a kernel tick.
 const COARSE: Duration = Duration::from_micros(900);

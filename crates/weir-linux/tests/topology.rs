@@ -30,7 +30,7 @@ fn exit_codes_pass_through() {
     // program.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
-    // If the left program fails first, the right one may still end as it likes.
+    // If the left program fails first, its exit code counts even if the right one succeeds later.
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "1"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");
 }

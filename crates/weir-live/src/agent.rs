@@ -87,7 +87,7 @@ pub struct Who {
     pub source: &'static str,
     /// The engine's identifier.
     pub id: String,
-    /// The name; unique among the containers that the engine has described.
+    /// The name; unique among the containers that engines and runtimes have described.
     pub name: String,
 }
 
@@ -108,14 +108,14 @@ pub struct Agent {
     silent: BTreeMap<&'static str, String>,
     config: AgentConfig,
     began: Instant,
-    /// Number of the last session.
+    /// Number of the last attempt to start a session.
     runs: u64,
 }
 
 /// The engine and the identifier of a container.
 type Key = (&'static str, String);
 
-/// A container with labels.
+/// A container or pod with labels for Weir.
 struct Entry {
     name: String,
     place: Place,
@@ -240,7 +240,6 @@ impl Agent {
         ended
     }
 
-    /// Handles a report of another thread.
     fn take(&mut self, message: Message, report: &mut dyn FnMut(&AgentEvent)) {
         match message {
             Message::Seen(engine, seen) => {
@@ -379,7 +378,6 @@ impl Agent {
         report(&AgentEvent::Refused { who: who(key, entry), reason });
     }
 
-    /// Handles the end of a container.
     fn ended(&mut self, key: &Key, report: &mut dyn FnMut(&AgentEvent)) {
         let Some(entry) = self.entries.get(key) else { return };
         let who = who(key, entry);
@@ -495,8 +493,8 @@ fn allow_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Reports a pod. For a new pod, this function waits briefly until the agent has looked at the pod,
-/// because the runtime starts the pod's containers when the function returns.
+/// Reports a pod. For a new pod, waits for at most [`POD_SHAPED_WITHIN`] until the agent has looked
+/// at it, because the runtime starts the pod's containers when this function returns.
 fn report_pod(outbox: &SyncSender<Message>, seen: PodSeen) {
     let is_new = matches!(seen, PodSeen::Started { is_new: true, .. });
     let (looked_at, wait) = channel();
@@ -574,7 +572,7 @@ fn source_of(engine: Engine) -> &'static str {
     }
 }
 
-/// A name as it is shown and typed.
+/// A name for users: at most [`LONGEST_NAME`] plain characters.
 fn display(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let plain = |c: char| if is_plain(c) { c } else { '-' };
@@ -590,16 +588,15 @@ fn hash(name: &str) -> u64 {
 
 /// The reason why a container in the machine's network is not shaped.
 const ON_HOST: &str = "it has no network of its own: it uses the machine's network";
-/// The source of pods.
+/// The value of [`Who::source`] for pods.
 const NRI: &str = "nri";
 /// The signals that do not end the agent.
 const IGNORED: [i32; 2] = [Signal::USR1.as_raw(), Signal::USR2.as_raw()];
 /// The interval at which the agent checks for signals and for attempts that are due.
 const TICK: Duration = Duration::from_millis(50);
-/// The first pause before the next attempt to attach to a container. Each pause is twice as long as
-/// the pause before it.
+/// The first pause before the next attempt to attach to a container. Each further pause is twice as
+/// long, up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause before the next attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The longest wait for a new pod to be shaped. It is shorter than the runtime's own limit.
 const POD_SHAPED_WITHIN: Duration = Duration::from_secs(1);

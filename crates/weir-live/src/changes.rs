@@ -303,7 +303,7 @@ impl Changes {
                 continue;
             }
             if let Err(error) = self.0.control.set_link(name, spec) {
-                // The links before it have changed, so the log needs them.
+                // The earlier links have changed, so the log needs them.
                 failed = Some(refused(error));
                 break;
             }
@@ -334,7 +334,6 @@ impl Changes {
         failed.map_or(Ok(changed), Err)
     }
 
-    /// Changes the rules, and notes the change.
     fn change_rules(
         &self,
         link: Option<&str>,
@@ -425,7 +424,7 @@ impl Noted {
         self.log.add(change, undoes.is_none().then(|| Saved::Rules(Arc::clone(old))))
     }
 
-    /// Adds a note.
+    /// Adds a note, or counts the change if there are already [`MOST_NOTED`] notes.
     fn add(&mut self, at: Duration, what: &str) {
         if self.notes.len() < MOST_NOTED {
             let more = if what.chars().nth(LONGEST_NOTE).is_some() { "…" } else { "" };
@@ -443,7 +442,6 @@ fn text_of(spec: &LinkSpec) -> String {
     if text.is_empty() { "a perfect link".to_owned() } else { text }
 }
 
-/// Commands in canonical form.
 fn canonical_commands(words: &str, files: &dyn Files) -> Vec<String> {
     let parsed = script::parse(words, "the command", files);
     parsed.commands.iter().map(|one| script::print(&one.command)).collect()
@@ -545,7 +543,7 @@ fn refused(error: ChangeError) -> Refusal {
 
 /// Maximum number of changes that results note one by one.
 pub const MOST_NOTED: usize = 100;
-/// The longest note in characters: commands of rules may be long.
+/// Maximum length of the text of a note in characters.
 const LONGEST_NOTE: usize = 500;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The recordings of a session: a series for each lane, and a capture.
+//! The records of a session: a series for each lane, and a capture.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -67,7 +67,6 @@ impl Recording {
         Self(Arc::new(Mutex::new((0..lanes).map(|_| LinkRecorder::new(start.0)).collect())))
     }
 
-    /// The current series of each lane.
     pub(crate) fn series(&self) -> Vec<LinkSeries> {
         self.0
             .lock()

@@ -1,5 +1,4 @@
-//! A session's links as its control socket shows them: their descriptions, and their counters up to
-//! one moment.
+//! A session's links as its control socket shows them: their descriptions and their counters.
 
 use std::collections::BTreeMap;
 

@@ -268,7 +268,6 @@ fn nanos(changes: &Changes) -> u64 {
     u64::try_from(changes.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The error for a client.
 pub(crate) fn unanswered(error: NoAnswer) -> SessionError {
     match error {
         NoAnswer::Late => SessionError::Late,

@@ -57,7 +57,7 @@ impl ActiveRules {
         &self.place
     }
 
-    /// Replaces the rules, and returns the changes. Compiles only rules and tables that differ.
+    /// Replaces the rules, and returns the changes. Unchanged tables are not compiled again.
     pub fn replace(&mut self, new: &Arc<Ruleset>) -> Changes {
         let changes = Changes::between(&self.ruleset, new);
         if !changes.is_empty() {
@@ -73,7 +73,6 @@ impl ActiveRules {
         self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
     }
 
-    /// The compiled rules after these changes.
     fn recompiled(&self, changes: &Changes, new: &Ruleset) -> Arc<Classifier> {
         if changes.rules {
             return Arc::new(self.classifier.recompile(new));
@@ -116,7 +115,8 @@ pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRul
     ActiveRules::new(Arc::new(ruleset), Place { interfaces, passes, ..Place::default() })
 }
 
-/// The handling of offload trains under these rules: `Whole` if every pipe is configured with it.
+/// The handling of offload trains under these rules: `Whole` if there are pipes and every pipe is
+/// configured with it.
 pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
     let whole = !ruleset.pipes.is_empty()
         && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);

@@ -106,7 +106,7 @@ impl<T: Serialize> Document<T> {
 }
 
 /// A number in a document. Whole numbers below 10^15 are written without a decimal point, all
-/// others with nine significant digits, so that equal runs produce equal text.
+/// others with nine significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Number(f64);
 

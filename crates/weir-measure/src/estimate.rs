@@ -20,8 +20,7 @@ pub struct Estimate {
     /// The standard deviation over the runs, with n − 1 as the divisor; `None` for fewer than two
     /// runs.
     pub deviation: Option<f64>,
-    /// Half the width of the 95 % confidence interval: the true mean lies this close to `mean`.
-    /// `None` for fewer than two runs.
+    /// Half the width of the 95 % confidence interval of the mean; `None` for fewer than two runs.
     pub half_width: Option<f64>,
 }
 
@@ -44,8 +43,8 @@ impl Estimate {
         }
     }
 
-    /// Welch's test: the probability that the two means differ at least this much although the true
-    /// means are equal. `None` if either estimate has fewer than two runs.
+    /// Welch's test: the probability of a difference of at least this size if the true means are
+    /// equal. `None` if either estimate has fewer than two runs.
     pub fn welch(&self, other: &Self) -> Option<f64> {
         let apart = (self.mean - other.mean).abs();
         let (error, freedom) = self.error_of_difference(other)?;
@@ -56,8 +55,7 @@ impl Estimate {
     }
 
     /// Half the width of the 95 % confidence interval of the difference between the two means, by
-    /// Welch's method: the true difference lies this close to the measured one. `None` if either
-    /// estimate has fewer than two runs.
+    /// Welch's method. `None` if either estimate has fewer than two runs.
     pub fn difference_half_width(&self, other: &Self) -> Option<f64> {
         let (error, freedom) = self.error_of_difference(other)?;
         Some(if error == 0.0 { 0.0 } else { quantile(0.975, freedom) * error })

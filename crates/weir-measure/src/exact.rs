@@ -22,7 +22,6 @@ pub struct Exact {
     /// Number of trailing bits that are rounded away for values of 64 bits. A value with `n` bits
     /// fewer loses `n` trailing bits fewer.
     coarser: u32,
-    /// The sum of all weights.
     total: u64,
     sum: u128,
     /// The least and the greatest value; `None` without values.

@@ -153,7 +153,6 @@ fn upper(index: usize) -> u64 {
     lower(index) + (width(index) - 1)
 }
 
-/// The middle of a bucket.
 fn middle(index: usize) -> u64 {
     lower(index) + width(index) / 2
 }

@@ -22,7 +22,8 @@ macro_rules! latency {
 
 latency! {
     /// The summary of a distribution of times, in ns. All numbers are 0 if there are no values.
-    /// Quantiles have the precision of the histogram; the other numbers are exact.
+    /// Quantiles have the precision of the histogram, and the mean is rounded to whole ns; the
+    /// other numbers are exact.
     Latency;
     mean, "The mean.";
     p50, "The median.";

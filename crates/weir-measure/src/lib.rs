@@ -1,8 +1,8 @@
 //! The types of Weir's measurements, and the common format of all results.
 //!
 //! The engine counts packets and latencies in these types; the live loop, the simulator, the probe
-//! and the daemon merge them; reports and documents present them. No crate copies them into other
-//! types, so a new counter or drop reason needs one row here and the code that counts it.
+//! and the daemon merge them; reports and documents present them. A new counter or drop reason
+//! needs one row here and the code that counts it.
 //!
 //! - [`stats`]: counters of a link, with a typed reason for every drop and mark.
 //! - [`histogram`]: latencies, to within 3.1 %. Two other histograms serve special purposes:

@@ -4,7 +4,7 @@
 //!
 //! # Identities
 //! For a group of flows: `carried + sent + duplicated = received + lost + inside`. For a link: see
-//! [`crate::stats`]. Tests check the identities for every run.
+//! [`crate::stats`]. Tests check the identities.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -109,7 +109,7 @@ pub struct Outcome {
     pub warmup_ns: u64,
     /// End of the run, ns.
     pub end_ns: u64,
-    /// Number of events of the simulation.
+    /// Number of events of the simulation, or of arrivals in a live run.
     pub events: u64,
     /// Each group of flows.
     pub flows: Vec<FlowOutcome>,
@@ -187,7 +187,7 @@ pub struct FlowOutcome {
     pub completed: u64,
     /// One-way delay of the packets that arrived, ns.
     pub delay_ns: Distribution,
-    /// Mean difference between the delays of consecutive arrivals, ns.
+    /// Mean absolute difference between the delays of consecutive arrivals, ns.
     pub jitter_ns: f64,
     /// Duration of the completed flows, ns.
     pub completion_ns: Distribution,

@@ -15,8 +15,7 @@ use crate::histogram::Bin;
 /// A fine histogram of `u64` values. Counting takes a few instructions.
 #[derive(Clone)]
 pub struct Tally {
-    /// The counts of the bins (buckets) of each octave; `None` until a value in the octave is
-    /// recorded.
+    /// The counts of the buckets of each octave; `None` until a value in the octave is recorded.
     octaves: [Option<Box<[u64; BUCKETS]>>; OCTAVES],
     count: u64,
     sum: u128,

@@ -68,7 +68,6 @@ static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifinde
 
 	if (c->watched[first & (MAX_WATCHED - 1)] == key)
 		return true;
-	/* Few devices share a first slot, so the loop rarely has more than one iteration. */
 	for (i = 1; i < NEIGHBOURS && i < c->near; i++)
 		if (c->watched[(first + i) & (MAX_WATCHED - 1)] == key)
 			return true;
@@ -143,7 +142,7 @@ struct writer {
 	u32 place;             /* the number of that region */
 };
 
-/* Takes a region in which no other program writes. Returns false on an unknown processor. */
+/* Takes a region in which no other program writes. Returns false if the processor has no region. */
 static __always_inline bool begin_write(struct recorder *c, struct writer *w)
 {
 	u64 before;
@@ -170,7 +169,7 @@ static __always_inline void end_write(struct writer *w, bool is_written)
 	__sync_fetch_and_add(&w->own->busy, -1);
 }
 
-/* The next record to write; none if there is no region, or if it is full. */
+/* The next record to write; 0 if there is no region, or if it is full. */
 static __always_inline struct record *next_record(struct recorder *c, struct writer *w)
 {
 	struct region *g = w->region;
@@ -263,7 +262,7 @@ static __always_inline bool write_packet(struct recorder *c, struct writer *w, u
 	return add_record(w);
 }
 
-/* Records a packet and up to `count - 1` packets after it, as `note` does. */
+/* Records the first `count` packets of a list, at most 256. */
 static __always_inline int note_packets(u64 packet, u64 device, u8 kind, int count)
 {
 	struct net_device *d = SEE(net_device, device);
@@ -297,7 +296,7 @@ int on_sent(const u64 *args)
 	return note_packets(args[0], args[1], KIND_SENT, 1);
 }
 
-/* Argument: packet, of any kind and from anywhere. */
+/* Argument: packet, which any part of the kernel may have dropped. */
 SEC("raw_tp/kfree_skb")
 int on_free(const u64 *args)
 {
@@ -312,8 +311,8 @@ int on_enqueue(const u64 *args)
 }
 
 /*
- * Arguments: discipline, transmission queue, number of packets, first packet. About every third call
- * has no packet.
+ * Arguments: discipline, transmission queue, number of packets, first packet. The first packet is
+ * null if none was dequeued.
  */
 SEC("raw_tp/qdisc_dequeue")
 int on_dequeue(const u64 *args)

@@ -113,7 +113,8 @@ static __always_inline u32 ring_length(u64 ring)
 
 /*
  * The length that `tc` shows: from the discipline's counter, or from its per-CPU counters. For a
- * band, of which `tc` shows nothing, the packets in its ring. `lengths` is the address to read.
+ * band, which `tc` does not show, the packets in its ring. `lengths` is the address of the per-CPU
+ * counters or of the ring.
  */
 static __always_inline struct length length_of(struct processors *p, u64 address, u64 lengths, u32 flags)
 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * Reads the lengths of the kernel's queues, at any requested rate, without a module and without
- * stopping anything.
+ * Reads the lengths of the kernel's queues at a requested rate, or as fast as possible.
  *
  * `sample` finds the disciplines of the requested devices, then reads them repeatedly for a slice
  * of time, `control.slice`. Consecutive equal readings become one run (first, last, count), so the
- * output of the kernel is small and complete. All maps are arrays that the reader has mapped into
- * its memory, so the reader needs no system call to read them between two slices.
+ * output is small. The reader maps the output arrays into its memory, so it needs no system call to
+ * read them between two slices.
  */
 #include "lengths.h"
 #include "watch.h"
@@ -323,7 +322,7 @@ static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 	return now;
 }
 
-/* Reads a single discipline with all its state in registers, at full speed. */
+/* Reads the only queue. Its address and flags stay in local variables, which makes this fast. */
 static __always_inline void read_one(struct control *c, struct processors *p, struct gaps *g, u64 end)
 {
 	struct slot *s = slot_at(0);

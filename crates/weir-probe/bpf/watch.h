@@ -13,7 +13,7 @@
 
 enum {
 	CUT_NOTHING = 0,
-	CUT_QUEUES = 1,  /* more disciplines than MAX_QUEUES */
+	CUT_QUEUES = 1,  /* more queues than MAX_QUEUES */
 	CUT_RUNS = 2,    /* the slice ended early: MAX_RUNS were written */
 	CUT_DEVICES = 4, /* the hash chain of a device was longer than the search limit */
 };
@@ -72,7 +72,7 @@ struct control {
 	u64 longest;  /* the longest gap, ns */
 	u64 scratch;
 	int ifindex[MAX_DEVICES]; /* written by the reader: the devices to read */
-	u32 found[MAX_DEVICES]; /* number of disciplines of the device, 0: no such device */
+	u32 found[MAX_DEVICES]; /* number of queues of the device, 0: no such device */
 };
 
 /* Histogram of the time between consecutive readings. */

@@ -8,14 +8,12 @@ use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 /// A queue as the kernel reports it. Two reports that agree in all fields describe the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Identity {
-    /// Interface index of the queue's device.
     pub(crate) ifindex: u32,
     pub(crate) handle: u32,
     pub(crate) parent: u32,
     pub(crate) kind: String,
     /// The number of a band of a `pfifo_fast`; `None` for a discipline.
     pub(crate) band: Option<u8>,
-    /// Whether the queue is the root of its device.
     pub(crate) root: bool,
     /// The queue's address in kernel memory; 0 if the method of reading does not know it.
     pub(crate) address: u64,
@@ -90,7 +88,6 @@ impl Catalogue {
         }
     }
 
-    /// The numbers of the current queues.
     #[cfg(feature = "bpf")]
     pub(crate) fn ids(&self) -> &[QueueId] {
         &self.ids

@@ -1,13 +1,13 @@
-//! Chooses the method: the requested one, or else `timer` or `loop` by the rate. Where that method
-//! is not available, `netlink` replaces it.
+//! Chooses the method if the plan names none: `timer` or `loop` by the rate, or `netlink` where the
+//! kernel does not allow these two.
 
 use crate::error::ProbeError;
 use crate::source::{Opened, Plan, Source};
 use crate::transmission::WithTransmission;
 use weir_measure::watch::Method;
 
-/// The highest rate, in readings per second, for which the timer is chosen. At higher rates,
-/// waiting with the necessary precision takes a whole processor.
+/// The highest rate, in readings per second, for which the timer is chosen. Higher rates need the
+/// loop, which occupies a processor.
 const TIMER_RATE: u64 = 10_000;
 
 /// Opens the source of a plan. If the plan names no method, the rate and the privileges decide, and

@@ -17,21 +17,18 @@ use weir_measure::watch::Sink;
 /// The netlink multicast group that reports new, removed and changed devices.
 const LINK_NEWS: u32 = 1;
 
-/// The targets of one namespace.
 pub(crate) struct Group {
     namespace: Namespace,
     netns: NetNs,
     targets: Vec<Target>,
     /// Receives the kernel's notices of changed devices.
     news: Socket,
-    /// Lists the devices.
     links: Netlink,
     /// Names of the matching devices, by index.
     pub(crate) devices: BTreeMap<u32, String>,
-    /// The queues of these devices.
     pub(crate) catalogue: Catalogue,
-    /// The number of devices that [`Group::new_excess`] last returned; 0 if it has not, or if there
-    /// were few enough since.
+    /// The number of devices at the last call of [`Group::new_excess`] if there were too many;
+    /// otherwise 0.
     excess: usize,
 }
 
@@ -79,7 +76,6 @@ impl Group {
         })
     }
 
-    /// Lists the matching devices again.
     fn list(&mut self) -> Result<(), ProbeError> {
         let links = self
             .links
@@ -108,7 +104,7 @@ impl Group {
         })
     }
 
-    /// The namespace to show with its queues; `None` for the caller's own.
+    /// The namespace in the user's notation; `None` for the caller's own.
     pub(crate) fn netns(&self) -> Option<String> {
         match &self.namespace {
             Namespace::Own => None,
@@ -133,7 +129,8 @@ impl Group {
         within(&self.namespace, &self.netns, work)
     }
 
-    /// Runs `work` inside the namespace on a new thread, which may change per-thread state.
+    /// Runs `work` inside the namespace on a new thread. `work` may therefore change per-thread
+    /// state.
     ///
     /// # Errors
     /// The error of `work`, or the reason why the namespace cannot be entered.
@@ -153,8 +150,7 @@ impl Group {
             .map_err(|errno| self.namespace.refused(errno.into()))
     }
 
-    /// The number of devices, if there are more than `most` and the number is not the one that was
-    /// returned last.
+    /// The number of devices if it exceeds `most` and has changed since the last call.
     pub(crate) fn new_excess(&mut self, most: usize) -> Option<usize> {
         let now = if self.devices.len() > most { self.devices.len() } else { 0 };
         let before = std::mem::replace(&mut self.excess, now);
@@ -187,7 +183,7 @@ impl Group {
         Ok(before != self.devices)
     }
 
-    /// Reads all pending notices. An overflow of the socket also counts as a notice.
+    /// Reads the pending notices. An overflow of the socket also counts as a notice.
     fn has_news(&mut self) -> bool {
         let mut buffer = [0u8; 8192];
         let mut any = false;

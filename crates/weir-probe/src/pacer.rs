@@ -61,9 +61,7 @@ impl Pacer {
         Some(now)
     }
 
-    /// Advances to the next scheduled moment. A reader that is less than [`CATCH_UP`] intervals
-    /// late makes up for its readings. A reader that is late by more skips the moments that have
-    /// passed, which count as missed.
+    /// Advances to the next scheduled moment. Moments that are skipped count as missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {
@@ -75,7 +73,6 @@ impl Pacer {
         }
     }
 
-    /// Records a reading at this time.
     pub(crate) fn record_reading(&mut self, time: u64) {
         if self.last != 0 {
             self.pace.gaps.record(time.saturating_sub(self.last));
@@ -89,7 +86,6 @@ impl Pacer {
         self.pace.missed += u64::from(self.interval > 0);
     }
 
-    /// The statistics of the pace.
     pub(crate) fn pace(&self) -> Pace {
         self.pace.clone()
     }

@@ -30,8 +30,7 @@ impl Namespace {
     /// Opens the namespace, which exists at least as long as the returned value.
     ///
     /// # Errors
-    /// [`ProbeError::Namespace`] if the namespace does not exist or may not be accessed. It has a
-    /// hint: the named namespaces, the missing privilege, or that there is no such process.
+    /// [`ProbeError::Namespace`] if the namespace does not exist or may not be accessed.
     pub fn open(&self) -> Result<NetNs, ProbeError> {
         let path = match self {
             Namespace::Own => PathBuf::from("/proc/thread-self/ns/net"),

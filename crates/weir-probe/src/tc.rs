@@ -44,7 +44,6 @@ struct Shown {
     qlen: u32,
 }
 
-/// The method `tc`.
 pub(crate) struct TcSource {
     /// The command `tc`, as a name or a path.
     program: &'static str,
@@ -87,7 +86,6 @@ impl TcSource {
         })
     }
 
-    /// Takes one reading of all namespaces.
     fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         for at in 0..self.groups.len() {
             // The program starts in the namespace of the calling thread. With a single group, this

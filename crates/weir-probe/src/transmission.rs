@@ -1,6 +1,6 @@
 //! The transmission queues after the queueing disciplines: the limit that dynamic queue limits
-//! (DQL) set for a device's transmission rings, and the bytes in the rings. The kernel shows both
-//! in sysfs, so both are read there, whatever method reads the disciplines.
+//! (DQL) set for a device's transmission rings, and the bytes in the rings. Both are read from
+//! sysfs, whatever method reads the disciplines.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -172,8 +172,8 @@ impl Source for WithTransmission {
 
 /// Opens the directory of a namespace's devices. sysfs shows the devices of the namespace from
 /// which it was mounted, so this function mounts it from the namespace; other processes do not see
-/// the mount. Without the privilege to mount, the function uses the existing mount, which may show
-/// another namespace, if the namespace is the caller's own.
+/// the mount. If this fails for the caller's own namespace, the function uses the existing mount,
+/// which may show another namespace.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
     let open = || {
         Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
@@ -196,14 +196,13 @@ fn directory(group: &Group) -> io::Result<OwnedFd> {
     }
 }
 
-/// The number in a sysfs file; `None` if its device has vanished.
+/// The number in a sysfs file; `None` if it cannot be read.
 fn number(file: &OwnedFd) -> Option<u64> {
     let mut text = [0; 24];
     let length = pread(file, &mut text, 0).ok()?;
     std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
 }
 
-/// A sink that discards everything.
 struct NullSink;
 
 impl Sink for NullSink {

@@ -1,6 +1,6 @@
-//! All methods agree with `tc`, to the packet and the byte, on queues that do not change: a rate of
-//! one byte per second lets the first packets pass and then no packet for minutes. The tests need
-//! root.
+//! All methods that read lengths agree with `tc`, to the packet and the byte, on queues that do not
+//! change: a rate of one byte per second lets the first packets pass and then no packet for
+//! minutes. Most of the tests need root.
 
 mod agreement_net;
 
@@ -237,8 +237,7 @@ fn netlink_needs_no_privileges_and_is_chosen_without_them() {
         };
         let seen = watch(&plan, |_, _| {});
         assert!(seen.is_some());
-        // Privileges belong to threads, so dropping them affects only this thread, which ends with
-        // the test.
+        // Privileges belong to threads, so dropping them affects only the new thread.
         let seen = std::thread::scope(|scope| {
             let read = || {
                 set_capabilities(None, none).expect("giving up is allowed");

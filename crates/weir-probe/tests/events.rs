@@ -137,7 +137,7 @@ fn records_of_an_interrupt_and_of_the_interrupted_packet_are_both_whole() {
     }
     let mut plan = place.plan("x0", Method::Events);
     plan.packets = true;
-    // The packets that the filter drops are longer than those that pass. They have no Ethernet
+    // The packets that the filter drops are longer than those that pass, and have no Ethernet
     // header yet.
     let (passes, dropped) = ([0; 100], [0; 200]);
     let (pass_bytes, dropped_bytes) = (142, 228);

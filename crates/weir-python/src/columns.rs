@@ -10,7 +10,6 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use weir_report::sim::{Column, Table};
 
-/// Converts a table to a record batch.
 pub(crate) fn to_batch(table: Table) -> Result<RecordBatch, ArrowError> {
     let mut fields = Vec::with_capacity(table.columns.len());
     let mut arrays = Vec::with_capacity(table.columns.len());
@@ -103,7 +102,6 @@ fn extend(all: &mut Column, more: Column) {
     }
 }
 
-/// Number of rows of a column.
 pub(crate) fn len(column: &Column) -> usize {
     match column {
         Column::Int(values) => values.len(),

@@ -1,6 +1,6 @@
 //! The compiled part of `weirlab`, Weir's Python package: simulations, their results as Arrow
-//! tables, campaigns, conformance cases, algorithms in Python, the rig for such schedulers, and
-//! environments for reinforcement learning.
+//! tables, campaigns, conformance cases, algorithms in Python, the rig for schedulers in Python,
+//! and environments for reinforcement learning.
 //!
 //! The functions take and return plain values. The modules in `python/weirlab` check the arguments,
 //! raise the exceptions and contain the documentation. A function that computes releases the

@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub(crate) name: String,
     /// The directory of the files to which the text refers.
     pub(crate) directory: String,
-    /// The name of a scenario whose text has no name.
+    /// The name of the scenario if the text gives none.
     pub(crate) default_name: String,
     /// Keys to change, each with its new value and the option that gives the value.
     pub(crate) settings: Vec<(String, String, String)>,
@@ -41,7 +41,6 @@ pub(crate) enum Refused {
 }
 
 impl Source {
-    /// Reads the scenario and the points of its sweep.
     pub(crate) fn load(&self) -> Result<Loaded, Refused> {
         let edited = self.edited()?;
         let files = Beside(Path::new(&self.directory));
@@ -73,7 +72,6 @@ impl Source {
         Ok(edited)
     }
 
-    /// Checks the scenario and the points of its sweep.
     fn check(&self) -> Result<(Option<Scenario>, Diagnostics), Refused> {
         let edited = self.edited()?;
         let files = Beside(Path::new(&self.directory));
@@ -108,7 +106,6 @@ pub(crate) fn schema() -> String {
     scenario::schema()
 }
 
-/// The exception for a refused scenario.
 pub(crate) fn refused(py: Python<'_>, refused: &Refused) -> PyErr {
     match exception(py, refused) {
         Ok(value) => PyErr::from_value(value),
@@ -127,7 +124,6 @@ fn exception<'py>(py: Python<'py>, refused: &Refused) -> PyResult<Bound<'py, PyA
     }
 }
 
-/// Diagnostics as a list of dictionaries.
 pub(crate) fn to_list<'py>(
     py: Python<'py>,
     diagnostics: &Diagnostics,

@@ -261,7 +261,6 @@ fn goodput(results: &sim::Results) -> Plot {
     plot
 }
 
-/// The processor time that this process has used, in seconds.
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9

@@ -1,5 +1,5 @@
-//! Carries out runs on several threads, while the calling thread reports progress and answers
-//! interruptions.
+//! Carries out runs on several threads, while the calling thread reports progress and handles
+//! signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -165,7 +165,7 @@ impl State<'_> {
     }
 }
 
-/// Counts the end of a thread when it is dropped.
+/// Counts the end of a thread when this value is dropped.
 struct Working<'a>(&'a State<'a>);
 
 impl Drop for Working<'_> {

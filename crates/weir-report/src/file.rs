@@ -36,9 +36,9 @@ pub enum WriteError {
 }
 
 /// Writes `content` to `path`, replacing an existing file in one step. A reader sees the complete
-/// old file or the complete new one, even after a crash. The content of a device or pipe
-/// (`/dev/stdout`) is written directly. A symbolic link stays, and its target is replaced. A link
-/// of another user is refused if it is in a directory in which every user may create files.
+/// old file or the complete new one, even after a crash. A device or pipe (`/dev/stdout`) is
+/// written directly. A symbolic link stays, and its target is replaced. A link of another user in a
+/// directory such as `/tmp` is refused.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let mut temporary = TemporaryFile::create(path)
         .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
@@ -166,7 +166,6 @@ struct RemoveOnDrop(Option<PathBuf>);
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Nothing can be done if the removal fails.
             let _ = fs::remove_file(path);
         }
     }

@@ -166,12 +166,10 @@ fn trimmed(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// Decimal units of rate in bit/s.
 pub(crate) const RATE_UNITS: [(f64, &str); 4] =
     [(1.0, "bit/s"), (1e3, "kbit/s"), (1e6, "Mbit/s"), (1e9, "Gbit/s")];
 /// Units of time in nanoseconds.
 pub(crate) const TIME_UNITS: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
-/// Decimal units of bytes.
 pub(crate) const BYTE_UNITS: [(f64, &str); 4] = [(1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")];
 
 #[cfg(test)]

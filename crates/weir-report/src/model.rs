@@ -116,8 +116,7 @@ impl LinkResult {
     }
 
     /// Mean output rate, bit/s: over the time for which the link was busy, or over `duration_ns` if
-    /// no series was recorded. 0 without traffic. It is at most [`Self::peak_out_bps`]: traffic
-    /// that is busy for less than a second at a time is averaged over a second, as the peak is.
+    /// no series was recorded. 0 without traffic, and at most [`Self::peak_out_bps`].
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
             0 => duration_ns,
@@ -178,7 +177,7 @@ impl Late {
         self.packets as f64 / self.departed as f64
     }
 
-    /// Whether the timing of the run is not reliable: at least [`LATE_WARNING`] of the packets and
+    /// Whether the timing of the link is not reliable: at least [`LATE_WARNING`] of the packets and
     /// at least [`LATE_PACKETS_WARNING`] packets were late.
     pub fn is_too_much(self) -> bool {
         self.packets >= LATE_PACKETS_WARNING && self.fraction() >= LATE_WARNING
@@ -225,7 +224,7 @@ pub struct RunResult {
 
 impl RunResult {
     /// Combines the parts of a result. Adds a warning for each link that does not account for all
-    /// packets, and for each link with a high lateness.
+    /// packets, and for each link with too many late packets ([`Late::is_too_much`]).
     pub fn new(mut info: RunInfo, links: Vec<LinkResult>) -> Self {
         for link in &links {
             let (arrived, accounted) = link.counters.accounts().unwrap_or((u64::MAX, u64::MIN));
@@ -315,12 +314,11 @@ pub fn why_late(causes: &LateCauses) -> Option<String> {
 /// The lateness above which a packet counts as late: 1 ms is short against the delays of the paths
 /// that are usually emulated.
 pub const LATE_NS: u64 = 1_000_000;
-/// A run's timing is not reliable if at least this fraction of its packets is late: the 99th
-/// percentile of the lateness is then at least [`LATE_NS`].
+/// The timing of a link is not reliable if at least this fraction of its packets is late.
 pub const LATE_WARNING: f64 = 0.01;
-/// The smallest number of late packets that makes a run's timing unreliable. Fewer late packets may
-/// result from a single pause of the machine. In a run with only a few hundred packets, such a
-/// pause exceeds [`LATE_WARNING`].
+/// The smallest number of late packets with which the timing of a link is not reliable. A single
+/// pause of the machine may delay a few packets; in a run of a few hundred packets, these exceed
+/// [`LATE_WARNING`].
 pub const LATE_PACKETS_WARNING: u64 = 5;
 /// The text that is shown in place of the configured rate and delay if rules select the path.
 const BY_RULES: &str = "by rules";

@@ -67,7 +67,6 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
             .map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
     if l.total_ns.count() > 0 {
-        // The minimum is the delay of the path; the rest is queueing, transmission and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
         row(
             "total delay",
@@ -244,7 +243,6 @@ fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
     let _ = writeln!(out, "{lead}{line}");
 }
 
-/// Adds colours if enabled.
 #[derive(Clone, Copy)]
 struct Paint(bool);
 
@@ -270,7 +268,7 @@ impl Paint {
     }
 }
 
-/// The width of the summary in columns, which every terminal has.
+/// The width of the summary in columns.
 const WIDTH: usize = 80;
 /// The width of a configured value in columns.
 const CONFIGURED: usize = 14;

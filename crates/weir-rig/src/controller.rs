@@ -1,10 +1,11 @@
 //! The controller: drives packets through a scheduler, so that its backlog moves between two
 //! thresholds, or replays a trace.
 //!
-//! The loop contains only the generator's ring, the packets' memory and the scheduler. It has no
-//! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
-//! clock advances by one nanosecond for each dequeued byte. If the scheduler releases no packet,
-//! the clock jumps to the scheduler's next event or, in a trace, to the next arrival.
+//! The loop contains only the generator's ring, the packets' memory and the scheduler. It reads no
+//! clock and has no timer. It has no virtual call, since it is compiled for each scheduler. The
+//! time that the scheduler gets advances by one nanosecond for each dequeued byte. If the scheduler
+//! releases no packet, the time jumps to the scheduler's next event or, in a trace, to the next
+//! arrival.
 //!
 //! The controller counts the packets that it enqueued and dequeued, and does not ask for the
 //! scheduler's backlog. A scheduler that refuses packets therefore still completes its cycles, and
@@ -47,7 +48,7 @@ impl Sink for Unseen {
 struct Machine<S> {
     scheduler: S,
     store: Descriptors,
-    /// The scheduler's clock, ns.
+    /// The time that the scheduler gets, ns.
     now: u64,
     counts: Counts,
     incoming: Vec<(FlowSlot, PacketId)>,
@@ -91,7 +92,6 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// The counts so far.
     pub(crate) fn counts(&self) -> Counts {
         self.machine.counts
     }
@@ -102,7 +102,6 @@ impl<S: Scheduler> Driver<S> {
         self.cycles(plan, plan.warm_up, &mut Unseen);
     }
 
-    /// Runs this many cycles.
     #[inline(never)]
     pub(crate) fn cycles<K: Sink>(&mut self, plan: &Plan, cycles: u64, sink: &mut K) {
         if !self.times.is_empty() {
@@ -143,7 +142,7 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// Enqueues this many packets, in batches of `batch`.
+    /// Enqueues this many packets, in batches of at most `batch`.
     #[inline]
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
@@ -170,7 +169,7 @@ impl<S: Scheduler> Driver<S> {
         self.machine.counts.dequeued += pairs - missed;
     }
 
-    /// Replays the trace once. The clock advances with each dequeued byte and, when no packet
+    /// Replays the trace once. The time advances with each dequeued byte and, when no packet
     /// waits, to the next arrival. Packets that are due are enqueued before the next dequeue.
     fn replay<K: Sink>(&mut self, sink: &mut K) {
         let begin = self.machine.now;
@@ -224,8 +223,8 @@ impl<S: Scheduler> Machine<S> {
         self.counts.refused += 1;
     }
 
-    /// Releases the packets that the scheduler has dropped since the last call. Most schedulers
-    /// never drop a packet, and the compiler removes the loop.
+    /// Releases the packets that the scheduler has dropped since the last call. For a scheduler
+    /// that never drops packets, the compiler removes the loop.
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn take_refused(&mut self) {
         while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.store) {
@@ -263,9 +262,9 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Dequeues from a scheduler that releases no packet now. Advances the clock to the scheduler's
+    /// Dequeues from a scheduler that releases no packet now. Advances the time to the scheduler's
     /// next event that releases a packet. A medium has events without a release, such as the
-    /// beginning of a transmission. If no event releases a packet, dequeues at the end of time.
+    /// beginning of a transmission. If no event releases a packet, dequeues at [`Nanos::MAX`].
     /// Returns false when there is no packet.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {

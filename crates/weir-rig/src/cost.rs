@@ -54,7 +54,6 @@ impl Spread {
     }
 }
 
-/// Measures the time of a plan.
 struct Timed<'a> {
     plan: &'a Plan,
     clock: &'a dyn Fn() -> u64,
@@ -74,7 +73,6 @@ impl Visitor for Timed<'_> {
     }
 }
 
-/// Drives a plan without a clock.
 struct Driven<'a> {
     plan: &'a Plan,
 }
@@ -90,7 +88,6 @@ impl Visitor for Driven<'_> {
     }
 }
 
-/// Hashes the departures of a plan.
 struct Hashed<'a> {
     plan: &'a Plan,
 }
@@ -166,7 +163,6 @@ mod tests {
         }
     }
 
-    /// Counts the departures.
     struct Taken(u64);
 
     impl Sink for Taken {
@@ -203,8 +199,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_replayed_at_its_times() {
-        // The second and the third packet wait while the first is sent, and round robin alternates
-        // between the flows. The last packet finds the link idle.
+        // The second and the third packet wait while the first is sent. The last packet finds the
+        // link idle.
         let arrivals = [(0, 0, 1000), (10, 0, 100), (10, 1, 100), (5000, 1, 64)];
         let arrivals = arrivals.map(|(time, flow, len)| Arrival { time, flow, len }).to_vec();
         let trace = Trace::new("2:w1".parse().unwrap(), arrivals).unwrap();

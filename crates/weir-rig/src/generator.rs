@@ -3,8 +3,8 @@
 //!
 //! The arrivals are in a ring that is read repeatedly in order, so that the processor's prefetch
 //! hides the memory accesses. A ring of random arrivals must be long. In a short ring, some flows
-//! have noticeably fewer arrivals than the mean; these flows then have no backlog, and the total
-//! backlog drifts. With a thousand arrivals per flow, the deviation is 3 %.
+//! have noticeably fewer arrivals than the mean, and then no backlog. With a thousand arrivals per
+//! flow, the standard deviation is 3 %.
 
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::FlowSlot;
@@ -12,7 +12,7 @@ use weir_core::sched::FlowSlot;
 use crate::flows::{Flow, FlowSet};
 use crate::plan::Order;
 
-/// A packet to create. The ring has an entry of 12 bytes for each.
+/// A packet to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) slot: FlowSlot,
@@ -69,7 +69,6 @@ impl Choice {
         }
     }
 
-    /// The flow of the next arrival.
     fn flow(&mut self) -> u32 {
         match self {
             Self::Ramp { flows, next } => {

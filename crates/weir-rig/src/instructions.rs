@@ -2,10 +2,10 @@
 //!
 //! The caller starts the rig twice under cachegrind, with different numbers of pairs. The
 //! difference between the two runs cancels the start, the filling and the warm-up. The remaining
-//! count is exact to the instruction and the same on every machine. Cachegrind simulates two cache
-//! levels. The second one gets the size of the processor's second level, so its misses are the
-//! accesses that go to the third level or to memory. Cachegrind simulates neither hardware
-//! prefetching nor prefetch instructions.
+//! count of instructions is exact and repeatable. Cachegrind simulates two cache levels. The second
+//! one gets the size of the processor's second level, so its misses are the accesses that go to the
+//! third level or to memory. Cachegrind simulates neither hardware prefetching nor prefetch
+//! instructions.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -138,7 +138,7 @@ pub enum CountError {
          power of two; for example 2MiB"
     )]
     Cache(u64),
-    /// The file does not come from cachegrind.
+    /// The file has no totals.
     #[error("cachegrind's file has no totals of instructions and cache misses")]
     File,
 }

@@ -1,9 +1,9 @@
 //! Weir's rig: runs schedulers and AQMs alone, on generated or recorded packets.
 //!
-//! A [`flows::FlowSet`] describes the flows in the usual notation (`500:w1,250:w2,250:w4`). The rig
-//! measures the cost and the service of the same code that shapes live traffic, without a link, a
-//! clock or a timer in the loop. A [`trace::Trace`] holds arrivals that one tool finds and another
-//! tool replays. [`replay`] serves arrivals that were recorded at a queue of the kernel.
+//! A [`flows::FlowSet`] describes the flows in one word (`500:w1,250:w2,250:w4`). The rig measures
+//! the cost and the service of the same code that shapes live traffic, but in computed time and
+//! without ports. A [`trace::Trace`] holds arrivals to replay, such as those that the [`adversary`]
+//! finds. [`replay`] serves arrivals that were recorded at a queue of the kernel.
 
 pub mod adversary;
 pub mod algorithm;

@@ -3,8 +3,6 @@
 //!
 //! AQM decisions take effect as in the engine. [`Gate`] asks the AQM at arrival and at departure. A
 //! packet that exceeds the limit is dropped whatever the AQM decides. A mark counts at departure.
-//! The cost measurement of AQMs, the conformance cases, the replay and the step experiment use this
-//! module.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -168,8 +166,8 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         variables
     }
 
-    /// Drops the packets that the scheduler has discarded since the last call. Most schedulers
-    /// never discard a packet, and the compiler removes the loop.
+    /// Drops the packets that the scheduler has discarded since the last call. For a scheduler that
+    /// never discards packets, the compiler removes the loop.
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn take_refused<W: Watch>(&mut self, now: Nanos, watch: &mut W) {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.store) {

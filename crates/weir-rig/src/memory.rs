@@ -28,7 +28,6 @@ pub fn measure(
     algorithm.visit(Measured { flows, packets, resident })
 }
 
-/// Measures the memory of one scheduler.
 struct Measured<'a> {
     flows: &'a FlowSet,
     packets: u32,

@@ -32,7 +32,7 @@ use weir_rules::manager::Manager;
 /// The departures and drops at the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Packets that the link sent, by time.
+    /// Packets that the link sent, in the order of their departures.
     pub sent: Vec<Sent>,
     /// The times of the drops, in ns.
     pub drops: Vec<u64>,
@@ -105,7 +105,7 @@ fn play<S: Scheduler, A: Aqm>(scheduler: S, aqm: A, limit: QueueLimit) -> Seen {
 enum Event {
     /// A sender starts.
     Begin(u32),
-    /// The stream sends a packet.
+    /// The unresponsive stream sends a packet.
     Stream,
     /// The link becomes free.
     Free,

@@ -34,7 +34,7 @@ pub struct Arrival {
 pub struct Trace {
     flows: FlowSet,
     arrivals: Vec<Arrival>,
-    /// Comment lines, without the hash. The file has them before the arrivals.
+    /// Comment lines, without the hash. A written file has them before the arrivals.
     pub notes: Vec<String>,
 }
 

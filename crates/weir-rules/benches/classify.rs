@@ -1,6 +1,6 @@
 //! The cost of a verdict, and of a change of the rules.
 //!
-//! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors can
+//! The 4,096 packets have random addresses, so that neither caches nor branch predictors can
 //! anticipate the next packet.
 
 use std::hint::black_box;

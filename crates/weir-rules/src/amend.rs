@@ -2,9 +2,10 @@
 //! values stay.
 //!
 //! The parser starts from the link in force, so each keyword replaces its own value. Some keywords
-//! share a value, and a change that names one of them replaces what another had set. `bw`, `trace`
-//! and a table with rates all set the rate. A trace that is a table and `schedule` both set the
-//! link's only table. A scheduler, an AQM and `droptail` all set the management of the queue.
+//! share a value, and a change that names one of them replaces what another had set. `bw` and
+//! `trace` both set the rate, except a `trace` that is a table without rates. A `trace` that is a
+//! table and `schedule` both set the link's only table. A scheduler, an AQM and `droptail` all set
+//! the management of the queue.
 
 use weir_core::config::Capacity;
 
@@ -17,9 +18,8 @@ use crate::link::LinkSpec;
 use crate::parse;
 use crate::spec::Checked;
 
-/// Reads words that change the link `base`, and returns the changed link with all diagnostics.
-/// Keywords that are not in the text keep their values. The files that `base` names are not read
-/// again.
+/// Reads words that change the link `base`, and returns the changed link with all diagnostics. The
+/// files that `base` names are not read again.
 ///
 /// A text without words changes nothing.
 pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {

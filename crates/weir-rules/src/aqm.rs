@@ -18,7 +18,6 @@ use crate::suggest::closest;
 
 /// dummynet's word for an AQM.
 struct Dialect {
-    /// The keyword.
     word: &'static str,
     /// The name of the AQM in the table.
     name: &'static str,
@@ -60,7 +59,7 @@ pub(crate) fn end_of(words: &[Word], at: usize) -> Option<usize> {
 }
 
 impl Dialect {
-    /// Whether the thresholds follow the word in the form `w_q/min_th/max_th/max_p`.
+    /// Whether thresholds follow the word, in the form `w_q/min_th/max_th/max_p`.
     fn has_thresholds(&self) -> bool {
         self.name == "red"
     }
@@ -93,7 +92,8 @@ impl Reader<'_> {
         Diagnostic::new(code, self.text, word.span.clone(), message)
     }
 
-    /// Reads an AQM that is given by its name, and adds the settings that a dummynet word implies.
+    /// Reads an AQM up to its settings: a dummynet word with its thresholds, or the name after
+    /// `aqm`.
     fn named(&mut self, row: &Keyword, keyword: &Word) -> Result<Policy, Box<Diagnostic>> {
         if let Some(dialect) = dialect(row.name) {
             let mut policy = dialect.policy();

@@ -46,7 +46,6 @@ pub(crate) fn build(
     spec
 }
 
-/// The rate that `bw` specifies, if any.
 fn constant_rate(spec: &LinkSpec) -> Option<Rate> {
     match spec.pipe.link.capacity {
         Capacity::Constant(rate) => Some(rate),
@@ -79,8 +78,8 @@ impl Builder<'_> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Returns the value of a file, and what the file contains beside it. The file is read by
-    /// `parse`, unless an earlier link has read it. Faults are reported.
+    /// Returns the value of a file, and what the file contains beside it. Reads and parses the file
+    /// unless `parsed` already has the value. Reports faults.
     fn value<T: Value, A: Clone>(
         &mut self,
         known: fn(&ParsedFiles) -> &ByName<T, A>,
@@ -164,7 +163,6 @@ impl Builder<'_> {
         self.draft.places(row.name).map(|places| places.value.clone())
     }
 
-    /// Reads the trace and the schedule.
     fn trace_and_schedule(&mut self) {
         if let (Some(name), Some(span)) = (self.draft.spec.files.trace.clone(), self.place(&TRACE))
         {
@@ -412,7 +410,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds a warning that a keyword has no effect without a rate, with the reason `why`.
+    /// Adds a warning that a keyword has no effect without a rate.
     fn no_rate(&mut self, span: &Span, message: &str, label: &str, why: &str) {
         let help = format!("{why}: give `{}`", BW.example);
         self.say(Code::NoEffect, span, message, label, &help);
@@ -433,7 +431,6 @@ mod tests {
 
     use super::*;
 
-    /// Files that cannot be read for this reason.
     struct Unreadable(io::ErrorKind);
 
     impl Files for Unreadable {

@@ -152,7 +152,7 @@ impl Code {
         }
     }
 
-    /// Its severity.
+    /// The severity of diagnostics with this code.
     pub const fn severity(self) -> Severity {
         match self {
             Self::NoEffect
@@ -241,7 +241,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a related range in the same line.
+    /// Adds a related range. A range outside the line is ignored.
     #[must_use]
     pub fn other(mut self, span: Span, label: impl Into<String>) -> Self {
         if span.end <= self.text.len()

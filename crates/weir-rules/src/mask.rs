@@ -31,7 +31,6 @@ impl Field {
         u128::MAX >> (128 - self.bits)
     }
 
-    /// Sets the field's bits.
     pub(crate) fn set(&self, mask: &mut FlowMask, bits: u128) {
         (self.set)(mask, bits);
     }

@@ -1,5 +1,5 @@
-//! Reads an algorithm of a table and its settings from one text: `codel target 5ms`,
-//! `codel target=5ms` or, in one word, `codel:target=5ms`.
+//! Reads an algorithm and its settings from one text: `codel target 5ms`, `codel target=5ms` or, in
+//! one word, `codel:target=5ms`.
 //!
 //! These texts occur outside the command language: options of the rig, conformance cases, and the
 //! congestion controls, schedulers and rank programs of scenarios. Settings have the same grammar
@@ -119,9 +119,8 @@ fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<()
     Ok(())
 }
 
-/// The error that a word is not a setting of the algorithm. `own` are the parameters of the
-/// algorithm. `others` are the parameters of every algorithm of the table, each with the
-/// algorithm's name.
+/// The error that a word is not a setting of the algorithm. `own` are the algorithm's parameters,
+/// `others` those of every algorithm of the table, with its name.
 fn unknown_setting(
     text: &str,
     word: &Word,

@@ -11,12 +11,13 @@ const VALUES: [(&str, &str, &str); 3] = [
     ("loss", "gemodel", "`loss K,p,H,r`, which are netem's 1-k, p, 1-h and r, as fractions"),
 ];
 
-/// What a word of netem at the place of a keyword means, if it is one.
+/// A label with the meaning of netem's word at the place of a keyword; `None` for other words.
 pub(crate) fn keyword(word: &str) -> Option<String> {
     KEYWORDS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| label(ours))
 }
 
-/// What a word of netem at the place of a value of `keyword` means, if it is one.
+/// A label with the meaning of netem's word at the place of a value of `keyword`; `None` for other
+/// words.
 pub(crate) fn value(keyword: &str, word: &str) -> Option<String> {
     let is_meant =
         |(before, theirs, _): &&(&str, &str, &str)| (*before, *theirs) == (keyword, word);

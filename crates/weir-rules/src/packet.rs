@@ -1,5 +1,5 @@
-//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`. A trace of the rules
-//! shows the path of such a packet.
+//! A packet in words, such as `tcp 10.0.0.1:40000 192.0.2.1:80 flags syn`, to ask for its
+//! [journey](crate::classify::Journey) through the rules.
 //!
 //! The words are a protocol, the source, the destination, and options. [`PacketSpec::frame`] makes
 //! the bytes of an Ethernet frame, so that rules test real headers. Checksums are 0, because no
@@ -53,7 +53,7 @@ pub struct PacketSpec {
 pub struct PacketError {
     /// The error, what is allowed, and what to do.
     pub message: String,
-    /// The offsets of the wrong word's first byte and of the byte after its last one.
+    /// The wrong word's first byte, and the byte after its last one, as offsets in the text.
     pub place: (usize, usize),
 }
 
@@ -61,7 +61,7 @@ pub struct PacketError {
 #[derive(Clone, Copy)]
 struct Word<'a> {
     text: &'a str,
-    /// The offset of the word in the text.
+    /// The offset of the word in the text, in bytes.
     at: usize,
 }
 
@@ -71,7 +71,6 @@ impl Word<'_> {
     }
 }
 
-/// Splits text at spaces.
 fn words(text: &str) -> Vec<Word<'_>> {
     text.split_whitespace()
         .map(|word| Word { text: word, at: word.as_ptr() as usize - text.as_ptr() as usize })

@@ -87,7 +87,6 @@ fn words_of(object: Object) -> Vec<&'static str> {
 struct Parser<'a> {
     text: &'a str,
     words: &'a [Word],
-    /// The words that are keywords here.
     keywords: Vec<&'static str>,
     /// The index of the next word.
     at: usize,
@@ -154,7 +153,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Adds a warning if a rate below one kilobit per second has no unit: the author of `4/20` or
-    /// `bw 4` means megabits. A rate of 0 needs no unit, because it means that there is no limit.
+    /// `bw 4` probably means megabits. A rate of 0 means no limit and needs no unit.
     fn warn_of_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
@@ -169,7 +168,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads one keyword with its argument.
     fn keyword(&mut self, word: &'a Word) {
         let Some(row) = self.lookup(word) else {
             self.unknown(word);
@@ -227,7 +225,6 @@ impl<'a> Parser<'a> {
         at
     }
 
-    /// Reads an AQM with its settings.
     fn aqm(&mut self, row: &'static Keyword, word: &Word) {
         let read = aqm::read(self.text, row, self.words, self.at);
         self.at = read.end;
@@ -240,7 +237,6 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a scheduler with its settings.
     fn scheduler(&mut self, row: &'static Keyword, word: &Word) {
         let read = scheduler::read(self.text, row, self.words, self.at);
         self.at = read.end;
@@ -317,8 +313,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What an unknown word means in netem's language, if it is a word of it. A second time after
-    /// `delay` is its jitter. `limit` in a text that has an AQM is probably the AQM's setting.
+    /// A label with the meaning of an unknown word in netem's language, if it has one. In netem, a
+    /// time after that of `delay` is the jitter. `limit` in a text with an AQM is probably the
+    /// AQM's setting.
     fn of_netem(&self, word: &Word) -> Option<String> {
         let follows_delay = self.seen.last().is_some_and(|(row, _)| row.name == DELAY.name);
         if follows_delay && quantity::time(&word.text, MAX_DELAY).is_ok() {

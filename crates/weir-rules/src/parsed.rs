@@ -1,10 +1,10 @@
 //! What was read from files: schedules, traces, profiles and distributions of jitter.
 //!
 //! A table may have a million rows, and a configuration may use it in thousands of pipes. All uses
-//! of a file in one text share the value that was read from it, and so do all equal values of a
-//! configuration ([`Distinct`]). The memory of the distinct values is bounded: for one text and for
-//! one configuration by [`MOST_MEMORY`], and for all texts that a process reads at the same time by
-//! a [`Budget`].
+//! of a file in one text share the value that was read from it. All equal values of a configuration
+//! share their memory ([`Distinct`]). The memory of the distinct values is bounded: for one text
+//! and for one configuration by [`MOST_MEMORY`], and for all texts that a process reads at the same
+//! time by a [`Budget`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -65,7 +65,7 @@ pub enum MemoryError {
 }
 
 impl ParsedFiles {
-    /// No values yet. They may take this much memory, in bytes.
+    /// Starts without values. The values may take this much memory, in bytes.
     #[must_use]
     pub fn up_to(most_memory: usize) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl ParsedFiles {
         }
     }
 
-    /// No values yet. Their memory counts towards `budget` until the result of
+    /// Starts without values. The memory of the values counts towards `budget` until the result of
     /// [`Self::into_held`] is dropped.
     #[must_use]
     pub fn within(budget: &Arc<Budget>) -> Self {
@@ -127,7 +127,7 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// The memory that the values take.
+    /// The memory that the values take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

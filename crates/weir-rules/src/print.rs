@@ -49,7 +49,8 @@ fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
 
 /// The name of a file, quoted if some part of the language would not read it as a name.
 fn file(name: &str) -> String {
-    // `IN`, `OUT` and `expire` end a specification within `netconfig`.
+    // `IN`, `OUT` and `expire` end a specification within `netconfig`. The other words introduce
+    // values of their own within `sched N config` and `queue N config`.
     let ends = |word: &str| {
         ["in", "out", "expire", "type", "pipe", "sched", "parent"]
             .iter()

@@ -112,7 +112,7 @@ pub enum Test {
     Recv(Interface),
     /// The interface through which the packet goes out; fails for a packet that comes in.
     Xmit(Interface),
-    /// The packet has a link-layer header. In Weir every packet has one.
+    /// The packet has a link-layer header. In Weir this test always holds.
     Layer2,
     /// The packet goes over a bridge.
     Bridged,

@@ -1,8 +1,8 @@
 //! Reads and writes the scheduler of a link: `sched NAME` with the settings of that scheduler in
 //! the engine's table.
 //!
-//! The settings directly follow the name. In that place a word always means the setting, even if
-//! the word is a keyword elsewhere.
+//! The settings directly follow the name. Among them, a word that names a setting means the setting
+//! even if the word is also a keyword.
 
 use weir_core::sched::{self, Discipline, Kind, Row, TABLE};
 

@@ -15,7 +15,6 @@ use crate::suggest::closest;
 
 /// A setting as it is given in words.
 pub(crate) struct Given {
-    /// The setting.
     setting: &'static Parameter,
     /// The name of the setting as it is written, with its place.
     name: Word,
@@ -26,7 +25,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// A setting that one word gives together with its value; `place` is the place of the value.
+    /// A setting and its value in one word; `place` is the place of the value.
     pub(crate) fn new(setting: &'static Parameter, name: &Word, value: &str, place: Span) -> Self {
         let value = Some(Word { text: value.to_owned(), span: place, quoted: false });
         Self { setting, name: name.clone(), value, taken: 1 }
@@ -126,7 +125,7 @@ impl<'a, K: Entry> Settings<'a, K> {
     /// that it takes.
     ///
     /// # Errors
-    /// A value is missing, not allowed or given twice.
+    /// The value is missing or not allowed, or the setting was already taken.
     pub(crate) fn take(
         &mut self,
         words: &[Word],

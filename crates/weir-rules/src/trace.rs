@@ -137,8 +137,7 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     }
 }
 
-/// A column of a table, with its unit as a number of ns or bit/s; `None` if each value has its own
-/// unit.
+/// A column of a table, with its unit as a number of ns or bit/s; `None` if the header has no unit.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Time(Option<u64>),
@@ -169,7 +168,7 @@ impl<'a> File<'a> {
             .in_file(self.name)
     }
 
-    /// The position after the last line.
+    /// The position after the last word.
     fn end(self) -> &'a str {
         &self.text[self.text.trim_end().len()..][..0]
     }
@@ -394,11 +393,9 @@ fn shorten(text: &str) -> String {
 
 /// The most rows of a table: as many as fit into the memory for a configuration's files.
 const MOST_ROWS: usize = MOST_MEMORY / Schedule::ROW;
-/// The most times of a trace, likewise.
+/// The most times of a trace: as many as fit into the same memory.
 const MOST_OPPORTUNITIES: usize = MOST_MEMORY / size_of::<Nanos>();
-/// The columns that a table may have.
 const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
-/// A help text with the expected form of a table.
 const HELP: &str = "a table begins with a header such as `time,rate` or \
                     `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
 /// The rate during an outage. A packet of 1500 bytes takes more than three hours at this rate; a

@@ -3,10 +3,9 @@
 //! The agenda is a tournament tree. Waiters form groups of four. The earliest of each group moves
 //! up one level, where four winners form a group again, and so on up to the top, which is the next
 //! waiter. Of equal times the lower number wins, so the order is total. A change replays the
-//! matches from the changed waiter to the top. The positions of the opponents are known in advance,
-//! so the processor fetches them early and mispredicts no branch. Far from the top, where a tree of
-//! thousands of waiters no longer fits into the cache, a change stops at the first match with an
-//! unchanged winner.
+//! matches from the changed waiter to the top. Far from the top, where a tree of thousands of
+//! waiters no longer fits into the cache, a change stops at the first match with an unchanged
+//! winner.
 //!
 //! A heap costs more: in `examples/sim_cost.rs` a packet took 2,030 instructions with a 4-ary heap
 //! and 1,664 with the first version of this tree (see `docs/adr/0007-simulator.md`).
@@ -140,7 +139,6 @@ impl Agenda {
         earliest
     }
 
-    /// Makes room for a waiter.
     #[cold]
     fn grow(&mut self, number: u32) {
         self.leaves = 0;

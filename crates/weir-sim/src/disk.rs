@@ -104,8 +104,8 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
 
 /// The text of a file that a text in `directory` names, and whether messages may quote it.
 fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
-    // Uses the path of the open file instead of the name, because a link may change between two
-    // look-ups of a name.
+    // Uses the path of the open file instead of the name, because a symbolic link may change
+    // between two look-ups of a name.
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let is_below = match (path, directory.canonicalize()) {
         (Ok(path), Ok(directory)) => path.starts_with(directory),

@@ -38,8 +38,8 @@ pub struct Dumbbell {
     pub delay: Nanos,
     /// Queue management of the bottleneck.
     pub manager: Manager,
-    /// Size in packets of the queue of the bottleneck and of that of the return link. A scheduler
-    /// as manager has its own limits instead.
+    /// Size in packets of the bottleneck's queue and of the return link's queue. A scheduler as
+    /// manager has its own limits instead.
     pub queue: u32,
     /// Rate of the return link; `None` for the bottleneck's rate.
     pub return_rate: Option<Rate>,
@@ -74,8 +74,8 @@ impl Default for Dumbbell {
 /// A flow over a dumbbell.
 #[derive(Clone, Debug)]
 pub struct Crossing {
-    /// Delay of each of the flow's access links: a quarter of the round-trip time without the
-    /// bottleneck's delays.
+    /// Delay of each of the flow's four access links. They add four times this delay to the
+    /// round-trip time.
     pub access_delay: Nanos,
     /// Whether the flow sends from the receivers' side to the senders' side.
     pub reverse: bool,

@@ -1,8 +1,8 @@
 //! Weir's simulator: the engine in virtual time, with hosts, transport protocols and traffic.
 //!
 //! One [`world::World`] is one run. A run is single-threaded, reads no clock, and gives the same
-//! bytes for the same input on every machine. Runs of different seeds and points of a sweep are
-//! independent worlds, and run on all processors.
+//! bytes for the same input on every machine. Runs of different seeds and of different points of a
+//! sweep are independent worlds, which can run in parallel.
 
 mod agenda;
 pub mod build;

@@ -4,7 +4,7 @@
 //! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a
 //! [`PlainPipe`], which gives the same departures in fewer steps. A *path* is the list of ports
 //! from one endpoint to another; each packet holds its position in its path. If packets enter a
-//! plain port only from one other plain port, they pass both ports in one step.
+//! plain port only from one other plain port, they can pass both ports in one step.
 
 mod hold;
 mod hop;
@@ -132,7 +132,8 @@ pub struct About {
 
 /// Observes events; the default methods do nothing.
 pub trait Observer: std::fmt::Debug + Send {
-    /// Called before each of the next four methods, with more information about the same packet.
+    /// Called before [`Self::entered`], [`Self::departed`], [`Self::dropped`] and
+    /// [`Self::arrived`], with more information about the same packet.
     fn about(&mut self, _about: &About) {}
     /// Called when a port accepts a packet.
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
@@ -177,7 +178,6 @@ pub trait Labeller: std::fmt::Debug + Send {
     clippy::large_enum_variant,
     reason = "most ports are plain, and a packet is to find them in one step"
 )]
-/// A port.
 enum Port {
     Plain(PlainPort),
     Engine(EnginePort),
@@ -213,7 +213,6 @@ impl EnginePort {
     }
 }
 
-/// A flow: its ends, its paths and its group.
 #[derive(Debug)]
 struct Flow {
     source: EndpointId,
@@ -397,7 +396,6 @@ impl Network {
         self.counts.resize_with(groups as usize, FlowCount::default);
     }
 
-    /// Adds a flow between two endpoints.
     pub(crate) fn add_flow(
         &mut self,
         spec: &FlowSpec,
@@ -534,7 +532,6 @@ impl Network {
         &self.packets
     }
 
-    /// Stores the extra of a packet to be sent.
     pub(crate) fn insert_extra(&mut self, extra: Extra) -> u32 {
         self.packets.insert_extra(extra)
     }

@@ -88,8 +88,8 @@ impl Flags {
     pub const CWR: Self = Self(16);
     /// The packet is a retransmission.
     pub const RETRANSMISSION: Self = Self(32);
-    /// The source wants a notice when the packet has left its host, which is the first port of the
-    /// path, or was lost there ([`crate::endpoint::Endpoint::left_host`]).
+    /// The source wants a notice when the packet has left the first port of its path, which belongs
+    /// to the host, or was lost there ([`crate::endpoint::Endpoint::left_host`]).
     pub const TELL: Self = Self(64);
     /// The packet goes from the flow's destination to its source.
     pub const BACK: Self = Self(128);
@@ -153,7 +153,6 @@ impl Packets {
         number
     }
 
-    /// Makes room for one more packet.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Packet::default());

@@ -70,7 +70,7 @@ pub fn jobs(scenario: &Scenario) -> impl Iterator<Item = Job<'_>> {
         .map(move |n| Job { scenario, seed: scenario.seed.wrapping_add(n) })
 }
 
-/// The progress of runs. The threads that carry them out write it, and another thread may read it.
+/// The progress of runs, which other threads may read.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Simulated time of all runs together, ns.
@@ -163,7 +163,8 @@ fn run_all(
 
 /// The least number of pieces of a run.
 const PIECES: u64 = 200;
-/// Length of the first piece, ns. The number of events in it is not known in advance.
+/// Length of the first piece, ns. It is short, because the number of events in it is not known in
+/// advance.
 const FIRST_PIECE: u64 = 1_000_000;
 /// Approximate maximum number of events in a piece. They take some hundredths of a second.
 const MOST_EVENTS: u64 = 100_000;

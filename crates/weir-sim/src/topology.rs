@@ -165,5 +165,5 @@ impl Topology {
 }
 
 const NONE: u32 = u32::MAX;
-/// The largest number of tree entries that are kept.
+/// The trees are discarded before a new one if they have more entries than this.
 const MAX_KEPT: usize = 16_000_000;

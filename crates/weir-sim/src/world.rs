@@ -187,7 +187,7 @@ impl World {
                 self.settle();
             }
         }
-        // All events at the end time have happened, even if the end is the largest time.
+        // No event happens at `Nanos::MAX`, which means never.
         self.network.catch_up(end.min(Nanos(u64::MAX - 1)));
         if end != Nanos::MAX {
             self.network.set_now(end);
@@ -213,7 +213,6 @@ impl World {
         }
     }
 
-    /// Delivers a packet to its endpoint.
     #[inline]
     fn deliver(&mut self, number: u32) {
         let packet = self.network.take(number);

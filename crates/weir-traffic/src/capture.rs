@@ -1,5 +1,5 @@
-//! The raw receiver: it captures frames, including those that UDP would drop, and counts inverted
-//! bits.
+//! The raw receiver: it captures frames, including those that UDP would drop, and counts packets
+//! with inverted bits.
 //!
 //! Every frame that contains an IP packet of the expected size is counted, so that damaged packets
 //! are counted whichever field is damaged. A packet is damaged if its IPv4 header checksum, its

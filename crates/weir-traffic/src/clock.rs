@@ -1,8 +1,8 @@
-//! The clock that both ends of a flow share, and functions that wait until a time on this clock.
+//! The monotonic clock, which both ends of a flow share, and functions that wait until a time.
 //!
-//! It is the monotonic clock. All processes of a machine read the same monotonic clock, in every
-//! network namespace, and it is never set. The kernel stamps received packets with the wall clock,
-//! and [`KernelTime`] converts these timestamps.
+//! All processes of a machine read the same monotonic clock, in every network namespace, and it is
+//! never set. The kernel stamps received packets with the wall clock, and [`KernelTime`] converts
+//! these timestamps.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
@@ -23,8 +23,8 @@ pub fn sleep_until(deadline: u64) {
     {}
 }
 
-/// Waits until a time on the clock, with an error of less than a microsecond. A sleeping thread
-/// wakes late, so the pacer sleeps until shortly before that time and then spins.
+/// Waits until a time on the clock, usually with an error of less than a microsecond. A sleeping
+/// thread wakes late, so the pacer sleeps until shortly before that time and then spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacer {
     /// How long before the deadline the pacer starts to spin, ns.

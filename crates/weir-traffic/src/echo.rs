@@ -73,8 +73,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
         socket.set_read_timeout(Some(left)).context("set a timeout")?;
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
-            // The other end does not listen yet, or no answer has arrived. The loop ends at the
-            // timeout.
+            // The other end does not listen yet, or no answer has arrived.
             Err(e)
                 if matches!(
                     e.kind(),

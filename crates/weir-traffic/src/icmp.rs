@@ -17,7 +17,7 @@ pub(crate) const HEADER: usize = 8;
 pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
 /// Opens a raw ICMP socket that sends to and receives from `to` only. The standard library has no
-/// type for raw sockets, but such a socket sends and receives like a connected UDP socket.
+/// type for raw sockets; a connected raw socket sends and receives like a connected UDP socket.
 pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, TrafficError> {
     let SocketAddr::V4(to) = to else {
         let source = std::io::Error::new(

@@ -7,7 +7,7 @@
 //! The command `weir-load`, which benches and live tests use, and the process that sends all
 //! traffic of a host in a live scenario ([`host`]) are front ends of this library. Sender and
 //! receiver run on one machine and read the same clock in every network namespace, so one-way
-//! delays are exact.
+//! delays need no synchronisation.
 //!
 //! Sizes and rates are those of the network layer: they include IP header, UDP header and payload.
 

@@ -1,5 +1,5 @@
 //! The payload of a packet: a stamp with a check word, then a known pattern, so that a receiver
-//! finds every inverted bit.
+//! finds bit errors.
 //!
 //! ```text
 //! 0      2           6                    12             16
@@ -7,9 +7,9 @@
 //! ```
 //! The time of sending is in ns modulo 2^48 (78 hours). The receiver reads the same clock and
 //! restores the upper bits. The turn-round of an echo is the time in ns from the packet's arrival
-//! at the other end until the other end sends it back. A payload shorter than 16 bytes, as in a
-//! packet of 40 bytes, has no room for the turn-round. `check` is chosen so that the exclusive-or
-//! of all 16-bit words of the stamp is a constant. All numbers are big-endian.
+//! at the other end until the other end sends it back. A payload shorter than 16 bytes, as in an
+//! IPv4 packet of 40 bytes, has no room for the turn-round. `check` is chosen so that the
+//! exclusive-or of all 16-bit words of the stamp is a constant. All numbers are big-endian.
 
 /// Bytes of the shortest stamp, and therefore of the smallest payload.
 pub const LEAST: usize = 12;
@@ -26,7 +26,7 @@ pub struct Stamp {
     pub turned_ns: u32,
 }
 
-/// Fills the payload after the stamp with the pattern. [`stamp`] writes the stamp.
+/// Fills the payload after the stamp with the pattern.
 pub fn fill(payload: &mut [u8]) {
     let head = head(payload.len());
     for (i, byte) in payload.iter_mut().enumerate().skip(head) {
@@ -55,8 +55,8 @@ pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
         head.get(from..from + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     };
     let low = u64::from_be_bytes([0, 0, head[6], head[7], head[8], head[9], head[10], head[11]]);
-    // The signed difference of the low 48 bits. It may have either sign: if a packet takes almost
-    // no time, the receiver may have read the clock before the sender did.
+    // The signed difference of the low 48 bits. It is positive if the time of arrival, which has an
+    // error of conversion, is before the time of sending.
     let ahead = (low << 16).wrapping_sub(near_ns << 16).cast_signed() >> 16;
     let sent_ns = near_ns.wrapping_add_signed(ahead);
     Some(Stamp { sequence: word(2)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })
@@ -84,7 +84,6 @@ fn pattern(i: usize) -> u8 {
     (i as u8).wrapping_mul(167).wrapping_add((i >> 8) as u8)
 }
 
-/// Exclusive-or of the 16-bit words.
 fn xor_of_words(bytes: &[u8]) -> u16 {
     bytes.chunks_exact(2).fold(0, |x, w| x ^ u16::from_be_bytes([w[0], w[1]]))
 }

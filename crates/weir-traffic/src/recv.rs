@@ -112,7 +112,7 @@ impl Inlet {
     }
 
     /// The number of packets dropped because the socket's buffer was full, from the kernel's table
-    /// of sockets. 0 if the table cannot be read.
+    /// of sockets. 0 if the table of this process's namespace does not contain the socket.
     pub fn drops(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let fd = self.socket.as_raw_fd();
@@ -175,7 +175,7 @@ impl<'a> Receiver<'a> {
 
     /// Waits up to 20 ms for packets, takes a batch from each socket that has some, and calls
     /// `take` with each packet and the index of its inlet. Packets without an undamaged stamp
-    /// belong to other programs and are ignored.
+    /// are ignored.
     ///
     /// # Errors
     /// A socket fails.
@@ -193,8 +193,8 @@ impl<'a> Receiver<'a> {
             is_any_full |= self.batch(place, take)? == MESSAGES;
         }
         if !is_any_full {
-            // All sockets are empty. If the receiver waited in a system call, the sender would have
-            // to wake it for every packet, which costs the sender more than sending the packet. The
+            // All sockets are empty. If the receiver waited in `poll`, the sender would have to
+            // wake it for every packet, which costs the sender more than sending the packet. The
             // kernel records the times of arrival, so the receiver may read them late.
             std::thread::sleep(NAP);
         }
@@ -249,7 +249,6 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The IPv4 or IPv6 socket address in `storage`; `None` for other address families.
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
         (Some(v4), _) => Some((v4.ip(), v4.port()).into()),
@@ -258,7 +257,7 @@ fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     }
 }
 
-/// The number of drops, in the last column of the line with `inode` in its tenth column.
+/// The number of drops: the last column of the line that has `inode` in its tenth column.
 fn drops_of(table: &str, inode: &str) -> Option<u64> {
     table
         .lines()
@@ -276,12 +275,12 @@ const CE: u8 = 3;
 const MESSAGES: usize = 64;
 /// Bytes of the buffer for one packet, which has room for the largest payload.
 const LARGEST: usize = 65_536;
-/// Maximum number of packets kept, which limits memory to 640 MB.
+/// Maximum number of packets kept, 640 MB.
 const MOST: u64 = 20_000_000;
 /// Size of the socket buffer in bytes: large, so that the receiver itself loses no packets.
 const BUFFER: usize = 64 << 20;
-/// How long to sleep when all sockets are empty. A socket buffer holds 80 ms of packets at a
-/// million packets per second.
+/// How long to sleep when all sockets are empty. At a million packets per second, a socket buffer
+/// holds the packets of 80 ms.
 const NAP: Duration = Duration::from_micros(500);
 /// Interval at which the caller can check the clock while no packet arrives.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

@@ -177,7 +177,6 @@ impl Outlet {
         self.sent.cause.as_ref().is_some_and(|error| !is_out_of_buffers(error))
     }
 
-    /// Counts packets that were sent at `at`.
     fn count(&mut self, span: &Span, at: u64, packets: u64, bytes: u64) {
         let point = span.point(&mut self.sent.series, at);
         point.packets += packets;
@@ -306,9 +305,8 @@ impl Batch {
     fn fill_pattern(&mut self, payload_len: usize, packets: usize) {
         if packets == 1 && payload_len < self.payload_len {
             // The pattern depends only on the offset in the payload, so the buffer already contains
-            // the pattern of the shorter payload, except in bytes 12 to 15. There the longer
-            // payload had the end of its stamp, and a payload of less than 16 bytes, whose stamp
-            // is shorter, has the pattern.
+            // the pattern of the shorter payload, except in bytes 12 to 15. These end the stamp of
+            // a payload of at least 16 bytes, but belong to the pattern of a shorter payload.
             fill(&mut self.bytes[..payload_len.min(LONG)]);
             return;
         }
@@ -333,7 +331,7 @@ fn is_out_of_buffers(error: &io::Error) -> bool {
 
 /// Messages in one system call.
 const MESSAGES: usize = 32;
-/// Maximum number of segments that the kernel accepts in one train.
+/// Maximum number of packets in one train. Older kernels accept no more.
 const MOST_TRAIN: usize = 64;
 /// Largest UDP payload over IPv4.
 const MOST_DATAGRAM: usize = 65_507;
@@ -342,7 +340,7 @@ const MOST_DATAGRAM: usize = 65_507;
 const BUFFER: usize = 4 << 20;
 /// The lowest real-time priority.
 const PRIORITY: i32 = 1;
-/// The lateness from which on a sender counts as overloaded, ns.
+/// A sender that is later than this is overloaded, ns.
 const OVERLOADED_NS: u64 = SECOND / 50;
 
 #[cfg(test)]

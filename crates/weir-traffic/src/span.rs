@@ -29,8 +29,7 @@ impl Span {
         self.start.saturating_add(self.duration)
     }
 
-    /// When receiving ends. A packet that was inside the network at the end of the run and has not
-    /// arrived by then counts as lost.
+    /// When receiving ends. A packet that has not arrived by then counts as lost.
     pub fn drained(&self) -> u64 {
         self.end().saturating_add(DRAIN_NS)
     }
@@ -72,8 +71,7 @@ pub struct Point {
     pub delay_ns: u64,
 }
 
-/// The time in which packets that are inside the network at the end of the run must arrive, ns.
-/// Packets that arrive later count as lost.
+/// How long receiving continues after the end of the run, ns.
 const DRAIN_NS: u64 = SECOND;
 /// The largest index of a point, which bounds memory. The point at this index covers the rest of
 /// the run.

@@ -165,7 +165,6 @@ pub(crate) struct Sequences {
     /// The highest number that arrived.
     highest: Option<u32>,
     duplicated: u64,
-    /// Packets, copies excluded, that arrived after a packet with a higher number.
     reordered: u64,
     /// The largest distance of a reordered packet's number from `highest`.
     depth: u64,
@@ -220,7 +219,6 @@ struct Losses {
     sequences: Vec<u32>,
     /// The number of runs of consecutive lost numbers.
     runs: u64,
-    /// The length of the longest run.
     longest: u64,
 }
 

@@ -11,7 +11,6 @@ use weir_probe::{
     Counters, Handle, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
 };
 
-/// A source of a daemon's queues.
 pub(crate) struct DaemonQueues {
     daemon: Connection,
     /// The daemon's socket, shown as the namespace of its queues; `None` for the default daemon.
@@ -71,7 +70,7 @@ impl DaemonQueues {
         Ok(Opened { source: Box::new(own), remarks })
     }
 
-    /// Sleeps until the next reading is due, at most for [`NAP`]; returns whether it is due.
+    /// Sleeps until the next reading is due, at most [`NAP`]. Returns whether it is due.
     fn wait(&mut self) -> bool {
         let now = clock::now().0;
         let due = if self.next == 0 { now } else { self.next };
@@ -152,7 +151,6 @@ impl Source for DaemonQueues {
     }
 }
 
-/// The readings of all kinds of objects.
 fn readings(lengths: LengthsView) -> Readings {
     let all =
         [(Kind::Pipe, lengths.pipes), (Kind::Sched, lengths.scheds), (Kind::Queue, lengths.queues)];

@@ -10,7 +10,6 @@ use super::WatchError;
 use super::packets::PacketRecord;
 use super::reader::Observation;
 
-/// The files of readings.
 pub(crate) struct Files {
     files: Vec<File>,
     packets: Option<PacketRecord>,
@@ -20,7 +19,6 @@ pub(crate) struct Files {
     every: Duration,
 }
 
-/// One file of readings.
 struct File {
     recorder: Recorder,
     /// Whether a failure of this file was reported.
@@ -29,8 +27,8 @@ struct File {
 
 impl Files {
     /// Creates a file at each path, in its format, and the recording of packets, if there is one.
-    /// The files contain the version of the program that writes them. Once in every interval
-    /// `every`, the files are flushed and an unchanged queue gets an entry.
+    /// `version` is that of the program. Once in every interval `every`, the files are flushed and
+    /// an unchanged queue gets an entry.
     ///
     /// # Errors
     /// A file cannot be created.
@@ -44,8 +42,8 @@ impl Files {
         for &(path, format) in outputs {
             let mut recorder = Recorder::create(path, format, version)?;
             recorder.end_entries_after(every);
-            // A program that reads the file through a Unix pipe then sees the head of the file at
-            // once, and knows that the sources are open.
+            // A program that reads the file through a Unix pipe gets the head at once, and knows
+            // that the sources are open.
             recorder.flush();
             files.push(File { recorder, is_reported: false });
         }

@@ -3,7 +3,7 @@
 //!
 //! An offload train is recorded as its wire packets. A discipline that cuts a train replaces the
 //! train by new packets, which the kernel does not relate to it. The recorder assigns these packets
-//! to the trains of the same flow, in the order in which the trains arrived.
+//! to the trains of the same flow: to the oldest train first, except for drops on arrival.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -131,7 +131,7 @@ struct Trail {
     trains: HashMap<u64, VecDeque<Train>>,
     /// Time of the first event.
     begin: Option<u64>,
-    /// Time of the latest event, from the first event on.
+    /// Time of the latest event, since the first event.
     last: u64,
     /// Events that the kernel has lost.
     lost: u64,
@@ -216,9 +216,9 @@ impl Trail {
         if let Some(before) = self.queued.insert(event.packet, train)
             && before.end == before.next + 1
         {
-            // The kernel uses the number again, so the outcome of this single packet was lost. This
-            // does not follow for a train, because the kernel frees the number of a train that is
-            // cut.
+            // The kernel uses the number again, so the outcome of the earlier single packet was
+            // lost. An earlier train may still be queued: the kernel frees the number of a train
+            // that it cuts.
             self.give_up(before);
         }
     }
@@ -231,7 +231,7 @@ impl Trail {
         for _ in 0..event.packets.max(1) {
             match self.part(event.flow, time, fate) {
                 Some(part) => self.settle(part, time, fate, event.tos),
-                // Drops elsewhere, such as those of received packets, are not drops of this queue.
+                // The kernel also drops packets outside this queue, such as received packets.
                 None if fate == Fate::Dropped => return,
                 None => self.strays = self.strays.saturating_add(1),
             }
@@ -239,7 +239,7 @@ impl Trail {
     }
 
     /// Removes the packet or the whole train of an event from `queued`, and returns it. `None` if
-    /// it is not queued as such.
+    /// the event belongs to a part of a cut train or to an unknown packet.
     fn whole(&mut self, event: &PacketEvent) -> Option<Train> {
         let train = self.queued.get(&event.packet)?;
         // A part of a cut train may have received the number that the train had.
@@ -262,8 +262,8 @@ impl Trail {
     }
 
     /// Removes from a cut train the wire packet to which an event of this flow belongs, and returns
-    /// it. For a drop directly after an arrival, this is the last packet of the train that arrived.
-    /// For every other event, it is the first packet of the oldest train.
+    /// it: for a drop directly after an arrival, the last packet of the newest train, and for every
+    /// other event, the first packet of the oldest train.
     fn part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
         let trains = self.trains.get_mut(&flow)?;
         let newest = trains.back_mut()?;
@@ -302,7 +302,7 @@ impl Trail {
         }
     }
 
-    /// Makes the outcome of those wire packets of a train unknown that have none yet.
+    /// Sets the outcome of those wire packets of a train that have none yet to unknown.
     fn give_up(&mut self, train: Train) {
         for number in train.next.max(self.first)..train.end {
             let place = (number - self.first) as usize;
@@ -333,7 +333,7 @@ impl Trail {
         self.hand_over(ready);
     }
 
-    /// Time since the beginning. It never decreases, although events of different kinds are
+    /// Time since the first event. It never decreases, although events of different kinds are
     /// reported only nearly in order.
     fn time(&mut self, time: u64) -> u64 {
         let begin = *self.begin.get_or_insert(time);
@@ -372,9 +372,9 @@ impl Trail {
         }
     }
 
-    /// Appends the remaining entries and returns the end. Packets without an outcome count as
-    /// inside, unless the queue was empty at a later time: in this case the kernel did not report
-    /// their outcome.
+    /// Appends the remaining entries and returns the end. A packet without an outcome counts as
+    /// inside, unless the queue was empty after its arrival: then the kernel did not report its
+    /// outcome.
     fn finish(&mut self, empty_at: Option<u64>, ready: &mut Vec<Entry>) -> End {
         let begin = self.begin.unwrap_or(0);
         let empty_at = empty_at.and_then(|time| time.checked_sub(begin));

@@ -39,7 +39,7 @@ pub(crate) enum Observation {
     Remark(u64, String),
 }
 
-/// The number of a source, and its observations of some milliseconds.
+/// The number of a source, and its latest observations.
 pub(crate) type Batch = (usize, Vec<Observation>);
 
 /// The state of a reader.
@@ -57,7 +57,6 @@ pub struct Progress {
     pub failed: Option<String>,
 }
 
-/// A running reader.
 pub(crate) struct Reader {
     thread: JoinHandle<()>,
     stop: Arc<AtomicBool>,
@@ -73,7 +72,7 @@ impl Reader {
     /// `over` to stop the caller's wait.
     ///
     /// # Errors
-    /// The source cannot be opened or read.
+    /// The source cannot be opened or read, or the thread cannot be started.
     pub(crate) fn start(
         (number, namespaces): (usize, usize),
         to: SyncSender<Batch>,
@@ -119,7 +118,6 @@ impl Reader {
         }
     }
 
-    /// The reader's current state.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -174,7 +172,6 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
 
 /// Collects the observations of a source and passes them on every few milliseconds.
 struct Relay {
-    /// The number of the source.
     number: usize,
     to: SyncSender<Batch>,
     batch: Vec<Observation>,
@@ -183,9 +180,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// Passes the batch on if it is due. Returns whether the recorder still accepts batches. Waits
-    /// while the recorder is too slow: the statistics of gaps show late readings, whereas omitted
-    /// readings would be invisible.
+    /// Passes the batch on if it is due. Returns whether the recorder still accepts batches. If the
+    /// recorder is too slow, the reader waits: the statistics of gaps show late readings, but not
+    /// omitted ones.
     fn pass_on_when_due(&mut self) -> bool {
         if self.since.elapsed() < HAND_ON && self.batch.len() < BATCH_LIMIT {
             true

@@ -24,7 +24,6 @@ pub struct Record {
     failures: Vec<String>,
 }
 
-/// The recorder's thread, and its record.
 pub(crate) struct Recorder {
     thread: JoinHandle<()>,
     record: Arc<Mutex<Record>>,
@@ -120,7 +119,6 @@ impl Record {
 }
 
 impl Observation {
-    /// Reports the observation to a sink.
     pub(crate) fn report_to(&self, sink: &mut dyn Sink) {
         match self {
             Observation::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),

@@ -26,7 +26,7 @@ pub struct Sources {
     pub namespaces: usize,
     /// The sockets of daemons; `None` is the daemon that this user's commands use by default.
     pub daemons: Vec<Option<PathBuf>>,
-    /// Readings of the daemons' queues per second.
+    /// Number of readings of the daemons' queues per second.
     pub daemon_rate: u64,
     /// The file for a recording of the packets of the kernel's device, and the UTC time at which
     /// the watch began. The plan must name one device and report packets.
@@ -43,8 +43,8 @@ pub struct Watch {
 
 impl Watch {
     /// Starts reading all sources and recording them, in statistics and in files of the given
-    /// formats. The files contain the version of the program. The thread of a source uses `over` to
-    /// stop the caller's wait when the source has ended.
+    /// formats. `version` is that of the program. The thread of a source uses `over` to stop the
+    /// caller's wait when the source has ended.
     ///
     /// # Errors
     /// A source cannot be opened or read, a file cannot be created, or no thread can be started.
@@ -136,7 +136,7 @@ pub struct Watched {
     pub recorded: Option<u64>,
     /// The failures of sources, and those of files since the last call of [`Record::failures`].
     pub failures: Vec<String>,
-    /// When the last source had ended.
+    /// When the last source ended.
     pub ended: Instant,
 }
 
@@ -186,7 +186,7 @@ fn summary(tally: &Tally, sources: &[Source], seconds: f64, threshold: Option<u3
 
 /// The default time between two flushes of the files of readings.
 const FLUSH: Duration = Duration::from_secs(1);
-/// Maximum number of batches that wait for the recorder. If there are so many, the readers wait.
+/// Maximum number of batches that wait for the recorder; at this number, the readers wait.
 const BATCHES: usize = 64;
 
 #[cfg(test)]

@@ -27,9 +27,8 @@ fn headers(c: &mut Criterion) {
         let fresh = frame.clone();
         c.bench_function(&format!("set_ce/{name}"), |b| {
             b.iter(|| {
-                // Restore the bytes that hold ECT(0), so that every iteration marks a packet. The
-                // checksum of the frame with a VLAN tag lies behind them and stays changed, which
-                // does not affect the cost.
+                // Restore ECT(0), so that every iteration marks a packet. In the frame with a VLAN
+                // tag, the checksum stays changed, which does not affect the cost.
                 frame[14..26].copy_from_slice(&fresh[14..26]);
                 set_ce(black_box(&mut frame), black_box(&parsed))
             });

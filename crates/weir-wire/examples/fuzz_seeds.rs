@@ -13,10 +13,10 @@ use weir_wire::{VnetHeader, protocol};
 fn main() -> io::Result<()> {
     let root = env::args_os().nth(1).map_or_else(|| PathBuf::from("fuzz/corpus"), PathBuf::from);
     for (name, packet) in packets() {
-        // The `frame` target reads four bytes, and then the frame, which it parses as an Ethernet
-        // frame and as a layer-3 packet. The four bytes are the offsets of a partial checksum: of
-        // the start of its sum, here the IPv4 header, and of its field from there. As one number,
-        // they select the bit to invert.
+        // An input of the fuzz target `frame` has four bytes, and then the frame, which the target
+        // parses as an Ethernet frame and as a layer-3 packet. The four bytes are the two offsets
+        // of a partial checksum, here that of the IPv4 header. As one number, they also select the
+        // bit to invert.
         write(&root.join("frame"), name, &[&[0, 14, 0, 10], packet.frame().as_slice()].concat())?;
         write(
             &root.join("frame"),

@@ -253,7 +253,7 @@ impl PacketBuilder {
     }
 
     /// The Ethernet frame as an offload train, in the form in which Linux delivers it. Each packet
-    /// of the train has `gso_size` bytes of payload.
+    /// of the train except the last has `gso_size` bytes of payload.
     pub fn train(&self, gso_size: u16) -> (VnetHeader, Vec<u8>) {
         let (mut vnet, frame) = self.partial();
         let kind = match (&self.transport, self.src) {
@@ -268,8 +268,7 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// Replaces the checksum of the transport layer by its seed. The transport layer begins at
-    /// `start`.
+    /// Replaces the checksum of the transport layer, which begins at `start`, by its seed.
     fn leave_partial(&self, frame: &mut [u8], start: usize) -> VnetHeader {
         let (number, offset, header) = match &self.transport {
             Transport::Udp { .. } => (protocol::UDP, 6, 8),
@@ -277,8 +276,7 @@ impl PacketBuilder {
             _ => panic!("only TCP and UDP have partial checksums"),
         };
         let len = frame.len() - self.padding - start;
-        // The seed is computed without the crate's own functions, because the tests compare those
-        // functions with this code.
+        // This does not use the crate's own functions, because the tests compare them with it.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),
@@ -311,7 +309,6 @@ impl PacketBuilder {
         }
     }
 
-    /// The number of the transport protocol.
     fn protocol(&self) -> u8 {
         match (&self.transport, self.src) {
             (Transport::Udp { .. }, _) => protocol::UDP,
@@ -356,7 +353,6 @@ impl PacketBuilder {
         [header.as_slice(), &self.payload].concat()
     }
 
-    /// The UDP header for the payload, with its checksum.
     fn udp_header(&self, source_port: u16, destination_port: u16) -> Vec<u8> {
         let length =
             u16::try_from(8 + self.payload.len()).expect("a UDP datagram has at most 65,535 bytes");
@@ -374,7 +370,6 @@ impl PacketBuilder {
         header.to_bytes().to_vec()
     }
 
-    /// The TCP header for the payload, with its checksum; bit 0 of `flags` is FIN and bit 7 is CWR.
     fn tcp_header(
         &self,
         src_port: u16,
@@ -401,7 +396,6 @@ impl PacketBuilder {
         header.to_bytes().to_vec()
     }
 
-    /// The IPv4 packet with the given data after its header.
     fn v4_packet(&self, source: [u8; 4], destination: [u8; 4], body: &[u8]) -> Vec<u8> {
         let options = padded(&self.options, 4);
         let (offset, more) = self.fragment.unwrap_or((0, false));
@@ -426,7 +420,7 @@ impl PacketBuilder {
         [header.to_bytes().as_slice(), body].concat()
     }
 
-    /// The IPv6 packet with the given data after its extension headers.
+    /// `body` follows the extension headers.
     fn v6_packet(&self, source: [u8; 16], destination: [u8; 16], body: &[u8]) -> Vec<u8> {
         let mut chain = Vec::new();
         for (i, (kind, body)) in self.extensions.iter().enumerate() {
@@ -454,7 +448,6 @@ impl PacketBuilder {
         [header.to_bytes().as_slice(), &chain, body].concat()
     }
 
-    /// The ARP request, from the hardware type on.
     fn arp_packet(&self) -> Vec<u8> {
         let (IpAddr::V4(src), IpAddr::V4(dst)) = (self.src, self.dst) else {
             panic!("ARP is for IPv4")

@@ -111,8 +111,8 @@ pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
 }
 
 /// Whether the checksum of the transport layer is correct. `None` if there is no checksum to
-/// verify: fragments, protocols other than TCP, UDP and ICMP, and UDP over IPv4 with a checksum of
-/// zero.
+/// verify: fragments, incomplete headers, protocols other than TCP, UDP and ICMP, and UDP over IPv4
+/// with a checksum of zero.
 pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     parsed.payload()?;
     let transport = parsed.transport()?;
@@ -126,8 +126,7 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
             if ip == IpVersion::V4 && u16_at(data, UDP_CHECKSUM)? == 0 {
                 return None;
             }
-            // UDP has its own length field, and the checksum does not cover bytes beyond that
-            // length.
+            // The checksum covers only the bytes that UDP's own length field counts.
             let len = usize::from(u16_at(data, 4)?);
             data = data.get(..len)?;
             pseudo(frame, parsed, len as u32)?
@@ -183,7 +182,7 @@ pub(crate) fn nonzero(check: u16) -> u16 {
 /// The ones' complement sum of the four 16-bit words of `total`.
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
-    // Each step adds the carries of the previous step. After four steps there is no carry left.
+    // After four steps, no carry is left.
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff) + (total >> 16);

@@ -1,8 +1,8 @@
 //! Header fields that only rules use. They are read from the frame when a rule needs them, not when
 //! the packet is parsed.
 //!
-//! Each reader returns `None` if the frame does not contain the field: the packet is of another
-//! protocol, it is a fragment other than the first, or its header is truncated.
+//! A function that reads one field returns `None` if the frame does not contain it: the packet is
+//! of another protocol, it is a fragment other than the first, or its header is truncated.
 
 use crate::header::{
     FRAGMENT_OFFSET_V6, IPV4_HEADER, IPV6_HEADER, IpVersion, MAX_EXTENSIONS, Parsed,
@@ -11,8 +11,8 @@ use crate::header::{
 use crate::key::has_ports;
 use crate::view::{bytes, u16_at, u32_at};
 
-/// Whether the packet has port numbers. [`crate::flow_key`] gives 0 for a packet without ports,
-/// which is also a valid port number; this function distinguishes the two.
+/// Whether the packet has port numbers. The ports of [`crate::flow_key`] do not tell: they are 0 in
+/// a packet without ports, and 0 is also a valid port number.
 #[inline]
 pub fn ports_present(parsed: &Parsed) -> bool {
     has_ports(parsed.protocol)
@@ -68,8 +68,7 @@ pub fn icmp6_type(frame: &[u8], parsed: &Parsed) -> Option<u8> {
     first_byte(frame, parsed, IpVersion::V6, protocol::ICMPV6)
 }
 
-/// The first byte of the transport layer, if the packet has this IP version and this protocol
-/// number.
+/// The first byte of the transport layer, if the packet has this IP version and protocol number.
 fn first_byte(frame: &[u8], parsed: &Parsed, ip: IpVersion, number: u8) -> Option<u8> {
     if parsed.ip != ip || parsed.protocol != number {
         return None;
@@ -91,7 +90,7 @@ pub struct Tcp {
     pub window: u16,
 }
 
-/// The TCP header; `None` if the packet has no TCP header or a truncated TCP header.
+/// The TCP header; `None` if the packet has no complete TCP header.
 #[inline]
 pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     let flags = parsed.tcp_flags()?;

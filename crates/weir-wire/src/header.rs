@@ -60,7 +60,8 @@ impl Parsed {
     }
 
     /// Offset of the transport header. `None` for protocols other than IP, for all fragments but
-    /// the first, and if the chain of IPv6 extension headers is truncated or too long.
+    /// the first, for IPv6 packets in which no header follows, and if the chain of extension
+    /// headers is truncated or too long.
     #[inline]
     pub fn transport(&self) -> Option<usize> {
         (self.transport != 0).then_some(self.transport.into())
@@ -321,8 +322,7 @@ fn find_transport(frame: &[u8], end: usize, at: usize, parsed: &mut Parsed) {
     if parsed.fragment == Fragment::Later || at > end || parsed.protocol == protocol::NO_NEXT {
         return;
     }
-    // The chain of headers is bounded, so `at` fits 16 bits. If it did not, the packet would have
-    // no transport header.
+    // The chain of headers is bounded, so `at` fits 16 bits.
     parsed.transport = u16::try_from(at).unwrap_or(0);
     let room = end - at;
     let size = match parsed.protocol {
@@ -453,8 +453,8 @@ pub mod protocol {
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of a VLAN tag.
 const VLAN_TAG: usize = 4;
-/// Maximum number of VLAN tags in a frame. Two are usual; the limit ensures that the length of the
-/// link-layer header fits eight bits.
+/// Maximum number of VLAN tags in a frame, so that the length of the link-layer header fits eight
+/// bits.
 const MAX_TAGS: usize = 8;
 /// Lowest EtherType; a field with a smaller value is a length.
 const ETHERTYPE_LEAST: u16 = 0x0600;
@@ -468,8 +468,8 @@ const MORE_FRAGMENTS_V4: u16 = 0x2000;
 const FRAGMENT_OFFSET_V4: u16 = 0x1fff;
 /// The bits of the offset in the third and fourth bytes of an IPv6 fragment header.
 pub(crate) const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
-/// Maximum number of extension headers that the parser follows. RFC 8200 expects each kind once,
-/// and the limit bounds the time that a hostile packet takes.
+/// Maximum number of extension headers that the parser follows, so that a hostile packet takes
+/// little time.
 pub(crate) const MAX_EXTENSIONS: usize = 9;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;

@@ -1,8 +1,8 @@
 //! Frames on the wire: their headers, flow keys, checksums and offload trains.
 //!
-//! Frames come from untrusted sources. Every function therefore accepts any bytes and any
-//! [`Parsed`], returns a value or a typed error, and never panics. Offsets are bytes from the start
-//! of the frame.
+//! Frames come from untrusted sources. Every function except those of the packet builder therefore
+//! accepts any bytes and any [`Parsed`], returns a value or a typed error, and does not panic.
+//! Offsets are bytes from the start of the frame.
 //!
 //! The usual order of calls: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`Train::plan`] if
 //! the frame is an offload train → [`flow_key`] → the engine → [`Train::headers`] for packets of a

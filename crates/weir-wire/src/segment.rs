@@ -237,7 +237,7 @@ impl Train {
     /// expected.
     fn write_network(&self, headers: &mut [u8], first: u16, payload: u32) -> Option<()> {
         let network = self.parsed.network_offset();
-        // A run is at most as long as the train, and the train's length fits.
+        // A run is at most as long as the train, so its length fits the length field.
         let len = self.network_header_len() + payload;
         if self.parsed.ip == IpVersion::V6 {
             return put(
@@ -317,7 +317,6 @@ impl Train {
         u32::from(self.header_len) - u32::from(self.parsed.link_header)
     }
 
-    /// Offset of the transport header.
     #[inline]
     fn transport(&self) -> usize {
         self.parsed.transport().unwrap_or(self.header_len.into())
@@ -405,9 +404,6 @@ fn checksum_offset(gso: Gso) -> u16 {
 pub const MAX_HEADER_LEN: usize = 256;
 /// Maximum network-layer bytes of a train, the limit of IPv4's length field.
 const MAX_NETWORK_LEN: u32 = 65_535;
-/// TCP's FIN flag.
 const TCP_FIN: u8 = 0x01;
-/// TCP's PSH flag.
 const TCP_PSH: u8 = 0x08;
-/// TCP's CWR flag.
 const TCP_CWR: u8 = 0x80;

@@ -77,8 +77,7 @@ impl VnetHeader {
     /// The kind of train.
     #[inline]
     pub fn gso(&self) -> Result<Gso, VnetError> {
-        // The ECN bit is meaningful only for TCP. Linux ignores it for other types, and this code
-        // does the same.
+        // The ECN bit is meaningful only for TCP. Like Linux, this code accepts it with any type.
         match self.gso_type & !Self::GSO_ECN {
             GSO_NONE => Ok(Gso::None),
             GSO_TCPV4 => Ok(Gso::TcpV4),
@@ -95,8 +94,8 @@ impl VnetHeader {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Checks that the header fits `frame`. Headers may come from a guest or another program, and
-    /// the kernel refuses a frame with a header that fails these checks.
+    /// Checks that the header fits `frame`. The kernel refuses a frame with a header that fails
+    /// these checks.
     #[inline]
     pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
         let len = frame.len();

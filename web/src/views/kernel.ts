@@ -305,7 +305,6 @@ class Row {
   update(one: { newest: Queue; span: number; dropped: number; series: Series } | undefined): void {
     if (!one) return;
     const { newest: q, span } = one;
-    // The greatest of the last half minute.
     const recent = one.series.view(one.series.last() - RECENT, one.series.last(), 600).high[
       WAITING
     ];

@@ -1,4 +1,4 @@
-// One link, pipe, queue, scheduler, lane or instance: what it is, what it does, and how to change it.
+// One link, pipe, queue, scheduler, lane or instance: its values over time, and how to change it.
 
 import type { Thing } from "../api";
 import type { App, View } from "../app";
@@ -24,7 +24,7 @@ export function objectView(app: App, object: string): View {
   const file = () => name;
   const markers = () => app.markers();
   const view = (from: number, to: number, px: number) => samples.series.view(from, to, px);
-  // The rate of a masked pipe is that of each instance, and its plot shows the sum of all.
+  // The rate of a masked pipe is that of each instance, but its plot shows the sum of all.
   const level = () =>
     found()?.masked ? undefined : (samples.newest["rate_bps"] ?? found()?.rate_bps ?? undefined);
   const base = { view, markers, file };
@@ -187,7 +187,7 @@ export function objectView(app: App, object: string): View {
   let drawn = -Infinity;
   let drawnAt = 0;
   const { timeline } = app;
-  // While the range follows the present, it is drawn again when it has moved by two pixels.
+  // While the range follows the present, it is drawn again when it has moved by about two pixels.
   const pace = () => Math.min(500, Math.max(66, timeline.span * 3));
   const stops = [
     app.on("things", describe),

@@ -233,8 +233,8 @@ export function overview(app: App): View {
     frame(now) {
       map.frame(now);
       if (!dirty) return;
-      // The plots are drawn again with each sample; in every frame only if samples come faster
-      // than every 0.2 s.
+      // The plots are drawn again for each sample, or in every frame if the samples are less than
+      // 0.2 s apart.
       dirty = app.timeline.live && period < 0.2;
       for (const chart of charts) chart.draw();
       bar.frame();
@@ -243,7 +243,6 @@ export function overview(app: App): View {
   };
 }
 
-/** The name of an object for people. */
 function nameOf(thing: Thing): string {
   return thing.kind === "lane" ? `${thing.from} → ${thing.to}` : thing.name;
 }
@@ -349,7 +348,7 @@ class Network {
     const links = things.filter((t) => t.kind === "link").slice(0, MOST);
     const names = [...new Set(links.flatMap((l) => [l.from ?? "", l.to ?? ""]))];
     const depth = new Map<string, number>();
-    // The end that a person knows, such as the program, is on the left.
+    // The leftmost column begins with an end other than the network, such as the program.
     const first = names.find((n) => n !== "network" && n !== "") ?? names[0] ?? "";
     const queue = [first];
     depth.set(first, 0);
@@ -469,7 +468,6 @@ function more(number: number, href: string): HTMLElement {
   return h("a", { class: "card more", href }, words.more(count(number)));
 }
 
-/** An object with its newest values. */
 class Card {
   readonly node: HTMLElement;
   private readonly rate = new Figure("bps");
@@ -552,7 +550,6 @@ class Card {
   }
 }
 
-/** A rule with its rate. */
 class RuleCard {
   readonly node: HTMLElement;
   readonly thing: Thing | undefined = undefined;

@@ -555,7 +555,6 @@ class StudyCard {
           : time,
     );
     this.error.hidden = study.error === null;
-    // A refusal of the checker has several lines.
     say(this.error, study.error ?? "");
     this.report.hidden = this.results.hidden = !done;
     this.boxed.hidden = !done || !study.comparable;

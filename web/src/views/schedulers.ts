@@ -337,7 +337,7 @@ export function schedulersView(app: App): View {
       });
     });
     say(summary, words.curvesOf(count(times[times.length - 1] ?? 0)));
-    // Here, each class has one flow.
+    // Each class of the request has one flow.
     const head = [
       words.scheduler,
       words.flow,

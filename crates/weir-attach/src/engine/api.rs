@@ -25,7 +25,7 @@ pub(crate) struct Api {
     socket: PathBuf,
 }
 
-/// Why a request has no answer.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No engine listens, or this user may not use its socket.
@@ -71,7 +71,6 @@ impl Api {
         Ok(Api { engine, socket })
     }
 
-    /// The API at this socket.
     pub(crate) fn at(engine: Engine, socket: PathBuf) -> Api {
         Api { engine, socket }
     }
@@ -81,7 +80,7 @@ impl Api {
         Ok(runtime().map_err(AttachError::Io)?.block_on(self.ask(path))?)
     }
 
-    /// The answer to a request for this path, read from JSON.
+    /// As [`Api::get`], inside a runtime.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Fault> {
         let answer = self.timed(async {
             let response = self.request(path).await?;
@@ -97,7 +96,6 @@ impl Api {
         Ok(self.timed(self.request(EVENTS)).await?.into_body())
     }
 
-    /// The result of `work`, or an error if it takes too long.
     async fn timed<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         tokio::time::timeout(WITHIN, work).await.unwrap_or_else(|_| {
             Err(self.failed(&format!("it did not answer within {} s", WITHIN.as_secs())))
@@ -144,7 +142,6 @@ impl Api {
         })
     }
 
-    /// A fault of the engine.
     pub(crate) fn failed(&self, reason: &str) -> Fault {
         Fault::Answer(format!("{} at {}: {reason}", self.engine, self.socket.display()))
     }
@@ -183,7 +180,6 @@ impl Engine {
     }
 }
 
-/// The request for events about containers.
 const EVENTS: &str = "/events?filters=%7B%22type%22%3A%5B%22container%22%5D%7D";
 /// The longest wait for an answer.
 const WITHIN: Duration = Duration::from_secs(3);

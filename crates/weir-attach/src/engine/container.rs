@@ -77,7 +77,6 @@ pub(super) struct Inspected {
     pub(super) config: Config,
 }
 
-/// The part `State` of a description.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct State {
@@ -87,14 +86,12 @@ struct State {
     started_at: String,
 }
 
-/// The part `HostConfig` of a description.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct HostConfig {
     network_mode: String,
 }
 
-/// The part `Config` of a description.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct Config {
@@ -147,7 +144,6 @@ pub(super) fn is_identifier(id: &str) -> bool {
     (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The request for the list of all containers.
 pub(super) const LIST: &str = "/containers/json?all=1";
 /// The start of the names of Weir's labels.
 const PREFIX: &str = "weir.";

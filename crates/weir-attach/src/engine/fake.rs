@@ -44,8 +44,6 @@ impl Fake {
                 let (Ok(mut stream), answer) = (stream, Arc::clone(&answer)) else { return };
                 std::thread::spawn(move || {
                     let path = path_of(&mut stream);
-                    // `answer` does not wait for events: the test writes them later, so the lock is
-                    // held only briefly.
                     let mut answer = answer.lock().expect("no answer panics");
                     (*answer)(&path, &mut stream);
                 });
@@ -106,7 +104,6 @@ pub(super) fn container(id: &str, pid: u32, labels: &str) -> (String, String) {
     (listed, inspected)
 }
 
-/// The next report.
 pub(super) fn next(seen: &Receiver<Seen>) -> Seen {
     match seen.recv_timeout(Duration::from_secs(60)) {
         Ok(seen) => seen,
@@ -115,7 +112,7 @@ pub(super) fn next(seen: &Receiver<Seen>) -> Seen {
     }
 }
 
-/// The containers of a [`Fake`], which the test changes. [`World::set`] also writes an event.
+/// The containers of a [`Fake`], which the test changes.
 pub(super) struct World {
     /// The identifier, the first process and the labels of each container.
     pub(super) containers: Arc<Mutex<Vec<(String, u32, String)>>>,
@@ -123,7 +120,6 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Containers with these identifiers, processes and labels.
     pub(super) fn new(containers: &[(&str, u32, &str)]) -> (Self, Fake) {
         let owned =
             |(id, pid, labels): &(&str, u32, &str)| (id.to_string(), *pid, labels.to_string());

@@ -99,10 +99,8 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// Accepts containers by name and labels.
 type Select = Box<dyn Fn(&str, &Labels) -> bool + Send>;
 
-/// The state of the thread.
 struct Follower {
     api: Api,
     select: Select,
@@ -261,7 +259,6 @@ impl Events {
         Self { body, lines: Lines::default(), read: 0 }
     }
 
-    /// Whether events were left out since the last call.
     fn lost(&mut self) -> bool {
         self.lines.lost()
     }
@@ -291,7 +288,6 @@ struct Lines {
     line: Vec<u8>,
     /// The number of skipped bytes of a line that is too long; 0 for any other line.
     skipped: usize,
-    /// Whether an event was left out.
     lost: bool,
 }
 
@@ -369,7 +365,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// as the pause before it.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// A connection that lasted this long does not count as a failed attempt.
+/// After a connection that lasted longer than this, the next pause is [`FIRST_PAUSE`].
 const STEADY: Duration = Duration::from_secs(5);
 /// The interval at which the list is read in addition to the events.
 const LIST_EVERY: Duration = Duration::from_secs(30);

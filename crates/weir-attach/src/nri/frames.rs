@@ -17,7 +17,6 @@ pub(super) enum Connection {
     ToRuntime,
 }
 
-/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Request,

@@ -21,14 +21,12 @@ impl Runtime {
         Self { path, listener }
     }
 
-    /// A plugin, and its reports.
     fn plugin(&self) -> (Nri, Receiver<PodSeen>) {
         let (sender, seen) = channel();
         let nri = Nri::start(self.path.clone(), move |seen| drop(sender.send(seen)));
         (nri.expect("a thread"), seen)
     }
 
-    /// Accepts the plugin's connection and its registration.
     fn accept(&self) -> Trunk {
         let (stream, _) = self.listener.accept().expect("the plugin connects");
         let mut trunk = Trunk::new(stream, Duration::from_secs(60)).expect("a socket");
@@ -67,7 +65,6 @@ fn call(trunk: &mut Trunk, method: &str, body: &[u8]) -> Result<Vec<u8>, String>
     Ok(body.unwrap_or_default())
 }
 
-/// A pod as a message.
 fn described(id: &str, annotations: &[(&str, &str)]) -> Vec<u8> {
     let mut pod = Vec::new();
     for (field, text) in [(1, id), (2, "web"), (4, "shop")] {

@@ -4,7 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Number(u64),
@@ -82,20 +81,17 @@ pub(super) fn text(bytes: &[u8]) -> Result<String, Malformed> {
     if text.len() > LONGEST_TEXT { Err(Malformed) } else { Ok(text.to_owned()) }
 }
 
-/// Appends a field with a number.
 pub(super) fn put_number(message: &mut Vec<u8>, field: u32, number: u64) {
     put(message, u64::from(field) << 3);
     put(message, number);
 }
 
-/// Appends a field with bytes.
 pub(super) fn put_bytes(message: &mut Vec<u8>, field: u32, bytes: &[u8]) {
     put(message, u64::from(field) << 3 | 2);
     put(message, bytes.len() as u64);
     message.extend_from_slice(bytes);
 }
 
-/// Appends a field with a text.
 pub(super) fn put_text(message: &mut Vec<u8>, field: u32, text: &str) {
     put_bytes(message, field, text.as_bytes());
 }

@@ -11,7 +11,6 @@ use weir_sim::scenario::{Checked, EditError, Edited, Scenario, parse_edited};
 use super::LiveArgs;
 use crate::output::{Failure, USAGE, colour, say_coloured};
 
-/// A scenario and its text.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) scenario: Scenario,
@@ -58,7 +57,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    // `--runs` determines the number of live runs, and the scenario's own number does not apply.
+    // `--runs` determines the number of live runs.
     scenario.runs = 1;
     Ok(Source { scenario, text: edited.text, file })
 }

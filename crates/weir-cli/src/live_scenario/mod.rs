@@ -85,10 +85,9 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Makes one run. While the first run is set up, a signal kills the process. After that, the
-/// process blocks the signals and reads them from a descriptor. It does so before the run starts a
-/// thread: only threads that are started later block them too, and a signal to another thread would
-/// kill the process.
+/// Makes one run. A signal during the set-up of the first run kills the process. After that set-up,
+/// the process blocks the signals and reads them from a descriptor. It does so before the run
+/// starts a thread, because a thread that already exists would not block them.
 fn once(
     mut setup: ScenarioSetup,
     args: &LiveArgs,
@@ -138,7 +137,6 @@ fn once(
 
 /// Serves the control socket and the page of a run, and carries out its plan.
 struct Remote<'a> {
-    /// The name of the scenario.
     scenario: String,
     seed: u64,
     quiet: bool,

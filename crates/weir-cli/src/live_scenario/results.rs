@@ -18,7 +18,6 @@ use crate::table::Table;
 /// Pairs of a name and a text.
 type Texts = Vec<(String, Vec<u8>)>;
 
-/// The results of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     pub(super) outcomes: Vec<Outcome>,
@@ -100,7 +99,7 @@ fn show(name: &str, text: &[u8]) {
     say(format_args!("\n{name}:\n{}\n", String::from_utf8_lossy(text).trim_end()));
 }
 
-/// The last lines of a log, for a terminal; the directory of `--out` has the whole log.
+/// The last lines of a log, for a terminal. With `--out`, the whole log is in a file instead.
 fn last_part(text: &[u8]) -> &[u8] {
     let from = text.len().saturating_sub(MAX_SHOWN);
     let cut = &text[from..];

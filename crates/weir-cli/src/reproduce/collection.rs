@@ -22,13 +22,11 @@ pub(super) struct Collection {
 /// A chapter in a file.
 #[derive(Serialize, Deserialize)]
 struct Stored {
-    /// The key of the collection.
     key: String,
     chapter: Chapter,
 }
 
 impl Collection {
-    /// An empty collection in a directory.
     pub(super) fn new(directory: &Path, settings: &Settings) -> Self {
         let Settings { quick, full, seconds, clients, .. } = settings;
         let key = format!("{} {:?}", program(), (quick, full, seconds, clients));
@@ -36,7 +34,7 @@ impl Collection {
     }
 
     /// Adds the chapter that an earlier command stored, if the same program made it with the same
-    /// options. Returns whether there is one.
+    /// options. Returns whether it was added.
     pub(super) fn keep(&mut self, name: &str) -> bool {
         let Ok(text) = std::fs::read(self.file(name)) else { return false };
         let stored: Option<Stored> = serde_json::from_slice(&text).ok();
@@ -79,7 +77,7 @@ impl Collection {
     }
 }
 
-/// The version, size and modification time of this program's file.
+/// The version of this program, and the size and modification time of its file.
 fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata).ok();
     let changed = file.as_ref().and_then(|file| file.modified().ok());

@@ -6,11 +6,10 @@ use weir_rig::report::Run;
 
 use crate::output::Failure;
 
-/// An experiment from a publication.
 pub(super) struct Experiment {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
-    /// The publication.
+    /// The publication, or the origin of the reference values.
     pub(super) source: &'static str,
     pub(super) run: How,
 }

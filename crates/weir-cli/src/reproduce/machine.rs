@@ -1,4 +1,4 @@
-//! Experiments that measure this machine. The library runs them; this file starts processes and
+//! Experiments that measure this machine. The library runs them; this file starts valgrind and
 //! shows progress.
 
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Experiments that the rig measures. The measurements are taken here; `weir-experiments` judges
+//! Experiments that the rig measures. This file takes the measurements; `weir-experiments` judges
 //! them.
 
 use weir_experiments::{MEASURED, Measured, Metric, Row};
@@ -8,7 +8,6 @@ use super::experiment::{Experiment, How, Outcome, Settings};
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 
-/// All experiments that the rig measures.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     MEASURED.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -18,7 +17,6 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
     })
 }
 
-/// Takes the measurements of an experiment and judges its claims.
 pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome, Failure> {
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for measurement in experiment.measurements {
@@ -40,7 +38,7 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
     Ok(Outcome { finding, runs: rows.into_iter().map(|row| row.run).collect(), plots })
 }
 
-/// The wanted metrics under the names of the rig, without those that this machine cannot measure.
+/// Converts metrics to those of the rig, without those that this machine cannot measure.
 fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     let mut metrics = Vec::new();
     for metric in wanted {

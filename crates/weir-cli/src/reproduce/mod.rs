@@ -1,5 +1,5 @@
-//! `weir reproduce`: repeats published experiments, shows the published results next to ours, and
-//! gives a verdict.
+//! `weir reproduce`: repeats experiments, most of them published, shows the reference results next
+//! to ours, and gives a verdict.
 //!
 //! Published times depend on the machine, so verdicts on them are about shape: the order of
 //! algorithms, growth, ratios. Simulated results are compared as numbers. Each claim is judged
@@ -152,7 +152,8 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
             }
             let more: Vec<Plot> = outcome.plots.iter().map(|(_, plot)| plot.clone()).collect();
             collection.add(Chapter::done(words, &outcome.finding, &more))?;
-            // The page is written after each experiment, so that an interrupted command leaves one.
+            // The page is written after each experiment, so that an interrupted command leaves a
+            // page.
             collection.write(args.quick)?;
         }
     }

@@ -7,7 +7,6 @@ use weir_report::finding::{Finding, Provenance, Verdict, mark};
 
 use crate::table::Table;
 
-/// A finding as text.
 pub(super) fn text(finding: &Finding) -> String {
     let provenances = finding.provenances();
     let mut text = format!("{}\n", finding.title);

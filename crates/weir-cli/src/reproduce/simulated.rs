@@ -7,7 +7,6 @@ use weir_probe::Method;
 use super::experiment::{Experiment, How, Outcome, Settings};
 use crate::output::{Failure, say};
 
-/// All experiments of the simulator.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     EXPERIMENTS.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -56,7 +55,6 @@ pub(super) fn run(experiment: &weir_experiments::Experiment, settings: &Settings
     finding.into()
 }
 
-/// A progress bar over the runs of an experiment.
 pub(super) fn bar(name: &'static str, is_shown: bool) -> ProgressBar {
     let bar = if is_shown { ProgressBar::new(0) } else { ProgressBar::hidden() };
     if let Ok(style) =

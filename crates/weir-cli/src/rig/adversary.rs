@@ -22,8 +22,7 @@ use super::service;
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
 
-/// Runs the search for each scheduler in turn. Prints the results, and the names of the files with
-/// the arrivals that were found.
+/// Runs the search for each scheduler in turn, and writes the results.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
     let [set] = config.sets.as_slice() else {
         return Err(Failure::new(
@@ -123,8 +122,8 @@ fn objective(aim: Aim) -> Objective {
     }
 }
 
-/// Runs one search and shows its progress. The search ends after --seconds. It leaves its state
-/// in the file `state`, from which a later command resumes it.
+/// Runs one search and shows its progress. --seconds may end the search early. The search saves its
+/// state in the file `state`, from which the same command resumes.
 fn hunted(
     hunt: &Hunt,
     algorithm: &Algorithm,

@@ -54,11 +54,10 @@ struct Measured {
     set: FlowSet,
     /// The results that JSON shows.
     run: Run,
-    /// The spread, over the runs, of the time of a pair: an arrival and the departures before it.
+    /// The spread, over the runs, of the processor time of a pair.
     spread: Option<Spread>,
-    /// Packets that were offered, dropped and marked.
     counts: PacketCounts,
-    /// Instructions and cache misses.
+    /// Instructions and cache misses of a pair.
     events: Option<PerPair>,
 }
 
@@ -333,7 +332,6 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
     table.text()
 }
 
-/// Minimum rate of the link in bit/s. At a lower rate, a run would exceed the range of the clock.
+/// Minimum rate of the link in bit/s. At a lower rate, a long run could exceed the clock's range.
 const MIN_RATE: u64 = 1_000_000;
-/// Maximum of --pairs.
 const MAX_PAIRS: u64 = 10_000_000_000;

@@ -1,4 +1,4 @@
-//! Turns the command line into a measurement of schedulers, and reports its errors before anything
+//! Turns the command line into a measurement of schedulers. Errors are reported before anything
 //! runs.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) struct Config {
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) sets: Vec<FlowSet>,
     pub(crate) order: Order,
-    /// The order of arrivals as given on the command line, with the file name of a trace.
+    /// The order of arrivals as given, such as `trace:FILE`.
     pub(crate) order_text: String,
     pub(crate) backlog: Option<Backlog>,
     pub(crate) batch: usize,
@@ -81,8 +81,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Creates a measurement without a command line. Settings that this function does not take as
-    /// arguments have their defaults.
+    /// Creates a measurement without a command line, with defaults for all other settings.
     pub(crate) fn preset(
         algorithms: Vec<Algorithm>,
         sets: &[&str],
@@ -114,7 +113,6 @@ impl Config {
         Self { runs, ..self }
     }
 
-    /// The plan for one of the flow sets.
     pub(crate) fn plan(&self, set: &FlowSet) -> Result<Plan, PlanError> {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
     }
@@ -174,7 +172,7 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
-/// The schedulers of a list that are given by an alias: each alias, and the scheduler's own name.
+/// The aliases in a list of schedulers, each with the scheduler's own name.
 fn other_names(list: &str) -> Vec<(&str, &'static str)> {
     list.split(',')
         .map(|word| weir_rules::named::name(word.trim()))
@@ -239,7 +237,7 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
 
-/// Checks, before a long measurement, that its results can be written.
+/// Checks the path of a results file or plot before a long measurement.
 pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
     if is_plot && picture_format(path).is_none() {
@@ -265,7 +263,6 @@ pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// The format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PictureFormat {
     Svg,

@@ -18,25 +18,25 @@ use super::config::Config;
 use super::service;
 use crate::output::Failure;
 
-/// The results of one algorithm with one flow set. `run` contains the results that JSON shows.
+/// The results of one algorithm with one flow set.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) set: FlowSet,
+    /// The results that JSON shows.
     pub(crate) run: Run,
     /// Processor time of a pair, an enqueue and a dequeue, in each run, ns.
     pub(crate) times: Vec<f64>,
-    /// The spread of `times`.
     pub(crate) spread: Option<Spread>,
     /// Numbers of packets that were enqueued, dequeued and refused; `None` if times were not
     /// measured.
     pub(crate) counts: Option<Counts>,
-    /// Instructions and cache misses.
+    /// Instructions and cache misses of a pair.
     pub(crate) events: Option<PerPair>,
     pub(crate) memory: Option<Memory>,
     pub(crate) service: Option<Service>,
 }
 
-/// Measures everything, set by set.
+/// Takes the measurements. The results are in the order of flow sets, then of algorithms.
 pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failure> {
     let bar = progress(config, show_progress);
     let mut all = Vec::new();
@@ -212,7 +212,7 @@ fn failed(program: &str, output: &Output) -> Failure {
     Failure::of_weir(format!("{program} failed ({}): {last}", output.status))
 }
 
-/// Measures memory in a separate process, which reports it.
+/// Measures memory in a separate process.
 fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
     let output = Command::new(own_path()?)
         .args(own_arguments("memory", &algorithm.to_string()))
@@ -239,7 +239,7 @@ fn own_arguments(only: &str, algorithm: &str) -> [OsString; 3] {
     ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
 }
 
-/// A file for the output of another program; removed when this is dropped.
+/// A file for the output of another program. Dropping this value removes the file.
 struct ScratchFile(PathBuf);
 
 impl ScratchFile {
@@ -258,7 +258,7 @@ impl Drop for ScratchFile {
 fn progress(config: &Config, shown: bool) -> ProgressBar {
     let steps = |metric: &Metric| match metric {
         Metric::Time => u64::from(config.runs),
-        // One measurement of service has both.
+        // One measurement of service gives both B-WFI and delay.
         Metric::Delay if config.measures(Metric::Wfi) => 0,
         _ => 1,
     };
@@ -282,7 +282,6 @@ pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
 
 const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt \
     install valgrind, or leave instr out";
-/// Maximum number of pairs that are counted under valgrind; the plan rounds it up to whole cycles
-/// of filling and emptying the scheduler. It is small, because valgrind is fifty times slower and
-/// its counts need no repetition.
+/// Maximum number of pairs that are counted under valgrind, before the plan rounds the number up.
+/// It is small, because a program runs about fifty times slower under valgrind.
 pub(super) const MAX_COUNTED_PAIRS: u64 = 100_000;

@@ -19,7 +19,6 @@ pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// A plot of B-WFI against weight.
 fn fairness(config: &Config, measured: &[Measured]) -> Plot {
     let rows = |m: &Measured| {
         m.run
@@ -39,7 +38,6 @@ fn fairness(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// A plot of the first metric against the number of flows.
 fn cost(config: &Config, measured: &[Measured]) -> Plot {
     let metric = config.metrics.first().copied().unwrap_or(Metric::Time);
     let (label, unit): (&str, Unit) = match metric {
@@ -66,14 +64,14 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// The weights of a flow set. In a plot of the cost, sets with the same weights are of one kind.
+/// The kind of a flow set in a plot of the cost: the weights of its groups.
 fn weights(measured: &Measured) -> String {
     let weights: Vec<String> =
         measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
     weights.join(",")
 }
 
-/// A line with its points for each algorithm and each kind of flow set. Lines of kinds other than
+/// A line and its points for each algorithm and each kind of flow set. Lines of kinds other than
 /// the first are dashed.
 fn curves(
     config: &Config,
@@ -101,8 +99,8 @@ fn curves(
                 continue;
             }
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-            // The palette has seven colours. The next seven algorithms reuse them with dashed
-            // lines, and so on in turn.
+            // The palette has seven colours, so every second group of seven algorithms has dashed
+            // lines.
             let colour = (place % 7) as u8;
             let line = if place % 14 < 7 && nth == 0 {
                 Shape::Line(points.clone())

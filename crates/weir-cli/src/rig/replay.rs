@@ -1,5 +1,4 @@
-//! `weir rig --replay`: what other disciplines would have done with the packets that `weir watch
-//! --record` recorded.
+//! `weir rig --replay`: replays a recording of `weir watch --record` with other disciplines.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -83,8 +82,7 @@ impl Options {
         Ok(Self { managers: managers(args)?, rate, burst, limit })
     }
 
-    /// The link: the settings of the command line and, for all other settings, those of the
-    /// recording.
+    /// The link with the settings of the command line; the recording provides the others.
     fn link(&self, head: &Head, path: &Path) -> Result<Link, Fault> {
         let kernel = &head.discipline;
         let rate = self.rate.or(kernel.rate_bps.filter(|rate| *rate >= MIN_RATE));
@@ -108,8 +106,7 @@ impl Options {
     }
 }
 
-/// The disciplines of --alg and --aqm or, without either option, those that are compared most
-/// often.
+/// The disciplines of --alg and --aqm or, without either option, [`DEFAULT_SCHEDULERS`].
 fn managers(args: &RigArgs) -> Result<Vec<Manager>, Failure> {
     let mut managers = Vec::new();
     let schedulers = match (args.alg.as_str(), &args.aqm) {
@@ -207,7 +204,8 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 const DEFAULT_SCHEDULERS: &str = "fifo,fq_codel,cake";
-/// The limit of a queue in packets if the recording has none: the default of the kernel's devices.
+/// The limit of a queue in packets if the recording has none: the kernel's default for Ethernet
+/// interfaces.
 const DEFAULT_LIMIT: u32 = 1000;
 /// Maximum of --limit in packets.
 const MAX_PACKETS: u32 = 1_000_000;

@@ -8,8 +8,8 @@ use weir_rig::service::{Service, Workload, measure};
 use super::args::Load;
 use super::config::Config;
 
-/// The service of each flow class under a scheduler; `None` for the algorithm `none`, which
-/// guarantees nothing.
+/// The service of each class of flows under a scheduler; `None` for the algorithm `none`, which is
+/// no scheduler.
 pub(crate) fn service(
     config: &Config,
     algorithm: &weir_rig::Algorithm,

@@ -11,8 +11,8 @@ use super::measure::Measured;
 use super::service_tables;
 use crate::table::Table;
 
-/// All results. The cost is a table of the algorithms or, with several flow sets, a table for each
-/// compared value. The tables of the service follow, set by set.
+/// All results: first the cost, in one table or, with several flow sets, in a table for each
+/// compared value; then the service, set by set.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     let mut text = match config.measures_cost() {
         false => String::new(),
@@ -97,7 +97,6 @@ struct Column {
     title: &'static str,
     /// Whether several flow sets get a table that compares this value.
     compared: bool,
-    /// The value as text.
     word: fn(&Measured) -> String,
 }
 
@@ -190,7 +189,7 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Relative difference between runs above which the result gets a note.
+/// Relative spread of the runs above which the results get a note.
 const UNSTEADY: f64 = 0.2;
 
 #[cfg(test)]

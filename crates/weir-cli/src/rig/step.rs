@@ -33,8 +33,8 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The table: mean and 99th percentile of the delays before, during and after the unresponsive
-/// stream, without the first second of each phase, and the use of the link, drops and marks.
+/// For each algorithm, the mean and 99th percentile of the delays before, during and after the
+/// unresponsive stream, and the use of the link, drops and marks.
 fn table(played: &[(Manager, Seen)]) -> String {
     let mut text =
         "10 Mbit/s, eight responsive senders; from 4 to 8 s an unresponsive stream of 5 Mbit/s. \

@@ -41,7 +41,7 @@ pub(super) fn user(args: &ServeArgs) -> Result<Option<User>, Failure> {
     }
 }
 
-/// Looks up a user by name or number. A number need not have an entry among the users.
+/// Looks up a user by name or number. A number may have no entry in the user database.
 fn look_up(name: &str) -> Result<Option<User>, Failure> {
     let failed = |error| Failure::of_weir(format!("cannot look up the user {name}: {error}"));
     let found = match name.parse::<u32>() {
@@ -59,7 +59,8 @@ fn ids(user: &nix::unistd::User) -> User {
 }
 
 /// The access that the daemon's threads keep: to write the state, to remove the socket, to read the
-/// rules and the page's certificate again, and to read the kernel's information about processors.
+/// rules and the page's certificate again, and to read what the kernel reports about processes,
+/// processors and control groups.
 pub(super) fn confinement(
     args: &ServeArgs,
     user: Option<User>,
@@ -91,8 +92,8 @@ fn parent(path: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Checks that the daemon's user can use the state directory, so that the daemon fails now and not
-/// at the first change of the configuration.
+/// Checks that the daemon's user can use the state directory. Otherwise the first change of the
+/// configuration would fail.
 pub(super) fn check_state(state: &Path) -> Result<(), Failure> {
     access(state, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
         let uid = rustix::process::getuid().as_raw();
@@ -104,5 +105,5 @@ pub(super) fn check_state(state: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The user that the daemon becomes if root starts it and the user exists.
+/// The user that the daemon becomes without --user, if root starts it and the user exists.
 const DEFAULT_USER: &str = "weir";

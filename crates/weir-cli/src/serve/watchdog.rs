@@ -14,8 +14,8 @@ use weir_live::daemon::{CHECKS, Watchdog};
 
 use crate::output::say;
 
-/// Stops the checks when it is dropped. The thread continues to notify the service manager, because
-/// the daemon takes a moment to end.
+/// Dropping this value stops the checks. The thread continues to notify the service manager,
+/// because the daemon takes a moment to end.
 pub(super) struct Checks {
     ending: Arc<AtomicBool>,
 }
@@ -69,8 +69,7 @@ impl Drop for Checks {
     }
 }
 
-/// The period from which the pause follows if the service manager requests no reports. The checks
-/// then only print messages.
+/// The period if the service manager requests none.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 /// Number of pauses in a period. A worker that hangs is reported after [`CHECKS`] checks, which
 /// take about half a period.

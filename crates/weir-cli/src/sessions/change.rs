@@ -119,8 +119,8 @@ fn begins_change(word: &str) -> bool {
     word == "reset" || is_short_form || keyword::lookup(word).is_some()
 }
 
-/// The request, with the contents of the files that the words name. The command reads them, because
-/// the session has another current directory.
+/// The request, with the contents of the files that the words name. The session may have another
+/// current directory, so this command reads the files.
 fn request(view: &SessionView, words: String) -> ChangeRequest {
     let files = Recorded::new(Disk);
     // The session checks the words. Parsing them here only finds the names of files.

@@ -13,7 +13,7 @@ use super::args::ExecArgs;
 use super::find::{Asked, ask, running_in_words, sockets, views};
 use crate::output::{Failure, USAGE};
 
-/// Runs the command, and returns its exit code.
+/// Runs the command. Returns its exit code, unless a container engine replaces this process.
 pub(crate) fn exec(args: ExecArgs) -> Result<ExitCode, Failure> {
     let (node, command) = find(args.words)?;
     match &node.container {
@@ -35,8 +35,8 @@ pub(crate) fn exec(args: ExecArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Replaces this process with `docker exec`, or the same command of another container engine, which
-/// runs `command` in the container. Returns only if this fails.
+/// Replaces this process with the `exec` command of the container engine. Returns only if this
+/// fails.
 fn in_container(node: &SessionNode, container: &str, command: &[OsString]) -> Failure {
     if node.state == NodeState::Waiting || node.state == NodeState::Ended {
         return Failure::of_weir(format!(
@@ -59,8 +59,8 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
     let found = sockets();
     let (first, second) = (words.first(), words.get(1));
     let named = found.iter().find(|found| first.is_some_and(|word| word == found.name.as_str()));
-    // The client is dropped here, with any thread of its connection: only a process with one thread
-    // can enter a user namespace.
+    // Only a process with one thread can enter a user namespace, so this drops the client, which
+    // may have a thread.
     let view = |found| ask(found).map(|Asked { view, .. }| view);
     if let Some(named) = named {
         let view = view(named)?;

@@ -94,9 +94,8 @@ pub(super) fn views(found: &[Found]) -> Vec<SessionView> {
     ask_all(found).into_iter().filter_map(|asked| Some(asked.ok()?.view)).collect()
 }
 
-/// Asks these sessions, up to [`ASKED_AT_ONCE`] at the same time, so that those that do not answer,
-/// such as stopped ones, together take one timeout. When this function returns, its threads have
-/// ended.
+/// Asks these sessions, up to [`ASKED_AT_ONCE`] at the same time, so that those that do not answer
+/// share one timeout. When this function returns, its threads have ended.
 pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     let ask_some = |found: &[Found]| {
         std::thread::scope(|scope| {
@@ -111,7 +110,7 @@ pub(super) fn ask_all(found: &[Found]) -> Vec<Result<Asked, ClientError>> {
     found.chunks(ASKED_AT_ONCE).flat_map(ask_some).collect()
 }
 
-/// Does the same as [`ask`], but returns the client's error as it is.
+/// Does the same as [`ask`], but returns the client's error.
 fn try_ask(found: &Found) -> Result<Asked, ClientError> {
     let mut client = SessionClient::new(&found.path, WITHIN)?;
     let view = client.view()?;
@@ -170,7 +169,7 @@ pub(crate) fn has_ended(error: &ClientError) -> bool {
 
 /// The longest wait for an answer. A session waits at most five seconds for its links.
 const WITHIN: Duration = Duration::from_secs(8);
-/// Maximum number of sessions that are asked at the same time, with a thread for each.
+/// Maximum number of sessions that are asked at the same time.
 const ASKED_AT_ONCE: usize = 100;
 /// The name of the daemon, as in [`SessionView::name`].
 pub(super) const SERVE: &str = "serve";

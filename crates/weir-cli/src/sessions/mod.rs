@@ -1,5 +1,5 @@
 //! Commands for running sessions. `weir ps` asks all sessions and the daemon; `weir change`,
-//! `weir stats` and `weir stop` ask one session; `weir exec` finds a host of a lab.
+//! `weir stats` and `weir stop` ask one session; `weir exec` uses a host of a lab.
 
 mod args;
 mod change;

@@ -25,7 +25,6 @@ pub(crate) fn ps(args: &PsArgs) -> Result<ExitCode, Failure> {
         match asked {
             Ok(Asked { view, .. }) => views.push(view),
             Err(error) => {
-                // A session may end at any moment. If one does not answer, the user sees why.
                 say(format_args!("weir: {}\n", failure(found.name.as_str(), &error)));
                 if matches!(error, ClientError::NoAnswer { .. }) {
                     let (name, pid) = (found.name.to_string(), listener(&found.path));
@@ -160,7 +159,7 @@ fn running(ns: u64) -> String {
     if ns < SECOND { "<1 s".to_owned() } else { elapsed(ns / SECOND * SECOND) }
 }
 
-/// The ID of a process in this process's PID namespace.
+/// The process ID, or `-` for a process of another PID namespace.
 fn process(pid: Option<u32>) -> String {
     pid.map_or("-".to_owned(), |pid| pid.to_string())
 }

@@ -110,7 +110,6 @@ struct Reading {
     links: Vec<LinkReading>,
 }
 
-/// The values of a link.
 #[derive(Clone, Debug, Deserialize)]
 struct LinkReading {
     name: String,
@@ -170,9 +169,8 @@ fn width() -> usize {
 
 /// Standard output. On a terminal, each table of --watch replaces the table before it.
 struct Output {
-    /// Whether each text replaces the text before it.
     replaces: bool,
-    /// The number of lines of the shown text.
+    /// The number of lines of the previous text.
     shown: usize,
 }
 
@@ -205,7 +203,7 @@ impl Output {
 const RECENT: [&str; 8] =
     ["link", "rate", "dropped", "inside", "queued p50", "p99", "late p50", "p99"];
 const SECOND: Duration = Duration::from_secs(1);
-/// The period over which a single table measures the rates.
+/// The period over which the table without --watch measures the rates.
 const GLANCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The longest wait for the end: three seconds for the program, ten for the links, and the reports.
+/// The longest wait for the session's end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two checks whether the session has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

@@ -91,9 +91,9 @@ pub(crate) struct SimArgs {
 }
 
 impl SimArgs {
-    /// An option of a suite that is given without a suite, if any. A scenario excludes `--suite`;
-    /// therefore, with a scenario, the parser of the command line does not require `--suite` for
-    /// these options.
+    /// An option of a suite that is given without a suite, if any. clap accepts such an option with
+    /// a scenario: it ignores that the option requires `--suite`, because a scenario excludes
+    /// `--suite`.
     pub(crate) fn suite_option(&self) -> Option<&'static str> {
         let without = |given: bool, option| (given && self.suite.is_none()).then_some(option);
         without(self.aqm.is_some(), "--aqm").or_else(|| without(self.quick, "--quick"))
@@ -113,7 +113,6 @@ pub(crate) fn parse_setting(text: &str) -> Result<(String, String), String> {
     split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())
 }
 
-/// The names of all suites.
 const SUITES: [&str; 1] = ["rfc7928"];
 const EXAMPLES: &str = "Examples:
   weir sim experiments/two-hosts.toml

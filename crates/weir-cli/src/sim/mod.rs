@@ -251,7 +251,6 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The note on several runs with equal results.
 const EQUAL_RUNS: &str = "weir: note: the runs of all seeds are equal, because nothing in the \
     scenario is random: an interval over them says nothing. Give the traffic `start_jitter` or a \
     random kind (poisson, voip, web), or a link `loss` or `jitter`; or simulate one seed\n";

@@ -19,7 +19,7 @@ use weir_sim::scenario::Point;
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Checks, before the runs, that their results can be written.
+/// Checks the paths of the results before the runs.
 pub(crate) fn check_destinations(args: &SimArgs) -> Result<(), Failure> {
     for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
     {
@@ -98,7 +98,6 @@ fn results(ran: &Ran) -> Results {
     }
 }
 
-/// The points of a sweep side by side.
 fn overview(all: &[Ran]) -> Finding {
     let name = all.first().map_or("", |ran| ran.point.scenario.name.as_str());
     let points: Vec<_> =
@@ -129,8 +128,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Creates the temporary directory that will become `path`. With `force`, it will replace a
-    /// directory of results that has this path.
+    /// Creates the temporary directory that will become `path`. With `force`, it may replace an
+    /// existing directory of results.
     pub(crate) fn new(path: &Path, force: bool, points: &[Point]) -> Result<Self, Failure> {
         let draft = Draft::new(path, force).map_err(Failure::of_weir)?;
         let points = match points {
@@ -149,8 +148,8 @@ impl Directory {
         }
     }
 
-    /// The sink for the records of a run; `None` for all runs of a point except the first, and if
-    /// the files of the trace cannot be created.
+    /// The sink for the records of the first run of a point; `None` for its other runs, and if the
+    /// files of the trace cannot be created.
     pub(crate) fn tap(&self, number: usize, run: u32, names: &Names) -> Option<Sink> {
         if run > 0 {
             return None;

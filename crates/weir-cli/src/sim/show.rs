@@ -185,7 +185,7 @@ fn with_confidence<T>(
     write(estimate.mean) + &bounds
 }
 
-/// The mean of a count over runs.
+/// The mean of a count over the runs, rounded down.
 fn mean_count<T>(runs: &Runs<'_, T>, of: impl Fn(&T) -> u64) -> u64 {
     let sum: u64 = runs.iter().map(|(_, item)| of(item)).sum();
     sum / runs.len().max(1) as u64

@@ -19,8 +19,8 @@ use super::scenario::{MOST_RUNS, StudyProgress, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
 
-/// Carries out studies one at a time; beside them, one short request at a time (a check, a
-/// comparison, a list of devices, or service curves) and watches of kernel queues.
+/// Carries out one study at a time, one short request at a time (a check, a comparison, a list of
+/// devices, or service curves), and watches of kernel queues.
 #[derive(Debug)]
 pub(crate) struct Workshop {
     spawner: Spawner,
@@ -36,7 +36,7 @@ pub(crate) struct Workshop {
 #[derive(Debug, Default)]
 struct Shelf {
     studies: VecDeque<Kept>,
-    /// The number of studies that have been started, which is also the number of the newest study.
+    /// The number of the newest study.
     count: u64,
 }
 
@@ -311,7 +311,6 @@ fn exchange(
     mut take: impl FnMut(u8, Vec<u8>),
 ) -> Result<(), String> {
     let stream = &spawned.stream;
-    // If the process does not read its request, sending ends after this time.
     let _ = stream.set_write_timeout(Some(SEND_WITHIN));
     // A failed send is ignored, because the process's own message gives a better reason.
     let _ = parts
@@ -410,7 +409,7 @@ const KEPT_BYTES: usize = 48 << 20;
 const WALL: Duration = Duration::from_secs(1800);
 /// The time that a short request may take.
 const SHORT_WALL: Duration = Duration::from_secs(60);
-/// The time in which a process must take a part of its request.
+/// The longest wait for a process to take a part of its request.
 const SEND_WITHIN: Duration = Duration::from_secs(60);
 /// The exit code after a panic.
 const PANICKED: u8 = 101;

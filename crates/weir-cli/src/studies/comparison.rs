@@ -8,7 +8,7 @@ use weir_report::sim::{Summary, compare as compared};
 use super::frames::{self, RESULTS};
 use crate::compare::{blocks, heads, remark, text};
 
-/// Compares two results as `weir compare` does, and sends the comparison.
+/// Sends the comparison that `weir compare` makes of two results.
 pub(super) fn compare(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let [left, right] = request else { return Err("two results are compared".to_owned()) };
     let read = |bytes: &[u8]| {

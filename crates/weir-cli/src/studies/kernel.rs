@@ -1,4 +1,4 @@
-//! Reads the kernel's queues, in the process of a study, with the rights of the spawner.
+//! Lists network devices and reads the kernel's queues, in the process of a study.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -105,7 +105,6 @@ struct Entry {
     /// Whether its discipline is the root of the device.
     root: bool,
     sums: Sums,
-    /// The newest counters.
     counters: Option<Counters>,
     /// The counters at the start of the interval.
     before: Option<Counters>,
@@ -127,7 +126,7 @@ struct Sums {
 }
 
 impl Queues {
-    /// Ends the interval and returns it, if it is long enough.
+    /// If the interval is long enough, ends it and returns it.
     fn take(&mut self) -> Option<Interval> {
         let start = self.start?;
         let span = self.newest.saturating_sub(start);

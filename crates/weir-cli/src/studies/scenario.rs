@@ -71,7 +71,7 @@ pub(super) fn check(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
     frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
-/// Simulates a scenario, reports its progress meanwhile, and sends report, results and tables.
+/// Simulates a scenario and reports the progress, then sends the report, results and tables.
 pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let wanted = request.first().map(Vec::as_slice).unwrap_or_default();
     let wanted: Wanted = serde_json::from_slice(wanted).map_err(|error| error.to_string())?;

@@ -37,7 +37,6 @@ impl Task {
         self as u8
     }
 
-    /// The bounds of the process.
     pub(super) fn bounds(self) -> Bounds {
         match self {
             Self::Check | Self::Compare | Self::Devices | Self::Curves => {

@@ -98,7 +98,7 @@ impl Watches {
         remark: Option<&'static str>,
         stream: &UnixStream,
     ) -> Option<String> {
-        // A failed send is ignored, because a process that does not listen has sent the reason.
+        // A failed send is ignored, because the process's own message gives a better reason.
         let _ = frames::send(stream, PART, device.as_bytes())
             .and_then(|()| frames::send(stream, END, b""));
         loop {
@@ -171,7 +171,7 @@ fn view(one: &Watched, after: u64) -> KernelView {
     }
 }
 
-/// Refuses a text that cannot be the name of one device: the reader also takes patterns.
+/// Refuses a text that cannot be the name of one device, because the reader also accepts patterns.
 fn check(device: &str) -> Result<(), StudyError> {
     let is_wrong = |c: char| c == '/' || c == '@' || c == '*' || c == '?' || c.is_whitespace();
     if device.is_empty() || device.len() > 15 || device.contains(is_wrong) {

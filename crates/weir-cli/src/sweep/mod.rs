@@ -46,7 +46,7 @@ fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let store = Store::create(store).map_err(Failure::of_weir)?;
     let signals = Signals::take().map_err(Failure::of_weir)?;
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    // Simultaneous live runs take processor time from one another, and their packets depart late.
+    // Simultaneous live runs take processor time from one another, so that packets depart late.
     let most = || if plan.is_live() { 1 } else { processors() };
     let jobs = args.jobs.map_or_else(most, usize::from);
     let limits = Limits { time: args.timeout, weir: Some(OURSELVES.into()) };
@@ -161,7 +161,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
             })
             .and_then(|runs| fs::rename(&building, &path).map(|()| runs).map_err(Failure::of_weir));
         if written.is_err() {
-            // A further failure is ignored: the command reports the one in `written`.
+            // The command reports the failure in `written`.
             let _ = fs::remove_file(&building);
         }
         text += &format!("{}: {} runs\n", path.display(), count(written?));

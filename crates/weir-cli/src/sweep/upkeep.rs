@@ -55,7 +55,7 @@ pub(super) fn gc(args: &GcArgs) -> Result<ExitCode, Failure> {
     ))
 }
 
-/// The runs and inputs that the campaigns of the command line need.
+/// The runs and inputs that the campaigns of --keep need.
 #[derive(Default)]
 struct Kept {
     runs: BTreeSet<Key>,

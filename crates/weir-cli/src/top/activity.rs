@@ -80,8 +80,8 @@ pub(super) enum Delay {
     Unknown,
     /// The delays of the packets that departed.
     Measured(Latency),
-    /// The queue's bytes divided by the rate of departures, ns. This estimate needs no histograms:
-    /// with thousands of pipes, those would delay packets.
+    /// The queue's bytes divided by the rate of departures, ns. Reading the histograms of thousands
+    /// of pipes would delay packets.
     Estimated(f64),
 }
 
@@ -97,7 +97,7 @@ impl Delay {
 }
 
 impl Activity {
-    /// How late departures were, ns: the 99th percentile.
+    /// The 99th percentile of the lateness, ns.
     pub(super) fn late_ns(&self) -> Option<f64> {
         self.late.filter(|late| late.count > 0).map(|late| late.p99 as f64)
     }

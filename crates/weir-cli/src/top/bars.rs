@@ -13,8 +13,8 @@ pub(super) fn squeezed(
     if width < 2 {
         return values.reduce(f32::max).into_iter().take(width).collect();
     }
-    // The first and the last group may be incomplete. While the history is short, groups are small,
-    // and their size doubles from time to time.
+    // The first and the last group may be incomplete. The size of groups grows from time to time
+    // while the history fills.
     let most = kept.div_ceil(width - 1).max(1);
     let size = values.len().div_ceil(width - 1).next_power_of_two().min(most) as u64;
     let first = count - values.len() as u64;

@@ -22,7 +22,7 @@ pub(super) enum News {
     Silent { source: Id, name: String, why: String },
     /// The source has ended.
     Ended { source: Id },
-    /// Details of the chosen object. They are reported for no other object.
+    /// Details of the chosen object.
     Detail { source: Id, kind: Kind, name: String, detail: Detail },
     /// The answer to a change.
     Changed { words: String, answer: Result<String, String> },
@@ -31,7 +31,6 @@ pub(super) enum News {
 /// A session or daemon in words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct About {
-    /// The name.
     pub(super) name: String,
     /// The command that runs the links: `run`, `serve`.
     pub(super) kind: String,
@@ -41,7 +40,6 @@ pub(super) struct About {
     pub(super) pid: u32,
     /// Whether changes are commands of the rules' language.
     pub(super) rules: bool,
-    /// Whether the source is the daemon.
     pub(super) daemon: bool,
     /// The specifications of links by name, or of the daemon's objects by kind and number, such as
     /// `pipe 1`.
@@ -75,11 +73,10 @@ pub(super) struct Source {
     pub(super) rows: Vec<Row>,
 }
 
-/// A link, lane, pipe, scheduler or queue.
+/// A link, path, lane, pipe, scheduler or queue, with recent values of its activity.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) activity: Activity,
-    /// The recent values of the quantity with this name in `activity`, as in the next three fields.
     pub(super) offered: History,
     pub(super) carried: History,
     pub(super) inside: History,
@@ -115,7 +112,6 @@ impl History {
         (0..all).map(move |n| if n < old.len() { old[n] } else { new[n - old.len()] })
     }
 
-    /// The greatest value.
     pub(super) fn peak(&self) -> f32 {
         self.values.iter().copied().fold(0.0, f32::max)
     }
@@ -129,7 +125,6 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
-/// Everything that is shown.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board {
     pub(super) sources: Vec<Source>,
@@ -248,7 +243,6 @@ impl Source {
         }
     }
 
-    /// The identity of a row.
     pub(super) fn key(&self, row: &Row) -> Key {
         Key {
             source: Arc::clone(&self.id),

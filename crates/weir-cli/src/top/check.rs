@@ -54,7 +54,6 @@ pub(super) struct Verdict {
     pub(super) words: String,
 }
 
-/// Checks the text of a change.
 pub(super) fn check(target: &Target, text: &str) -> Verdict {
     let files = Plain(Disk);
     if text.trim().is_empty() {
@@ -77,7 +76,7 @@ pub(super) fn files(target: &Target, text: &str) -> BTreeMap<String, String> {
     files.into_contents()
 }
 
-/// The first diagnostic in one line: errors come before warnings and notes.
+/// The first of the most severe diagnostics, in one line.
 fn words(diagnostics: &Diagnostics) -> String {
     let of = |severity| diagnostics.of(severity).next();
     let first =

@@ -21,7 +21,7 @@ pub(super) struct Look {
     pub(super) period: f64,
 }
 
-/// Draws a frame. Returns where the cursor is, if a line is being written.
+/// Draws a frame. Returns the position of the cursor while the user writes a line.
 pub(super) fn draw(
     buffer: &mut Buffer,
     view: &mut View,
@@ -132,7 +132,8 @@ impl Pen<'_> {
         2
     }
 
-    /// Draws the lines at the bottom. Returns the row of the first line, and the cursor.
+    /// Draws the lines at the bottom. Returns the row of the first line, and the position of the
+    /// cursor.
     fn foot(&mut self, view: &View, area: Rect) -> (u16, Option<Position>) {
         let last = area.bottom() - 1;
         let keys = |pen: &mut Self, words: &str| {
@@ -195,13 +196,13 @@ impl Pen<'_> {
         count
     }
 
-    /// Draws a line that is being written. Returns the cursor.
+    /// Draws the line that the user writes. Returns the position of the cursor.
     fn line(&mut self, area: Rect, y: u16, lead: &str, line: &Line) -> Position {
         let lead = printable(lead).into_owned();
         let lead = lead.chars().take(usize::from(area.width / 2)).collect::<String>();
         let x = self.text(area.x, y, area.width, &lead, BOLD);
         let room = usize::from(area.right().saturating_sub(x)).max(1);
-        // The part with the cursor is shown.
+        // `skip` keeps the cursor visible.
         let skip = (line.at + 1).saturating_sub(room);
         let shown: String = line.text.chars().skip(skip).take(room).collect();
         self.text(x, y, room as u16, &shown, PLAIN);
@@ -395,7 +396,7 @@ impl Pen<'_> {
     }
 }
 
-/// The problems of the sources, a sentence each.
+/// The problems of the sources, a sentence each; at most [`PROBLEMS`] sentences.
 fn problems(board: &Board) -> Vec<String> {
     let mut problems = Vec::new();
     for source in &board.sources {
@@ -454,7 +455,6 @@ fn facts(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
     lines
 }
 
-/// Drops by reason, and the instances of a mask.
 fn drops_and_instances(row: &Row, detail: Option<&super::board::Detail>) -> Vec<String> {
     let mut lines = Vec::new();
     let (reasons, when) = match detail {
@@ -565,7 +565,7 @@ impl Columns {
         let mut values = Column::ALL.to_vec();
         let used =
             |values: &[Column]| values.iter().map(|column| column.width() + 1).sum::<u16>() + 2;
-        // The marks of the selection take two columns, and names at least ten.
+        // The mark of the selection takes two columns, and names take at least ten.
         while values.len() > 1 && used(&values) + 10 > width {
             values.pop();
         }

@@ -127,12 +127,11 @@ impl Scout {
     }
 }
 
-/// The thread of a source.
+/// The state of the thread that queries a source.
 struct Poll {
     id: Id,
     period: Duration,
     news: SyncSender<News>,
-    /// The requests to the source.
     asked: Receiver<Request>,
     /// The object of which details are reported.
     focus: Option<(Kind, String)>,
@@ -488,7 +487,7 @@ const WITHIN: Duration = Duration::from_secs(8);
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between the first two readings.
 const FIRST: Duration = Duration::from_millis(500);
-/// Maximum number of messages that wait for the view. A source with a further message waits, too.
+/// Maximum number of messages that wait for the view. A source that sends a further message waits.
 const QUEUED: usize = 64;
 /// Maximum number of sessions that are shown.
 const MOST_SOURCES: usize = 256;

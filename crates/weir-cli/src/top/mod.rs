@@ -47,8 +47,8 @@ pub(crate) fn top(args: TopArgs) -> Result<ExitCode, Failure> {
         let message = "weir top needs a terminal; `weir top --once` prints the table as text";
         return Err(Failure::new(USAGE, message));
     }
-    // Signals are blocked before the first thread starts: a thread that started earlier would not
-    // block them, and a signal to it would kill the process.
+    // Signals are blocked before any thread starts, because threads inherit the set of blocked
+    // signals.
     let signals = Signals::take()
         .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let look = Look { colour: colours_allowed(), period: args.interval.as_secs_f64() };

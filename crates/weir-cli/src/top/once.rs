@@ -56,7 +56,6 @@ pub(super) fn once(feed: &Feed, view: &mut View, period: Duration) -> Result<Exi
     print(&text(view, &board))
 }
 
-/// The table, a line for each row.
 pub(super) fn text(view: &mut View, board: &Board) -> String {
     view.arrange(board);
     let headings = ["link"].into_iter().chain(Column::ALL.map(Column::heading));

@@ -23,8 +23,7 @@ pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Whether the view has taken over the terminal, so that it must be restored. It is not a part of
-/// [`Screen`], because the panic hook needs it.
+/// Whether the terminal must be restored. This is a static, because the panic hook reads it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 impl Screen {
@@ -91,7 +90,7 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the view can be shown: keys and pictures need a terminal.
+/// Whether standard output and standard input are terminals.
 pub(super) fn is_terminal() -> bool {
     io::stdout().is_terminal() && io::stdin().is_terminal()
 }

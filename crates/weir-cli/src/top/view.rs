@@ -1,5 +1,5 @@
 //! The state of the view that the user changes with keys: order, filter, selection, pages, and the
-//! line in which a change is written. It draws nothing.
+//! line in which a change is written. This module draws nothing.
 
 use std::rc::Rc;
 
@@ -101,7 +101,7 @@ impl Line {
         self.text.char_indices().nth(at).map_or(self.text.len(), |(byte, _)| byte)
     }
 
-    /// Handles a key. Returns whether the text changed.
+    /// Handles a key. Returns whether the text or the cursor may have changed.
     fn key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -168,7 +168,7 @@ pub(super) struct View {
     pub(super) filter: String,
     pub(super) mode: Mode,
     pub(super) selected: Option<Key>,
-    /// The first row that is shown.
+    /// The index of the first row on the screen.
     pub(super) top: usize,
     /// The number of rows that fitted into the last frame.
     pub(super) page: usize,
@@ -200,8 +200,8 @@ impl View {
         }
     }
 
-    /// Brings the rows up to date with the board, in order and filtered. The work is done only
-    /// after a change, not for each frame.
+    /// Filters and sorts the rows of the board, if the board or the view has changed since the last
+    /// call.
     pub(super) fn arrange(&mut self, board: &Board) {
         if self.made == Some(board.version) {
             return;
@@ -304,7 +304,7 @@ impl View {
         self.arrange(board);
         let (place, page) = (self.place(board), self.page.max(1));
         if !detail {
-            // The marked row counts, even if another one was selected before the filter changed.
+            // The marked row becomes the selection, because the filter may hide the selected row.
             self.select(board, place);
         }
         let to = match key.code {
@@ -371,7 +371,7 @@ impl View {
         Act::Focus(None)
     }
 
-    /// The selected row, if it is still there.
+    /// The selected row, if it is still on the board.
     pub(super) fn chosen<'a>(&self, board: &'a Board) -> Option<(&'a Source, &'a Row)> {
         board.find(self.selected.as_ref()?)
     }

@@ -5,7 +5,7 @@ use weir_report::format::count;
 use super::activity::Delay;
 
 /// A value with three digits and a prefix, such as `3.80 M`. A value below 1000 has no prefix, and
-/// at most one decimal. A small value never reads as 0.
+/// at most one decimal. A small positive value reads as `<0.1`.
 pub(super) fn short(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();

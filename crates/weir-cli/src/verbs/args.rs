@@ -168,9 +168,9 @@ impl VerbArgs {
     }
 }
 
-/// Rewrites the command line for clap. If Weir is invoked as `ipfw` or `dnctl`, or with ipfw's
-/// flags in front (`weir -q flush`), it becomes `weir ipfw …`. `--json` and `--socket` before one
-/// of these commands move to the end.
+/// Rewrites the command line for clap. An invocation as `ipfw` or `dnctl`, or with ipfw's flags in
+/// front (`weir -q flush`), becomes `weir ipfw …`. `--json` and `--socket` before a [`Verb`] move
+/// to the end.
 pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     let called =
         argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
@@ -206,7 +206,7 @@ fn leading_options(argv: &[OsString]) -> usize {
     }
 }
 
-/// Whether a command line is one of these commands. Their exit codes for errors are those of ipfw.
+/// Whether a command line has a [`Verb`] as its command.
 pub(crate) fn is_verb(argv: &[OsString]) -> bool {
     let verb = <Verb as Subcommand>::augment_subcommands(clap::Command::new("weir"));
     argv.get(1)

@@ -1,6 +1,5 @@
-//! The commands of `ipfw` and `dnctl`, for a running daemon. They are parsed here and then sent to
-//! the daemon. Mistakes are therefore reported at once, and file names are relative to the user's
-//! directory.
+//! The commands of `ipfw` and `dnctl`, for a running daemon. This process parses them, reads the
+//! files that they name, and sends both to the daemon.
 
 mod args;
 mod exit;
@@ -22,7 +21,6 @@ pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
 pub(crate) use exit::EX_USAGE;
 use exit::{EX_DATAERR, EX_NOINPUT};
 
-/// Runs a command.
 pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     let is_apply = matches!(verb, Verb::Apply(_));
     let args = verb.into_args();
@@ -141,8 +139,8 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     }
 }
 
-/// Whether a single word names a script. As with ipfw, an absolute path does. Standard input (`-`)
-/// does too, and so do any other word with a slash and any other file whose name is not a command.
+/// Whether a single word names a script: `-` for standard input, a word with a slash, or a file
+/// whose name is not a command. ipfw accepts only absolute paths.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
 }

@@ -16,7 +16,6 @@ use crate::output::{Failure, print, say};
 /// Commands for the daemon.
 #[derive(Debug)]
 pub(super) struct Script {
-    /// The commands.
     pub(super) text: String,
     /// The name of the file with the commands; `None` for a command of the command line.
     pub(super) name: Option<String>,

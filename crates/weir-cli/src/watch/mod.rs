@@ -78,7 +78,6 @@ struct RunningWatch<'a> {
 /// A failure during the watch.
 struct Incident {
     text: String,
-    /// Whether the failure was reported.
     reported: bool,
 }
 
@@ -141,7 +140,7 @@ impl RunningWatch<'_> {
         }
     }
 
-    /// Sleeps until something happens, for at most `most`.
+    /// Waits for a signal, a key, or the end of a reader or of the program, for at most `most`.
     fn wait(&self, most: Duration, display: &Display, reader_ended: bool) -> Result<Wake, Failure> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         // The descriptor of `over` remains readable after a reader has ended, so it is then left
@@ -270,8 +269,7 @@ fn end_on_signals(signals: Signals) {
             }
         }
     };
-    // Without this thread, signals have no effect, and the command ends once the results are
-    // written.
+    // If the thread cannot start, signals have no effect while the results are written.
     let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(wait_and_exit);
 }
 

@@ -1,4 +1,4 @@
-//! The summary of a watch as text: how queues were read, a table of the queues, and remarks.
+//! Text about a watch: the pace of its sources, and the summary at its end.
 
 use std::fmt::Write as _;
 
@@ -65,7 +65,7 @@ pub(super) fn summary(watched: &Watched, seconds: f64, threshold: Option<u32>) -
         text.push_str(&without_queue(tally));
     }
     let first = tally.span().map_or(0, |(first, _)| first);
-    // Remarks about the whole watch were already printed at its start.
+    // Remarks without a time were printed at the start of the watch.
     let timed: Vec<_> =
         tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
     for (time, remark) in timed.iter().take(REMARKS) {
@@ -128,7 +128,6 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     )
 }
 
-/// The number of readings per namespace.
 fn readings_per_namespace(source: &Progress) -> u64 {
     source.pace.readings / source.namespaces.max(1) as u64
 }
@@ -138,14 +137,14 @@ fn per_second(readings: u64, seconds: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { count(rate.round() as u64) }
 }
 
-/// A table with a line for each queue.
+/// A table with a line for each of at most [`MAX_ROWS`] queues.
 fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let queues = tally.queues();
-    // Root disciplines come first, then the longest other queues.
+    // If there are too many rows, root disciplines stay first, then the longest other queues.
     let mut shown: Vec<&Measured> = queues.iter().collect();
     shown.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
     let hidden = shown.split_off(shown.len().min(MAX_ROWS));
-    // The table has the original order.
+    // The table shows queues in the order in which they appeared.
     shown.sort_by_key(|queue| queue.id);
     let above = threshold.map(|threshold| format!(">{threshold}"));
     let mut names = vec!["queue", "mean", "p50", "p99", "max", "mean bytes", "drops", "drops/s"];

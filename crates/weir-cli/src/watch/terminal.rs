@@ -30,8 +30,7 @@ pub(super) struct Screen {
     keys: bool,
 }
 
-/// The state of the terminal to restore. It is not a part of [`Screen`], because the panic hook
-/// needs it.
+/// The state of the terminal to restore. This is a static, because the panic hook reads it.
 static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
 
 #[derive(Debug)]
@@ -157,7 +156,7 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
             found.push(*key);
             bytes = &bytes[name.len()..];
         } else if let Some(sequence) = bytes.strip_prefix(b"\x1b[") {
-            // An unknown sequence is skipped to its last byte.
+            // An unknown sequence is skipped with its last byte.
             let last = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
             bytes = last.map_or(&[][..], |at| &sequence[at + 1..]);
         } else {

@@ -11,7 +11,6 @@ use super::terminal::Key;
 /// A queue as the view shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// The name of the queue.
     pub(super) label: String,
     /// Whether the queue still exists.
     pub(super) present: bool,
@@ -203,7 +202,7 @@ impl Order {
     fn sorted(self, rows: &[Row]) -> Vec<&Row> {
         let mut rows: Vec<&Row> = rows.iter().collect();
         match self {
-            // Queues that have vanished come last.
+            // In every order, queues that have vanished come last.
             Order::Appearance => rows.sort_by_key(|row| !row.present),
             Order::Now => rows.sort_by_key(|row| (!row.present, u32::MAX - row.now)),
             Order::Longest => rows.sort_by_key(|row| (!row.present, u64::MAX - row.max)),

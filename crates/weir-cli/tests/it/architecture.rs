@@ -28,9 +28,9 @@ const LAYERS: &[&[&str]] = &[
     // weir-report uses the types of the drivers' measurements; no driver uses weir-report.
     // weir-traffic, the traffic generator, sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
-    // weir-live combines the layers below into live links, and weir-campaign into stores of
-    // simulations. Above them are published experiments, watches of queues, and the traffic
-    // generator's command line for tests and benches.
+    // weir-live combines the layers below into live links, and weir-campaign into stores of runs.
+    // Above them are repeated experiments, watches of queues, and the traffic generator's command
+    // line for tests and benches.
     &["weir-campaign", "weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
     // The crates that users call: the command, and the compiled part of the Python package.
@@ -188,8 +188,8 @@ fn deciding_crates_have_no_clock_thread_or_io() {
 
 #[test]
 fn libraries_without_examples_skip_documentation_tests() {
-    // Cargo searches each library for examples, which takes seconds, so libraries without any must
-    // say so.
+    // Cargo searches each library for examples, which takes seconds, so a library without examples
+    // must say so.
     for package in packages() {
         let targets = package["targets"].as_array().expect("a package has targets");
         let Some(library) = targets.iter().find(|target| target["kind"][0] == "lib") else {
@@ -335,7 +335,7 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The line of the first example in the documentation of a file, if there is one: a block of code.
-/// Documentation from another file or in a block comment counts as an example, unread.
+/// Documentation from another file or in a block comment counts as an example without being read.
 fn example(text: &str) -> Option<usize> {
     let (mut is_fenced, mut follows_empty) = (false, false);
     for (index, line) in text.lines().enumerate() {

@@ -1,5 +1,5 @@
-//! Tests `weir convert` as a user runs it: without the commands of nodes, what it prints passes
-//! `weir check`. Other inputs are refused.
+//! Tests `weir convert` as a user runs it: its output passes `weir check`, and wrong inputs are
+//! refused.
 
 use std::io::Write as _;
 use std::path::PathBuf;

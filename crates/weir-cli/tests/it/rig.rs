@@ -97,8 +97,6 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
     }
 }
 
-/// A medium runs in the rig with its settings, even when most frames are lost, and settings that
-/// do not fit together are refused.
 #[test]
 fn a_medium_runs_with_its_settings_and_refuses_contradictions() {
     for alg in ["dcf:edca=queue:rts=500:standard=g", "dcf:errors=0.9:retries=2", "dcf:errors=1"] {

@@ -16,7 +16,6 @@ pub(crate) fn document(bytes: &[u8]) -> Value {
     value
 }
 
-/// Fails when a document, or one of a list of documents, does not follow the schema of results.
 fn assert_valid(document: &Value) {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {

@@ -13,7 +13,6 @@ use serde_json::Value;
 use crate::common::{Lab, Need, Running, must, output_of, skipped, trial, until};
 use crate::containers::{Engine, docker_socket};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let docker = &[
         Need::Root,

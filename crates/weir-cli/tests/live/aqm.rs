@@ -12,7 +12,7 @@ use weir_core::{aqm, sched};
 
 use crate::common::{Lab, Need, at_once, drops, link_from, number, trial};
 
-/// The tests of delays.
+/// The tests that judge delays.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("every_aqm_keeps_delay_short_where_tail_drop_does_not", NEEDS, every),
@@ -20,7 +20,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// The test of this file that judges counts, not delays.
+/// The test that judges counts.
 pub(crate) fn counts() -> Vec<Trial> {
     vec![trial("flows_with_ecn_are_marked_and_lose_nothing_under_fq_codel", NEEDS, ecn)]
 }
@@ -54,8 +54,8 @@ fn through(lab: &Lab, options: &[&str], ecn: bool) -> Run {
     let out = |name: &str| lab.path(name).display().to_string();
     let ecn = u8::from(ecn);
     let set = format!("sysctl -qw net.ipv4.tcp_ecn={ecn}");
-    // On a busy machine, a server may not listen yet. Without another attempt of its client, it
-    // would wait forever.
+    // On a busy machine, a server may not listen yet. Without another attempt of its client, the
+    // server would wait forever.
     let transfer = |port, name: &str| {
         let once = format!("iperf3 -c right -4 -C cubic -p {port} -t {SECONDS} -J > {}", out(name));
         format!("(for i in 1 2 3 4 5; do {once} && break; sleep 0.5; done)")
@@ -123,8 +123,8 @@ fn bounds(name: &str) -> (f64, f64) {
     }
 }
 
-/// Repeats a run until its results are within the bounds, because other work on the machine delays
-/// pings. If they never are, `Err` has the results of all runs.
+/// Repeats a run until its results are within the bounds, at most [`ATTEMPTS`] times, because other
+/// work on the machine delays pings. If they never are, `Err` has the results of all runs.
 fn judge(name: &str, rules: &str) -> Result<(), String> {
     let (least, most) = bounds(name);
     let mut shown = Vec::new();
@@ -204,7 +204,7 @@ const NEEDS: &[Need] = &[Need::Root, Need::Program("iperf3"), Need::Program("pin
 const BASE: f64 = 20.0;
 /// Duration of a run in seconds.
 const SECONDS: u32 = 12;
-/// The part of it in which the transfers find their rate, in seconds.
+/// The time at the start of a run in which the transfers find their rate, in seconds.
 const SETTLING: f64 = 4.0;
 /// Number of simultaneous runs of methods with tight bounds.
 const TIGHT_AT_ONCE: usize = 3;

@@ -15,7 +15,6 @@ use crate::world::{
     DIRECT, World, delay, delay_words, end, is_delayed, is_direct, ping, rate, start, transfer,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let iperf = &[Need::Root, Need::Program("iperf3"), Need::Program("ping")];
     let ping = &[Need::Root, Need::Program("ping")];
@@ -131,13 +130,12 @@ fn killed_at_each_step(lab: &Lab) {
     }
 }
 
-/// The number of kills of a test.
 fn kills() -> u64 {
     let chosen = std::env::var("WEIR_LIVE_KILLS").ok().and_then(|text| text.parse().ok());
     chosen.unwrap_or(KILLS)
 }
 
-/// Checks that the namespace has its connectivity half a second from now.
+/// Checks that the namespace has its connectivity again within half a second.
 fn check_restored(when: &str) {
     let begin = Instant::now();
     // Twenty echo requests within a second. All requests of the last half second must be answered.

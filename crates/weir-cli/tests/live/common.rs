@@ -1,5 +1,5 @@
-//! Shared parts of the live tests: a directory per test, commands with a time limit, results, and
-//! checks that apply to every result.
+//! Helpers of the live tests: a directory per test, commands with a time limit, and checks of
+//! results.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,7 +20,6 @@ use weir_traffic::stats::Reception;
 
 use crate::schema::document;
 
-/// The outcome of a test.
 pub(crate) type Outcome = Result<Completion, Failed>;
 
 /// The reason why a test cannot run here.
@@ -43,8 +42,8 @@ fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// Calls `body` for every item, `count` at a time, and returns the results in no particular order.
-/// A panic in one call is re-raised here after the other calls have ended.
+/// Calls `body` for every item on `count` threads, and returns the results in no particular order.
+/// Panics if a call panics.
 pub(crate) fn at_once<T: Send, R: Send>(
     count: usize,
     items: impl IntoIterator<Item = T>,
@@ -82,14 +81,11 @@ pub(crate) fn skipped(name: &str, why: &str) -> Completion {
     Completion::ignored_with(why)
 }
 
-/// A requirement of a test.
 #[derive(Debug)]
 pub(crate) enum Need {
     /// Network namespaces, as root or through user namespaces.
     Namespaces,
-    /// Root privileges.
     Root,
-    /// An installed program.
     Program(&'static str),
 }
 
@@ -117,12 +113,11 @@ impl Need {
     }
 }
 
-/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// The path of a program in `PATH` or in the administrator's directories.
+/// The path of a program in `PATH`, `/usr/sbin` or `/sbin`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -138,7 +133,7 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Runs a set-up command that must succeed.
+/// Runs a shell command that must succeed.
 pub(crate) fn must(line: &str) {
     let done = Command::new("sh").args(["-c", line]).output().expect("there is a shell");
     assert!(done.status.success(), "`{line}`: {}", String::from_utf8_lossy(&done.stderr));
@@ -154,14 +149,12 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The directory of a test: the files and the outputs of the test's commands are in it. This is not
-/// a lab of a scenario. Every user may read and write the directory. It is removed when this is
-/// dropped, unless `WEIR_LIVE_KEEP` is set.
+/// The temporary directory of a test, which every user may read and write. Dropping this removes
+/// the directory, unless `WEIR_LIVE_KEEP` is set. This is not a lab of a scenario.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
 
-/// A finished command.
 #[derive(Debug)]
 pub(crate) struct Done {
     /// The exit code; 128 + n after signal n.
@@ -171,7 +164,6 @@ pub(crate) struct Done {
 }
 
 impl Lab {
-    /// Creates the directory.
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -181,7 +173,6 @@ impl Lab {
         Self { dir }
     }
 
-    /// The path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
@@ -198,7 +189,7 @@ impl Lab {
         document(&fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
     }
 
-    /// A file that another program wrote as JSON.
+    /// Reads a JSON file without checking it against a schema.
     pub(crate) fn json(&self, name: &str) -> Value {
         let path = self.path(name);
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -235,13 +226,13 @@ impl Lab {
         self.start(arguments).finish()
     }
 
-    /// Runs `weir pair` with a result file, checks the accounting, and returns the result. The left
-    /// program starts shortly after the right one, and the run ends when the right one ends.
+    /// Runs `weir pair`, checks the accounting, and returns the result. The left program starts
+    /// 0.3 s after the right one, and the run ends when the right one ends.
     pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
         self.pair_with(&["--link", spec], seed, left, right)
     }
 
-    /// Like `pair`, with these options, which specify the link too.
+    /// Like `pair`; the options also specify the link.
     pub(crate) fn pair_with(&self, options: &[&str], seed: u64, left: &str, right: &str) -> Value {
         let json = self.path("weir.json").display().to_string();
         let seed = seed.to_string();
@@ -255,7 +246,7 @@ impl Lab {
     }
 
     /// Sends numbered packets from left to right through a link with this specification; the
-    /// reverse direction is perfect. Returns the reception and the result.
+    /// reverse direction is a perfect link. Returns the reception and the result.
     pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
         self.stream_with(&[], spec, seed, send)
     }
@@ -279,8 +270,7 @@ impl Lab {
         (reception, result)
     }
 
-    /// Like `stream`, through the links that these options specify. The receiver may have been too
-    /// slow.
+    /// Like `stream`, but the options specify the links, and the receiver may be too slow.
     pub(crate) fn stream_through(
         &self,
         options: &[&str],
@@ -300,8 +290,8 @@ impl Lab {
             "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} \
              --json --out {dir}/send.json"
         );
-        // The kernel queues only a few packets until the neighbour's address is known. If it is not
-        // known from the start, this packet resolves it before the stream.
+        // The kernel queues only a few packets until the neighbour's address is known. One packet
+        // before the stream resolves the address.
         let first = format!(
             "{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3"
         );
@@ -327,9 +317,8 @@ impl Drop for Lab {
 
 /// A stream of numbered packets.
 pub(crate) struct Stream {
-    /// Number of packets.
     pub(crate) count: u64,
-    /// Packets per second; 0 sends them all at once.
+    /// Packets per second; 0 for as fast as possible.
     pub(crate) pps: u64,
     /// Bytes of a packet, with its IP and UDP headers.
     pub(crate) size: u64,
@@ -350,7 +339,7 @@ impl Default for Stream {
     }
 }
 
-/// A started command; it is killed with its process group when dropped.
+/// A started command. Dropping it kills its process group.
 pub(crate) struct Running {
     child: Child,
     /// The files that receive its output.
@@ -358,12 +347,11 @@ pub(crate) struct Running {
     err: PathBuf,
     /// The command, for messages.
     shown: String,
-    /// Whether its end has been waited for.
+    /// Whether `finish` has waited for the command's end.
     ended: bool,
 }
 
 impl Running {
-    /// The process id.
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
@@ -379,7 +367,6 @@ impl Running {
         fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// Whether the command is still running.
     pub(crate) fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -414,7 +401,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
             self.signal_group(Signal::SIGKILL);
-            // Reaps the process. Waiting fails only if the process has already been reaped.
+            // Reaps the process.
             let _ = self.child.wait();
         }
     }
@@ -458,8 +445,8 @@ pub(crate) const NOBODY: [&str; 8] = [
     "HOME=/",
 ];
 
-/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`. Weir bridges `wlb` and `wrb`; the hosts on the
-/// left and on the right use `wla` and `wra`. Both pairs are deleted when this is dropped.
+/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`. Weir bridges `wlb` and `wrb`; the hosts on the left
+/// and on the right use `wla` and `wra`. Dropping this deletes both pairs.
 pub(crate) struct Pairs;
 
 impl Pairs {
@@ -488,9 +475,8 @@ pub(crate) fn load() -> String {
     format!("'{}' load", std::env::current_exe().expect("the test's own path").display())
 }
 
-/// Waits until a condition holds; more than 30 seconds is a failure. Pauses between the checks grow
-/// with the time that has passed: a check may start processes, and their work delays the expected
-/// event.
+/// Waits until a condition holds; more than 30 seconds is a failure. The pauses between the checks
+/// grow, because a check may start processes that delay the expected event.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -519,7 +505,6 @@ pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no link from {from} in {result}"))
 }
 
-/// The counter with this name.
 pub(crate) fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no number {key:?} in {value}"))
 }
@@ -547,8 +532,7 @@ pub(crate) fn check_accounting(result: &Value) {
 }
 
 /// Checks a count of independent events with probability `p` among `n` trials. It may differ from
-/// the mean by 1 plus 4 standard deviations, which chance exceeds less than once in 16,000 cases.
-/// The seed is fixed, so a test that passes keeps passing.
+/// the mean by 1 plus 4 standard deviations.
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();

@@ -1,5 +1,5 @@
-//! Tests `weir run --compose` with Docker engines that the tests start: each container of a job has
-//! its links from its first packet on, and nothing of the job remains after any kind of end.
+//! Tests `weir run --compose` with Docker engines that the tests start: each container is shaped
+//! from its first packet on, and nothing of a job remains after its end, a stop or a kill.
 
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +10,6 @@ use crate::common::{
 };
 use crate::containers::Engine;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[
         Need::Root,
@@ -26,7 +25,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Three services. The client begins with a ping, and its exit code 7 is that of the job.
+/// Three services. The client pings the two others, and its exit code 7 is that of the job.
 const JOB: &str = r#"
 version: "3.7"
 services:
@@ -104,8 +103,7 @@ fn job(lab: &Lab) {
     check_accounting(&result);
     assert_eq!(result["exit_code"], 7);
     assert_eq!(link(&result, "client.up")["from"], "client");
-    // Each ping is an echo request and a reply; other packets, such as multicast reports, are
-    // possible.
+    // Each link carries at least one request or reply of the pings.
     for name in ["client.up", "client.down", "server.up", "server.down", "db.up", "db.down"] {
         assert!(number(link(&result, name), "packets_out") >= 1, "{name}: {result}");
     }
@@ -136,7 +134,7 @@ fn ends(lab: &Lab) {
     assert!(listed.stdout.contains("job") && listed.stdout.contains("web.down"), "{listed:?}");
     let changed = lab.weir(["change", "job", "web.down", "delay 70ms"]);
     assert_eq!(changed.code, 0, "{changed:?}");
-    // A container that starts again is shaped again. Its links exist before its program runs.
+    // A container that starts again is shaped again.
     let listed = "docker ps -q --filter name=db";
     until("the container of db runs", || !docker.must(listed).stdout.is_empty());
     docker.must(&format!("docker restart -t 0 $({listed})"));

@@ -1,6 +1,5 @@
-//! Tests `weir attach docker:…` and `podman:…` with engines that the tests start. They need no
-//! registry: the only image is a statically linked BusyBox, and all files are in the test's
-//! directory.
+//! Tests `weir attach docker:…` and `podman:…` with engines that the tests start. The engines need
+//! no registry: their only image is a statically linked BusyBox.
 
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +13,6 @@ use crate::common::{
 };
 use crate::world::{World, delay_words, is_delayed, is_direct};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let docker = &[
         Need::Root,
@@ -52,8 +50,8 @@ impl<'a> Engine<'a> {
     pub(crate) fn docker(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = docker_socket(lab);
-        // With an empty configuration in place of the machine's, Docker chooses the best method to
-        // store images.
+        // An empty configuration replaces the machine's, so that Docker chooses how to store
+        // images.
         let service = format!(
             "dockerd --iptables=false --ip6tables=false -H {socket} --bip 10.95.0.1/24 \
              --default-address-pool base=10.93.0.0/16,size=24 --data-root {} --exec-root {} \
@@ -71,7 +69,7 @@ impl<'a> Engine<'a> {
     fn podman(lab: &'a Lab) -> Result<Self, String> {
         let path = |name: &str| lab.path(name).display().to_string();
         let socket = format!("unix://{}", path("podman.sock"));
-        // If CONTAINER_HOST is set, `podman` only asks the service, and refuses these options.
+        // If CONTAINER_HOST is set, `podman` is a client of the service and refuses these options.
         let command = format!(
             "env -u CONTAINER_HOST podman --storage-driver vfs --cgroup-manager cgroupfs \
              --events-backend file --root {} --runroot {} --tmpdir {}",
@@ -257,7 +255,7 @@ fn containers(lab: &Lab, engine: &Engine<'_>) {
     on_the_machine(engine);
 }
 
-/// Containers that cannot be shaped are refused with the reason.
+/// A target that matches no container is refused with the names of the running containers.
 fn refused(engine: &Engine<'_>) {
     let runs = format!("{} runs web", engine.kind);
     for name in ["nobody", "re:^x"] {
@@ -317,7 +315,6 @@ fn on_the_machine(engine: &Engine<'_>) {
     assert!(rtt().expect("an answer") < 60.0);
 }
 
-/// The names of the tests with Docker and with Podman.
 const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
 /// Maximum number of checks, every 0.2 s, whether the engine has started.

@@ -17,7 +17,6 @@ use crate::common::{
     Copies, Done, Lab, NOBODY, Need, Running, drops, link, load, number, trial, until, weir,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let as_user = &[Need::Root, Need::Program("setpriv")];
     vec![
@@ -78,7 +77,7 @@ fn keeps_packets(lab: &Lab) {
     crate::common::check_accounting(&result);
     let to_right = link(&result, "to-right");
     assert_eq!(to_right["spec"], "bw 100Mbit/s delay 20ms queue 1000");
-    // The rate in the results is a mean over both configurations.
+    // The rate in the results is a mean over time.
     let (rate, delay) = (number(to_right, "rate_bps"), number(to_right, "delay_ns"));
     assert!(200_000 < rate && rate < 100_000_000, "{to_right}");
     assert_eq!(delay, 20_000_000, "{to_right}");
@@ -161,8 +160,7 @@ fn thousand(lab: &Lab) {
             scope.spawn(move || {
                 let mut client = connect("busy");
                 for i in 0..CHANGES_EACH {
-                    // Each client changes different parameters; the parameters of the other clients
-                    // stay.
+                    // Each client changes its own parameter.
                     let words = match n {
                         0 => format!("bw {}Mbit/s", 50 + i % 50),
                         1 => format!("delay {}ms", 1 + i % 5),
@@ -188,7 +186,7 @@ fn thousand(lab: &Lab) {
     let result = lab.document("weir.json");
     crate::common::check_accounting(&result);
     assert_eq!(notes(&result, "became"), 100, "the results have a bounded number of notes");
-    // The first change of three clients sets the value that is already in force, so it has no note.
+    // Three clients begin with the value that is already in force; these changes have no note.
     assert_eq!(notes(&result, "and 897 more changes"), 1, "{}", result["notes"]);
 }
 
@@ -465,8 +463,8 @@ fn planned(lab: &Lab) {
     assert_eq!(self::notes(&result, "1 step of the plan was not reached"), 1, "{result}");
 }
 
-/// The times of a plan are times of the scenario, in each of its runs. `a-r` names both directions
-/// of a link, and `r>a` names one of them.
+/// In each run, the times of a plan are times of the scenario. `a-r` names both directions of a
+/// link, and `r>a` names one of them.
 fn planned_scenario(lab: &Lab) {
     let file = lab.file("routed.toml", ROUTED);
     let json = lab.path("scene.json").display().to_string();
@@ -703,7 +701,7 @@ fn socket(name: &str) -> Option<PathBuf> {
     found.find(|found| found.name.as_str() == name).map(|found| found.path)
 }
 
-/// Connects to a session, as soon as the session answers.
+/// Connects to a session as soon as it answers.
 pub(crate) fn connect(name: &str) -> SessionClient {
     let mut connected = None;
     until("the session answers", || {

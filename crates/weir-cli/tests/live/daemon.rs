@@ -111,10 +111,8 @@ impl Drop for Wire {
     }
 }
 
-/// A running daemon.
 pub(crate) struct Daemon {
     pub(crate) running: Running,
-    /// A client of the daemon's API.
     pub(crate) client: Client,
 }
 
@@ -131,7 +129,7 @@ impl Daemon {
         Self::started(lab, lab.launch(&mut command))
     }
 
-    /// The daemon of this command. Waits until the daemon answers.
+    /// Waits until the daemon of this command answers.
     pub(crate) fn started(lab: &Lab, mut running: Running) -> Self {
         let client = Client::new(lab.path("weir.sock"));
         let deadline = Instant::now() + LIMIT;
@@ -143,7 +141,6 @@ impl Daemon {
         Self { running, client }
     }
 
-    /// The daemon's process id.
     pub(crate) fn pid(&self) -> Pid {
         self.running.pid()
     }
@@ -161,7 +158,6 @@ impl Daemon {
         self.client.health().ok()
     }
 
-    /// Waits for the daemon's end.
     pub(crate) fn finish(self) -> Done {
         self.running.finish()
     }
@@ -180,7 +176,7 @@ impl Daemon {
         send(&self.client, script)
     }
 
-    /// The number of packets that wait in the first pipe.
+    /// The number of packets in the queue of the first pipe.
     pub(crate) fn waiting(&self) -> u64 {
         self.client.pipes().expect("pipes")[0].state.queue_packets
     }
@@ -241,5 +237,5 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The id of a user without an account.
 pub(crate) const OTHER_USER: u32 = 64_999;
-/// The longest wait for something that is about to happen.
+/// Time limit of a wait.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);

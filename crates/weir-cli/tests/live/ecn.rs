@@ -10,7 +10,6 @@ use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, drops, link, load, trial};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("packets_with_ecn_are_marked_and_none_is_lost", &[], marked),
@@ -22,7 +21,6 @@ pub(crate) fn tests() -> Vec<Trial> {
 struct Stream {
     /// `-4` or `-6`.
     version: &'static str,
-    /// The ECN field.
     ecn: u8,
     /// Packets in an offload train.
     train: u8,
@@ -36,7 +34,7 @@ impl Stream {
         let bind = if *version == "-4" { "0.0.0.0:9000" } else { "[::]:9000" };
         let right =
             format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
-        // If the neighbour's address is not known from the start, this packet resolves it.
+        // One packet before the stream resolves the neighbour's address.
         let first = format!(
             "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep \
              0.3"

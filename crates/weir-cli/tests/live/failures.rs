@@ -9,7 +9,6 @@ use libtest_mimic::Trial;
 use crate::common::{Copies, Done, Lab, NOBODY, Need, find, must, output_of, trial};
 use crate::outputs::serve;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("a_wrong_specification_is_misuse_and_the_message_has_the_word", &[], wrong_words),
@@ -175,7 +174,7 @@ fn missing_tools(lab: &Lab) {
             "without {missing} {user:?} `host` answers: {done:?}"
         );
         let note = done.stderr.lines().find(|line| line.contains("note") && line.contains(missing));
-        // No package adds nftables to the kernel.
+        // Pasta can be installed, nftables is missing in the kernel.
         assert!(
             note.is_some_and(|note| missing == "nftables" || note.contains("install")),
             "without {missing} {user:?}: a note, with the remedy if there is one: {done:?}"

@@ -1,5 +1,5 @@
-//! Faults of the machine: no descriptors, no memory, a daemon that is stopped for a while, and a
-//! loop without processor time. These tests define their outcomes.
+//! Tests faults of the machine: no descriptors, no memory, a daemon that is stopped for a while,
+//! and a loop without processor time.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,6 @@ use weir_control::api::{CommandRequest, HealthStatus};
 use crate::common::{Lab, Need, Stream, must, number, output_of, skipped, trial, weir};
 use crate::daemon::{Daemon, Wire, until};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("ip")];
     vec![
@@ -33,8 +32,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn run_without_descriptors(lab: &Lab) {
     let interfaces = || output_of("ip -o link | cut -d: -f2");
     let before = interfaces();
-    // With these limits, descriptors run out at different steps of the set-up, from the first to
-    // the last.
+    // With these limits, descriptors run out at different steps of the set-up.
     for limit in [8, 12, 14, 16, 18] {
         let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
         let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
@@ -82,7 +80,7 @@ fn stopped(lab: &Lab) {
         std::thread::sleep(STOPPED);
         kill(pid, Signal::SIGCONT).expect("it is alive");
     });
-    // The receiver waits two seconds for a packet.
+    // The receiver waits for two seconds without a packet, which is longer than the stop.
     let received = wire.stream(lab, 400, 200, 200);
     stopping.join().expect("signals are sent");
     assert_eq!((received.lost, received.received), (0, 400), "{received:?}");
@@ -104,7 +102,7 @@ fn out_of_memory(lab: &Lab) {
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config bw 4Mbit/s\ntable t create");
     group.confine(daemon.pid().as_raw(), SPARE);
-    // Tables grow until the kernel ends the daemon.
+    // The table grows until the kernel ends the daemon.
     let mut acknowledged = 0u32;
     let client = &daemon.client;
     loop {
@@ -170,8 +168,7 @@ struct MemoryGroup {
 }
 
 impl MemoryGroup {
-    /// Makes a group; `None` where this is not allowed. The kernel limits memory in the hierarchy
-    /// of version 1 or in that of version 2.
+    /// Makes a group in the hierarchy of cgroup version 1 or 2; `None` where neither is possible.
     fn make() -> Option<Self> {
         let name = format!("weir-test-{}", std::process::id());
         let version_1 = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
@@ -208,7 +205,7 @@ impl Drop for MemoryGroup {
 
 /// Number of programs that occupy a processor.
 const HOGS: usize = 4;
-/// Maximum number of attempts.
+/// Maximum number of attempts to starve the loop.
 const ATTEMPTS: usize = 4;
 /// How long the daemon is stopped.
 const STOPPED: Duration = Duration::from_millis(1200);

@@ -7,7 +7,6 @@ use libtest_mimic::Trial;
 
 use crate::common::{Copies, Lab, NOBODY, Need, at_once, link, number, trial, weir};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("the_first_ping_takes_as_long_as_the_others", PING, first_ping),
@@ -95,12 +94,11 @@ fn users_first_ping(lab: &Lab) {
     });
 }
 
-/// The content of a file.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).expect("the program's output")
 }
 
-/// Two hosts with a router between them. One host pings the other, which an ordinary user may do.
+/// Two hosts with a router between them. One host pings the other.
 const SCENARIO: &str = r#"
 duration = "2s"
 node = [{ name = "a" }, { name = "b" }, { name = "r", kind = "router" }]
@@ -134,7 +132,7 @@ fn scenario(lab: &Lab) {
 }
 
 fn long_delay(lab: &Lab) {
-    // Address resolution gives up after three seconds.
+    // Address resolution gives up after three seconds; the round trip takes 3.2 s.
     at_once(4, ["-4", "-6"].into_iter().flat_map(|family| [(family, "run"), (family, "pair")]), {
         |(family, command)| {
             let run = ["--no-outside", "--", "ping", family, "-n", "-c1", "-W10", "host"];
@@ -198,5 +196,4 @@ fn output(command: &mut Command) -> String {
 const PING: &[Need] = &[Need::Program("ping")];
 /// The largest difference between round trips that are alike, in ms.
 const ALIKE_MS: f64 = 0.3;
-/// The number of attempts of each command.
 const ATTEMPTS: usize = 8;

@@ -1,6 +1,6 @@
-//! Tests that frames pass unmodified: over a bridge, frames with VLAN tags and frames of sizes that
-//! the ends choose; in namespaces, packets that are larger than usual. Also tests bridges with
-//! interfaces that are missing, vanish or are down for a while.
+//! Tests that bridges pass frames unmodified, with VLAN tags and in jumbo sizes, and that
+//! namespaces carry jumbo packets. Also tests bridges with interfaces that are missing, vanish or
+//! are down for a while.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -15,7 +15,6 @@ use crate::common::{
     Lab, Need, Pairs, Stream, check_accounting, drops, link, must, number, output_of, trial, until,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let bridge = &[Need::Root, Need::Program("tcpdump")];
     vec![
@@ -94,7 +93,7 @@ fn through_bridge(
     let capture = lab.launch(&mut capture);
     until("tcpdump listens", || capture.stderr().contains("listening"));
     let bridge = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Send a first frame until it arrives; the bridge then works.
+    // Repeat a first frame until one arrives: the bridge then works.
     until("the bridge carries frames", || {
         inject("wla", &[frame(&[0x88, 0xb5], 60, 0)]);
         captured(&pcap).iter().any(|f| f[11] == 0)

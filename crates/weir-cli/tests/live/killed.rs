@@ -11,7 +11,6 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::common::{Copies, Lab, NOBODY, Need, output_of, trial, until};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let as_user = &[Need::Root, Need::Program("setpriv")];
     vec![

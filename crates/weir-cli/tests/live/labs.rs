@@ -17,7 +17,6 @@ use crate::common::{
 use crate::containers::Engine;
 use crate::scenario::marked;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let busybox = &[Need::Root, Need::Program("busybox"), Need::Program("setpriv")];
     let docker =
@@ -49,7 +48,7 @@ fn two(web: &str, client: &str) -> String {
     )
 }
 
-/// Options that keep a lab from using much of the machine.
+/// Options against busy waiting and real-time priority.
 const CALM: [&str; 3] = ["--spin", "off", "--no-realtime"];
 
 fn live(lab: &Lab, text: &str, more: &[&str]) -> Running {
@@ -99,7 +98,7 @@ fn order(lab: &Lab) {
     assert!(links.iter().all(|link| number(link, "packets_in") >= 3), "{summary}");
 }
 
-/// The tests run in another directory than the scenario's, as a reader's first try does.
+/// `weir live` runs in another directory than that of the scenario.
 fn example(lab: &Lab) {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/labs/web.toml");
     let out = lab.path("out");
@@ -147,7 +146,7 @@ fn roots(lab: &Lab) {
                   command = [\"/bin/sh\", \"-c\", \"touch /new || echo refused\"]";
     let file = lab.file("lab.toml", &two(web, client));
     let copies = Copies::make(lab);
-    // The second user, who is not root, does not own the root directory.
+    // The ordinary user does not own the root file system.
     for user in [&[][..], &NOBODY[..]] {
         let out = format!("{}/out{}", copies.home, user.len());
         let words = [user, &[copies.weir.as_str(), "live", &file, "--out", &out], &CALM[..]];
@@ -407,7 +406,7 @@ fn containers(lab: &Lab) {
     assert!(read(&lab.path("out/client.log")).contains("hello"), "{done:?}");
     let summary = lab.document("out/summary.json");
     assert_eq!(node(&summary, "client")["exit_code"], 4);
-    // The beginning and end of a connection, its request and its answer cross the link.
+    // A TCP connection with a request and an answer has at least four packets in each direction.
     let links = summary["links"].as_array().expect("links");
     assert!(links.iter().all(|link| number(link, "packets_out") >= 4), "{summary}");
     assert_eq!(left(), before);

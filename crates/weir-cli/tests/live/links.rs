@@ -240,8 +240,8 @@ fn mahimahi(lab: &Lab) {
 }
 
 fn profile(lab: &Lab) {
-    // The profile adds 4 to 8 ms of air-time. The upper fifth of the draws is lost, so the packets
-    // that arrive took 4 to 7.2 ms.
+    // The profile adds 4 to 8 ms of air-time. Packets with a draw in the upper fifth are lost, so
+    // the packets that arrive took 4 to 7.2 ms.
     let profile = lab
         .file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };

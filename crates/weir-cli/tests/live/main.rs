@@ -1,16 +1,17 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! Tests that measure the times of packets, and tests of whole scenarios, run two at a time. Tests
-//! of shares, rates, counts and first packets, under small loads, run five at a time. Tests that
-//! mostly wait, for processes to end and files to appear, run eight at a time. A test that fails
-//! beside others runs again alone. A test that fails alone while the machine pauses is repeated, at
-//! most twice. The output reports each repetition. Each test runs in a process of its own. As root,
-//! the process first moves into its own network and mount namespaces, so that a fault cannot affect
-//! the machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A
-//! test that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file
-//! that `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another in
-//! one process. `WEIR_LIVE_GROUPS` names the groups to run, separated by commas; by default all
-//! run.
+//! Each test runs in a process of its own. As root, the process first moves into its own network
+//! and mount namespaces, so that a fault cannot affect the machine. As an ordinary user, the tests
+//! rely on user namespaces, as `weir` itself does. With a filter, all matching tests run one after
+//! another in one process.
+//!
+//! [`GROUPS`] says how many tests run at the same time. A test that fails beside others runs again
+//! alone. A test that fails alone while the machine pauses is repeated, at most twice. The output
+//! reports each repetition.
+//!
+//! A test that cannot run is reported as ignored, with a line `SKIPPED: live NAME: REASON` on
+//! stderr and in the file that `WEIR_SKIP_LOG` names. `WEIR_LIVE_GROUPS` names the groups to run,
+//! separated by commas; by default all run.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -86,7 +87,6 @@ const POSTPONED: &str = "WEIR_LIVE_POSTPONED";
 /// group that no process runs is then an error.
 const ELSEWHERE: &str = "WEIR_LIVE_ELSEWHERE";
 
-/// A group of tests.
 struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
@@ -260,8 +260,7 @@ impl Test {
         command.output().expect("this program can be started")
     }
 
-    /// Runs the test in a process of its own, and repeats a run that failed while the machine
-    /// paused.
+    /// Like `run`, but repeats a run that failed while the machine paused.
     fn run_with_repeats(&self) -> Output {
         for _ in 1..self.group.most_runs_alone {
             let watch = PauseWatch::start();

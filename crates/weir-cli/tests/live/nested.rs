@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::common::{Copies, Done, Lab, NOBODY, Need, at_once, trial, until};
 use crate::outputs::serve;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
@@ -27,7 +26,6 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Runs a command as an ordinary user.
 fn as_user(lab: &Lab, words: &[&str]) -> Done {
     let mut command = Command::new(NOBODY[0]);
     lab.launch(command.args(&NOBODY[1..]).args(words)).finish()

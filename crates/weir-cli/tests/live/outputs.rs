@@ -12,7 +12,6 @@ use crate::common::{
 };
 use crate::schema::document;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let chromium = &[Need::Program("chromium")];
     vec![
@@ -65,8 +64,7 @@ fn capture(lab: &Lab) {
     assert!(number(to_right, "packets_out") >= r.received);
 }
 
-/// Runs a shell line that contains the command. `$weir` is the command, and `$1` the result file.
-/// Returns the output.
+/// Runs a shell line in which `$weir` is the command and `$1` the result file.
 fn run_line(lab: &Lab, line: &str) -> Done {
     let json = lab.path("weir.json").display().to_string();
     let mut command = Command::new("bash");
@@ -144,8 +142,8 @@ fn destinations(lab: &Lab) {
     assert_eq!((done.code, done.stdout.as_str()), (0, "-\n-.html\n"), "{done:?}");
 }
 
-/// The mean is over the run. In each period of 0.2 s, it reaches its end value of 3.25 Mbit/s and
-/// 32.5 ms from below, and after a second it is less by 4 % at most.
+/// The result has the means over the run. Over whole periods of 0.2 s they are 3.25 Mbit/s and
+/// 32.5 ms; at any other time after the first second they are at most 4 % lower.
 fn mean_rate(lab: &Lab) {
     let csv = lab.file("rates.csv", "time,rate,delay\n0,1Mbit/s,10ms\n0.05,4Mbit/s,40ms\n0.2,,\n");
     let result = lab.pair(&format!("trace {csv}"), 7, "sleep 1", "sleep 1");

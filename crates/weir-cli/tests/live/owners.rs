@@ -13,7 +13,6 @@ use crate::world::{
     least_rtt, transfer,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let iperf = &[Need::Root, Need::Program("iperf3"), Need::Program("ping")];
     let systemd = &[
@@ -215,7 +214,7 @@ fn service(lab: &Lab) {
     check_used(&end(lab, running));
     assert!(rtt().expect("an answer") < DIRECT);
 
-    // Weir runs inside the systemd machine, whose groups begin below its own root.
+    // Weir runs inside the systemd machine.
     let (weir, json) = (Copies::make(lab).weir, lab.path("inside.json").display().to_string());
     let line = format!(
         "exec {} {weir} attach {target} --interface wm --up 'delay 30ms' --down 'delay 20ms' \
@@ -291,7 +290,6 @@ fn session(lab: &Lab) {
 
 /// A prefix that runs a command as another user.
 const NOBODY: &str = "setpriv --reuid=65534 --clear-groups";
-/// The names of the tests with systemd and with SSH.
 const SYSTEMD: &str = "attach_shapes_a_service_of_systemd";
 const SSH: &str = "attach_shapes_the_programs_of_an_ssh_session";
 /// The service of the machine with systemd.

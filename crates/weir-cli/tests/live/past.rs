@@ -11,7 +11,6 @@ use crate::common::{Lab, Need, must, trial, until};
 use crate::daemon::{Daemon, OTHER_USER, Wire};
 use crate::web::Site;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Root, Need::Program("ip"), Need::Program("ping")];
     vec![
@@ -20,7 +19,6 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// The options of the daemon.
 const WORDS: &[&str] = &["--web", "127.0.0.1:18935"];
 
 /// The points of an object in the last two hours.
@@ -94,8 +92,8 @@ fn survives(lab: &Lab) {
     assert!(!daemon.running.stderr().contains("past of the page"));
     let after = points(&site, "lane:sl-sr");
     let oldest = |points: &[Value]| points.first().map(begin).expect("points");
-    // Each daemon computes the date of the zero of the page's clock, rounded to a millisecond. The
-    // dates of one point may therefore differ by 1 ms between two daemons.
+    // Each daemon rounds the date at which the page's clock is zero to a millisecond, so two
+    // daemons may date a point 1 ms apart.
     assert!((oldest(&before) - oldest(&after)).abs() <= 1.0, "{before:?} {after:?}");
     let end = before.last().map(time).expect("points");
     let is_of_the_killed = |point: &Value| time(point) > last + 1000.0 && time(point) <= end;
@@ -121,7 +119,7 @@ fn damaged(lab: &Lab) {
         ("rm -r H && ln -s /etc H", "cannot be kept"),
         ("rm -r H && mkfifo H", "cannot be kept"),
         ("rm -r H && mkdir H && mkfifo H/10s", "it is no file"),
-        // Nothing can be written any more: the disk is full.
+        // The disk is full.
         (
             "rm -r H && mkdir H && mount -t tmpfs -o size=4k,mode=777 full H && head -c 4096 \
              /dev/zero > H/full; true",
@@ -137,7 +135,7 @@ fn damaged(lab: &Lab) {
         kill(daemon.pid(), Signal::SIGTERM).expect("it runs");
         let done = daemon.finish();
         assert_eq!(done.code, 0, "{command}: {done:?}");
-        // A lasting fault is not reported again and again.
+        // A lasting fault is reported once.
         let times = done.stderr.matches("cannot be kept").count();
         assert!(times <= 1, "{command}: {done:?}");
         assert!(!fs::exists("/etc/10s").expect("a look"), "a link is not followed");

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The pauses of the machine while a test ran, which the test cannot influence.
+/// The pauses of the machine while a test ran.
 pub(crate) struct Pauses {
-    /// The longest time by which a thread that only sleeps woke up late.
+    /// The longest delay with which a sleeping thread woke up.
     longest: Duration,
     /// Percentage of the processors' time that the hypervisor gave to other machines.
     stolen: f64,
@@ -91,8 +91,8 @@ impl Ticks {
 
 /// The length of one sleep: short, because a pause that lies within a sleep is not noticed.
 const STEP: Duration = Duration::from_millis(2);
-/// The longest pause at which measurements still count. A queue of 100 packets at 20 Mbit/s lasts
-/// 60 ms, so a longer pause changes rates and losses.
+/// The longest pause at which measurements still count: less than the 60 ms that a queue of 100
+/// packets at 20 Mbit/s lasts.
 const LONGEST: Duration = Duration::from_millis(50);
 /// The largest percentage of stolen time at which measurements still count.
 const MAX_STOLEN: f64 = 3.0;

@@ -1,5 +1,6 @@
-//! Tests `weir agent --nri` with a containerd that the test starts, as a kubelet uses it: pods with
-//! annotations, by the container runtime interface. The only image is a statically linked BusyBox.
+//! Tests `weir agent --nri` with a containerd that the test starts. As a kubelet does, the test
+//! creates pods with annotations over the container runtime interface. The only image is a
+//! statically linked BusyBox.
 //!
 //! The containerd of Debian 12 has no node resource interface. The test runs where `PATH` has
 //! containerd 2.0 or newer, `containerd-shim-runc-v2` and `ctr` of the same version, and `crictl`.
@@ -12,7 +13,6 @@ use nix::sys::signal::Signal;
 use crate::agent::{is_direct, problem, rtt, spec, start};
 use crate::common::{Done, Lab, Need, Running, must, output_of, skipped, trial, until};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[
         Need::Root,
@@ -46,7 +46,7 @@ impl<'a> Containerd<'a> {
         containerd
     }
 
-    /// Ends the daemon, if it runs, and starts it again. Containers go on.
+    /// Ends the daemon, if it runs, and starts it again. Its containers keep running.
     fn restart(&mut self) {
         self.stop();
         let config = self.lab.path("config.toml");
@@ -132,7 +132,7 @@ fn pods_of_containerd(lab: &Lab) {
     }
     let mut containerd = Containerd::start(lab);
     let socket = lab.path("nri.sock").display().to_string();
-    // A pod that runs before the agent is shaped too.
+    // A pod that started before the agent is shaped too.
     let (early, at_early) = containerd.pod("early", r#""weir/link": "delay 30ms""#);
     assert!(is_direct(&at_early));
     let agent = start(lab, &["--nri", &socket]);

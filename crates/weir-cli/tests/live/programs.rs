@@ -1,5 +1,5 @@
-//! Tests `weir run` and `weir pair` with real programs: what the programs can reach, their exit
-//! codes, and their reports.
+//! Tests `weir run` and `weir pair` with real programs: their links, their exit codes, and the
+//! outputs of a run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,6 @@ use crate::common::{
 use crate::outputs::serve;
 use crate::shaping::judge_iperf;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("run_shapes_up_and_down_as_configured", &[Need::Root], up_and_down),

@@ -1,5 +1,5 @@
-//! A real Prometheus scrapes sessions and a daemon, and answers the queries of the dashboard in
-//! `packaging/grafana`.
+//! Tests that a real Prometheus scrapes sessions and a daemon, and answers the queries of the
+//! dashboard in `packaging/grafana`.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,6 @@ use crate::common::{Lab, Need, Running, is_root, load, trial, until};
 use crate::control::connect;
 use crate::daemon::{Daemon, Wire};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(

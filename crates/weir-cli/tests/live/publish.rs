@@ -14,7 +14,6 @@ use crate::common::{
     Copies, Done, Lab, NOBODY, Need, Running, at_once, link, number, output_of, trial, until,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
@@ -213,5 +212,5 @@ fn no_resolver(lab: &Lab) {
     assert!(done.stderr.contains("names do not resolve"), "{done:?}");
 }
 
-/// Bytes of the header of a message to a name server.
+/// Bytes of the header of a DNS message.
 const HEADER: usize = 12;

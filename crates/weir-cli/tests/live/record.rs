@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::common::{Lab, Need, load, must, number, output_of, trial};
 use crate::schema::document;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc")];
     vec![
@@ -19,7 +18,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A veth pair with a discipline at one end. It is deleted when this is dropped.
+/// A veth pair with a discipline at one end. Dropping this deletes the pair.
 struct Cable;
 
 impl Cable {

@@ -6,7 +6,6 @@ use libtest_mimic::Trial;
 
 use crate::common::{Copies, Lab, NOBODY, Need, output_of, trial};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("ip")];
     let as_user: &[Need] = &[Need::Root, Need::Program("setpriv")];

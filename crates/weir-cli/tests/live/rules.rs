@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("pipes_in_series_add_up_without_one_pass", &[], chain)]
 }
 
-/// The tests that count packets and measure rates, for which arrival times do not matter.
+/// The tests that count packets and measure rates.
 pub(crate) fn counts() -> Vec<Trial> {
     vec![
         trial("packets_that_draw_the_longer_path_are_overtaken", &[], reordering),
@@ -351,7 +351,6 @@ fn address(interface: &str) -> LinkAddr {
 
 /// The address of customer 0: 10.2.0.0.
 const FIRST: u32 = 0x0a02_0000;
-/// Number of customers.
 const CUSTOMERS: u32 = 10_000;
 /// Customers with a number that is a multiple of this are sampled.
 const STEP: u32 = 200;

@@ -1,9 +1,9 @@
 //! Tests schedulers on real packets: two flows share one link, and the tests judge the service of
 //! each flow. Every scheduler of the table also carries a single stream.
 //!
-//! Both flows always offer more than their shares, and the tests judge the ratio of received
-//! bytes. A busy machine therefore does not change the outcome unless it makes a sender too slow
-//! for its offer. Because of that exception, a run with wrong shares is repeated.
+//! Both flows offer more than their shares, and the tests judge the ratio of received bytes. A busy
+//! machine changes the outcome only if it makes a sender too slow for its offer. A run with wrong
+//! shares is therefore repeated.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
@@ -11,7 +11,6 @@ use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, Stream, at_once, load, trial};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("weighing_schedulers_share_a_link_by_weight", &[], by_weight),
@@ -31,7 +30,6 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 #[derive(Clone, Copy)]
 struct Offer {
     bits_per_second: u32,
-    /// Bytes of a packet.
     size: u32,
 }
 

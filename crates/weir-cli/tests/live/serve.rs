@@ -20,7 +20,6 @@ use weir_control::client::ClientError;
 use crate::common::{Done, Lab, Need, load, must, output_of, trial, weir};
 use crate::daemon::{Daemon, LIMIT, OTHER_USER, Wire, send, serve_words, until};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("ip")];
     vec![
@@ -111,7 +110,7 @@ fn session(lab: &Lab) {
         assert_eq!(done.code, 2, "{done:?}");
         assert!(done.stderr.contains("`weir pipe 1 config"), "{done:?}");
     }
-    // Without its name, a daemon is not stopped or changed.
+    // Without its name, these commands do not find the daemon.
     for words in [&["stop"][..], &["change", "loss 2%"], &["stats"]] {
         let done = weir(words);
         assert_eq!(done.code, 2, "{done:?}");
@@ -592,7 +591,7 @@ fn stuck(lab: &Lab) {
     reaper.join().expect("the thread has ended");
 }
 
-/// The watchdog period of the service manager in the test of the daemon's reports.
+/// The watchdog period of the service manager in `hangs`.
 const WATCHDOG: Duration = Duration::from_secs(2);
 /// How often the daemon is killed.
 const KILLS: u64 = 50;

@@ -8,7 +8,6 @@ use crate::common::{
     Lab, Need, Stream, check_accounting, check_count, drops, link, link_from, number, trial,
 };
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("framing_takes_its_share_of_the_rate", &[], overhead),
@@ -212,8 +211,8 @@ fn latency(lab: &Lab) {
 }
 
 fn distribution(lab: &Lab) {
-    // One in four packets is 20 ms early, the others are 20 ms late. In a table, 8192 stands for
-    // the jitter.
+    // One in four packets is 20 ms early, the others are 20 ms late. A table value of 8192 is the
+    // configured jitter.
     let table = lab.file("two.dist", "# early and late\n-8192 8192\n8192 8192\n");
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, _) = lab.stream(&format!("delay 50ms jitter 20ms {table} reorder"), 7, &stream);
@@ -260,7 +259,7 @@ fn trains(lab: &Lab) {
     let (some, all) = lost_trains(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
-    // The counters count each packet of a train with `gso whole` too.
+    // With `gso whole`, too, the counters count each packet of a train.
     assert!(number(link_from(&summary, "left"), "packets_in") >= stream.count);
     assert!(drops(link_from(&summary, "left"), "loss_on_link") >= whole.lost);
     // The rate counts the headers of each packet in a train. A train takes 20 ms, and 39 trains

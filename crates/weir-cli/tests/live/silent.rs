@@ -5,7 +5,6 @@ use libtest_mimic::Trial;
 
 use crate::common::{Lab, Need, Pairs, Running, must, output_of, trial, until};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("the_machine_is_silent_behind_the_ports_of_a_bridge", NEEDS, silent),
@@ -32,8 +31,8 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        // The kernel deletes the interfaces of a namespace some time after the namespace. They are
-        // deleted here first, because the next test makes them again.
+        // The kernel deletes the interfaces of a namespace some time after the namespace. The
+        // interfaces are deleted here first, because the next test makes them again.
         let _ =
             output_of("ip link del wlb; ip link del wrb; ip netns del hostl; ip netns del hostr");
     }

@@ -8,7 +8,6 @@ use libtest_mimic::Trial;
 use crate::common::{Done, Lab, Need, check_accounting, link, number, skipped, trial, until, weir};
 use crate::containers::Engine;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[
         Need::Root,

@@ -11,7 +11,6 @@ use crate::common::{Lab, Need, Running, trial};
 use crate::daemon::{Daemon, Wire};
 use crate::web::{Reply, Site};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("the_page_simulates_within_limits_and_leaves_nothing", &[], limits),

@@ -9,7 +9,6 @@ use serde_json::Value;
 
 use crate::common::{Lab, Need, check_accounting, check_count, load, number, trial, weir};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("talk_a_dsl_line_has_its_rate_each_way", &[], dsl),
@@ -95,7 +94,7 @@ fn profile(lab: &Lab) {
     pair(lab, "profile.ipfw", &left, &right);
     let r = lab.reception("recv.json");
     // Each packet takes 8 ms, plus an extra time of 4.4 ms on average; there are about 650 draws
-    // with a deviation of 7.6 ms.
+    // with a standard deviation of 7.6 ms.
     let each_ns = r.span_ns as f64 / (r.received - 1) as f64;
     assert!((each_ns / 12.4e6 - 1.0).abs() < 0.1, "{each_ns} ns for a packet");
 }
@@ -160,7 +159,7 @@ fn steady(lab: &Lab, n: usize) -> f64 {
 }
 
 /// Runs two programs with a configuration between them. File names in the configuration are
-/// relative to its directory. The rules apply to the left program.
+/// relative to its directory. The left program is on the machine that the rules describe.
 fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
     let json = lab.path("weir.json");
     let mut command = Command::new(weir());

@@ -13,7 +13,6 @@ use crate::common::{Lab, Need, Running, must, output_of, trial};
 use crate::daemon::{Daemon, OTHER_USER, Wire, until};
 use crate::web::Site;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     const TOOLS: &[Need] = &[Need::Program("openssl"), Need::Program("curl")];
     vec![
@@ -247,7 +246,7 @@ fn half_done(lab: &Lab) {
             assert!(page.ends_with("\n200"), "after {n} handshakes: {page}");
         }
     }
-    // The server ends all connections at last, not only those that it ends to make room for others.
+    // In the end, the server closes every connection.
     for mut socket in held {
         socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a time limit");
         let mut rest = Vec::new();

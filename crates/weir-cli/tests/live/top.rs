@@ -11,7 +11,6 @@ use crate::common::{Lab, Need, load, trial, until, weir};
 use crate::control::connect;
 use crate::daemon::{Daemon, Wire};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
@@ -227,7 +226,7 @@ fn sizes(lab: &Lab) {
     // The terminal echoes again, and shows its original screen.
     let text = screen.shows("back-43");
     assert!(text.contains("shell-42") && text.contains("echo back-$((40+3))"), "{text}");
-    // A signal gives the terminal back as well.
+    // After a signal, the view gives the terminal back too.
     screen.top("fits");
     screen.shows("fits down");
     let panes = ["list-panes", "-F", "#{pane_pid}"];

@@ -6,7 +6,6 @@ use libtest_mimic::Trial;
 use crate::common::{Done, Lab, Need, trial, weir};
 use crate::daemon::{Daemon, Wire};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("ip")];
     vec![

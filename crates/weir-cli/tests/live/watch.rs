@@ -1,5 +1,5 @@
-//! Tests `weir watch`. For a queue that does not change, it reports the same values as `tc`. It
-//! writes its results whatever ends the watch. Its outputs agree with each other.
+//! Tests `weir watch`. It reports the same values as `tc` for a queue that does not change. It
+//! writes its results however the watch ends. Its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -12,7 +12,6 @@ use crate::common::{Copies, Done, Lab, NOBODY, Need, load, must, number, output_
 use crate::daemon::{Daemon, Wire};
 use crate::schema::document;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc")];
     let as_user: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("setpriv")];
@@ -41,7 +40,7 @@ impl Jam {
     fn make() -> Self {
         must("ip link add qa type veth peer name qb");
         let jam = Self;
-        // Without this, the counters would include the kernel's own packets.
+        // Otherwise the counters would include the kernel's own packets.
         must("for i in qa qb; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
         must("ip addr add 10.78.0.1/24 dev qa && ip link set qa up && ip link set qb up");
         must("ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev qa");

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::common::{Lab, Need, Running, trial};
 use crate::daemon::{Daemon, Wire};
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let ping = &[Need::Program("ping")];
     vec![
@@ -79,7 +78,6 @@ fn watches(lab: &Lab) {
         let fields = subscribed["fields"].as_array().unwrap();
         fields.iter().position(|field| field == name).unwrap_or_else(|| panic!("no {name}"))
     };
-    // The program sends 100 packets of 84 bytes a second.
     let mut packets = 0.0;
     let mut span = 0.0;
     while span < 1_000.0 {
@@ -240,8 +238,7 @@ fn tabs(lab: &Lab) {
     }
     let refused = more[0].until(|message| message["type"] == "refused");
     assert!(refused["message"].as_str().unwrap().contains("at most 16"), "{refused}");
-    // A tab that reads nothing for a while gets the points of that time in few messages. The
-    // buffers of its connection hold some of them, and other tabs are not disturbed.
+    // A tab that has read nothing for a while still gets the newest points.
     let mut slow = streams.pop().expect("a stream");
     std::thread::sleep(Duration::from_secs(2));
     let newest = |message: &Value| message["now_ms"].as_i64().unwrap_or(0);
@@ -325,7 +322,6 @@ pub(crate) struct Site {
     pub(crate) read: String,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -550,5 +546,5 @@ impl Stream {
     }
 }
 
-/// The longest wait for anything.
+/// Time limit of a wait.
 const LIMIT: Duration = Duration::from_secs(30);

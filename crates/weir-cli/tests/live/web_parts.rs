@@ -10,7 +10,6 @@ use crate::common::{Lab, Need, trial};
 use crate::daemon::{Daemon, Wire};
 use crate::web::Site;
 
-/// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
@@ -73,8 +72,7 @@ fn traces(lab: &Lab) {
     assert_eq!(after["legs"][0]["enters"][0]["object"], "pipe:1");
     let what = after["legs"][0]["rules"][0]["what"].as_str().unwrap_or_default();
     assert!(what.contains("dynamic rules of rule 110"), "{after}");
-    // Clients share counters that are up to a moment old, so the present counters come a little
-    // later.
+    // The counters that a client gets may be slightly old.
     let counted =
         || site.get("/v1/rules", &look).json()[1]["counters"]["packets"].as_u64().unwrap_or(0);
     while counted() < 2 {
@@ -192,5 +190,5 @@ fn reports(lab: &Lab) {
     session.finish();
 }
 
-/// The longest wait for something that takes moments on a fast machine.
+/// Time limit of a wait.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -108,7 +108,6 @@ impl Interval {
 }
 
 impl LinkInterval {
-    /// The difference of two readings of a link.
     fn between(before: &LinkReading, now: &LinkReading, duration_ns: u64) -> Self {
         let more = |count: fn(&LinkCounters) -> u64| {
             count(&now.counters).saturating_sub(count(&before.counters))
@@ -142,7 +141,7 @@ impl LinkInterval {
 impl From<&Histogram> for TimeCounts {
     fn from(histogram: &Histogram) -> Self {
         let bins = histogram.bins().map(|bin| [bin.low, bin.high, bin.count]).collect();
-        // The difference of two sums is right although they are modulo 2⁶⁴.
+        // Sums wrap at 2⁶⁴; their difference is right nevertheless.
         Self { sum: histogram.sum() as u64, bins }
     }
 }

@@ -229,7 +229,6 @@ pub(crate) fn pipes(rules: &Ruleset, snapshot: &Snapshot) -> Vec<PipeView> {
     rules.pipes.keys().filter_map(|&number| pipe(rules, snapshot, number)).collect()
 }
 
-/// The pipe with this number; `None` if there is none.
 pub(crate) fn pipe(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<PipeView> {
     let spec = rules.pipes.get(&number)?;
     Some(PipeView {
@@ -246,7 +245,6 @@ pub(crate) fn scheds(rules: &Ruleset, snapshot: &Snapshot) -> Vec<SchedView> {
     rules.scheds.keys().filter_map(|&number| sched(rules, snapshot, number)).collect()
 }
 
-/// The scheduler with this number; `None` if there is none.
 pub(crate) fn sched(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<SchedView> {
     let spec = rules.scheds.get(&number)?;
     let discipline = &spec.scheduler.discipline;
@@ -267,7 +265,6 @@ pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
     rules.queues.keys().filter_map(|&number| queue(rules, snapshot, number)).collect()
 }
 
-/// The queue with this number; `None` if there is none.
 pub(crate) fn queue(rules: &Ruleset, snapshot: &Snapshot, number: u16) -> Option<QueueView> {
     let spec = rules.queues.get(&number)?;
     Some(QueueView {

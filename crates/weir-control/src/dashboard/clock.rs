@@ -1,5 +1,5 @@
-//! The clock of the page: the machine's monotonic clock, some days ahead, so that moments before
-//! the start of the machine have a time on it too.
+//! The clock of the page: the machine's monotonic clock plus two days, so that moments up to two
+//! days before the start of the machine have a time on it too.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,12 +18,11 @@ pub fn on_page(monotonic_ns: u64) -> u64 {
     monotonic_ns + AHEAD_NS
 }
 
-/// A moment on the clocks of a machine. It can be found again after a restart of the process or of
-/// the machine.
+/// A moment on the clocks of a machine. Its time on the page's clock can still be computed after a
+/// restart of the process or of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
-    /// The identity of the start of the machine to which the moment belongs; zeros if it is
-    /// unknown.
+    /// The kernel's boot ID at the moment; zeros if it is unknown.
     pub(super) boot: [u8; 16],
     /// The monotonic clock, in ns.
     pub(super) monotonic_ns: u64,
@@ -41,10 +40,10 @@ impl Moment {
         }
     }
 
-    /// The time of an earlier moment on the page's clock, in ns; `self` is the present. `known` is
-    /// the newest known moment of the same start of the machine as `earlier`, so that steps of the
-    /// wall clock between the two do not count. `None` for a moment after the present or before the
-    /// page's clock begins.
+    /// The time of `earlier` on the page's clock, in ns; `self` is the present. `known` is the
+    /// newest known moment with the boot ID of `earlier`, so that steps of the wall clock between
+    /// the two do not count. `None` for a moment after the present or before the page's clock
+    /// begins.
     pub(super) fn place(&self, earlier: &Self, known: &Self) -> Option<u64> {
         let now = on_page(self.monotonic_ns);
         if earlier.boot == self.boot && self.boot != [0; 16] {
@@ -63,7 +62,6 @@ fn monotonic_ns() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// The identity that the kernel gives to this start of the machine.
 fn boot() -> Option<[u8; 16]> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

@@ -16,7 +16,6 @@ pub struct Kept {
     levels: [Level; SPANS.len()],
 }
 
-/// Merged points.
 #[derive(Debug, Default)]
 struct Level {
     /// The finished points, the oldest first.
@@ -94,8 +93,8 @@ impl Kept {
         whole.chain(part).skip_while(skip)
     }
 
-    /// Puts back a merged point of an earlier process. All such points are added before the other
-    /// points of the level.
+    /// Puts back a merged point of an earlier process. All such points must be added before the
+    /// first point of this process.
     pub fn restore(&mut self, level: usize, point: Point) {
         if let (Some(level), Some(&(_, most))) = (self.levels.get_mut(level), SPANS.get(level)) {
             level.add(point, most);

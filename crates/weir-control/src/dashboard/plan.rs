@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::api::DiagnosticView;
 
-/// A step of a plan that was checked.
+/// A checked step of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanStep {
     /// The time after the start of the plan.
@@ -234,7 +234,6 @@ mod tests {
         PlanStep { at: Duration::from_millis(ms), link: None, words, line: 1 }
     }
 
-    /// Waits until the plan no longer runs.
     fn ended(planner: &Planner) -> PlanView {
         while planner.view().state == PlanState::Running {
             std::thread::sleep(Duration::from_millis(1));
@@ -274,7 +273,7 @@ mod tests {
         assert_eq!(planner.view().state, PlanState::Stopped);
         assert_eq!(planner.view().steps[0].done_ms, None);
         planner.start("", hour, 0, |_| Ok(())).unwrap();
-        // Dropping the planner ends the thread, which this test waits for.
+        // Dropping the planner ends the thread and waits for it.
     }
 
     #[test]

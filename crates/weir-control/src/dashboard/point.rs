@@ -277,7 +277,8 @@ impl Row<'_> {
         }
     }
 
-    /// Two digits after the point for values below 100, and none for larger values.
+    /// Writes two digits after the point for values between 0 and 100, and none for 0 and for
+    /// larger values.
     fn number(&mut self, value: f64) {
         self.comma();
         let digits = if value >= 100.0 || value == 0.0 { 0 } else { 2 };
@@ -314,7 +315,7 @@ pub struct Builder {
     last: Option<Count>,
     /// The last reading of any depth.
     latest: Option<Moment>,
-    /// The extremes and means of the short readings since the last point.
+    /// The extremes and means of the readings since the last point.
     parts: Option<Parts>,
 }
 

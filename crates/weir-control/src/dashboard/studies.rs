@@ -1,5 +1,5 @@
 //! Studies: computations that the page starts beside the links, such as a simulated scenario. They
-//! run in processes of their own, so that nothing of them touches the thread that moves packets.
+//! run in processes of their own, apart from the thread that moves packets.
 
 use std::sync::Arc;
 
@@ -192,8 +192,7 @@ pub enum StudyError {
 }
 
 /// Carries out studies. Calls come from several threads, and may wait for some seconds unless their
-/// descriptions say otherwise. The process of a study makes the JSON texts; the descriptions list
-/// the members of each.
+/// descriptions say otherwise. An answer of type `String` is JSON text.
 pub trait Studies: Send + Sync + 'static {
     /// The scenarios to begin with. Does not wait.
     fn examples(&self) -> &'static [Example];

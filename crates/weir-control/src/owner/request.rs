@@ -28,9 +28,9 @@ pub struct Prepared {
     name: Option<String>,
     /// The files of the request by the names that they have in the store.
     files: BTreeMap<String, String>,
-    /// The memory of the values from files, which counts until the request has been executed.
+    /// The part of the memory budget for values from files, which is released with the request.
     _held: Held,
-    /// What the caller holds until the request has been executed.
+    /// A value of the caller that is dropped with the request.
     _holding: Option<Box<dyn Debug + Send>>,
 }
 
@@ -56,7 +56,7 @@ impl Done {
                 self.zero.append(ids);
                 *ids = Vec::new();
                 if self.zero.len() > MOST_ZERO {
-                    // Many commands name the same rules.
+                    // Several commands may name the same rules.
                     self.zero.sort_unstable();
                     self.zero.dedup();
                 }
@@ -232,7 +232,7 @@ impl Prepared {
         (reply, done)
     }
 
-    /// The diagnostic of a command that does not fit the configuration.
+    /// The diagnostic of a refused command.
     fn refusal(&self, spanned: &Spanned, message: String) -> DiagnosticView {
         let (start, end) =
             (spanned.span.start.min(self.lines.len()), spanned.span.end.min(self.lines.len()));
@@ -254,7 +254,6 @@ impl Prepared {
     }
 }
 
-/// The outcome of a command, for the reply.
 fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     let mut rule = None;
     let result = match &outcome.effect {
@@ -282,7 +281,7 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
 type Renamed = BTreeMap<String, Arc<Distribution>>;
 
 /// Replaces the file names in a command by the names of the stored copies. All uses of a
-/// distribution share one with the new name.
+/// distribution share one copy with the new name.
 fn rename(command: &mut Command, places: &BTreeMap<String, String>, renamed: &mut Renamed) {
     let mut rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
@@ -333,7 +332,8 @@ fn refusal(file: Option<String>, message: String) -> DiagnosticView {
     }
 }
 
-/// Maximum length of a request's script, in bytes. A parsed script takes up to 50 times as much.
+/// Maximum length of a request's script, in bytes. A parsed script takes up to 50 times as much
+/// memory.
 pub(crate) const MOST_SCRIPT: usize = 16 << 20;
 /// Maximum number of commands in a request.
 const MOST_COMMANDS: usize = 500_000;
@@ -348,7 +348,7 @@ struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        // The cost of some ten seconds.
+        // About ten seconds of work.
         Self { cost: 1 << 33, warnings: 100_000 }
     }
 }
@@ -356,7 +356,7 @@ impl Default for Bounds {
 /// The refusal of a command that costs too much.
 const TOO_COSTLY: &str = "the commands up to this one visit too many rules and objects for one \
                           request: send them in parts, or use ranges of numbers";
-/// The number of rules to reset after which rules that several commands name are merged.
+/// The number of rules to reset above which duplicates are removed.
 const MOST_ZERO: usize = 1 << 20;
 /// Maximum number of diagnostics in a reply.
 const MOST_DIAGNOSTICS: usize = 100;

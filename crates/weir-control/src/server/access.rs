@@ -84,7 +84,7 @@ pub enum TokenError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Other users can read the file.
+    /// Other users have access to the file.
     #[error("the token file {} can be read by others; 'chmod 600' it", path.display())]
     Open {
         /// The file.
@@ -103,7 +103,7 @@ impl Token {
     /// Reads the token from the first and only line of a file.
     ///
     /// # Errors
-    /// The file cannot be read, is readable by others, or holds no token.
+    /// The file cannot be read, other users have access to it, or it holds no token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let read = |source| TokenError::Read { path: path.to_owned(), source };
         let form = || TokenError::Form { path: path.to_owned() };
@@ -131,7 +131,6 @@ impl Token {
         (plain && long).then(|| Self(text.as_bytes().into()))
     }
 
-    /// The bytes of the token.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -38,7 +38,8 @@ impl Askers {
         let done = async {
             let asker = askers.acquire_owned().await.ok()?;
             let work = move || {
-                // The permit is returned when the thread is free, even if no client waits any more.
+                // The thread holds the permit until the work ends, even if the wait for it has
+                // timed out.
                 let _asker = asker;
                 work()
             };
@@ -54,6 +55,6 @@ impl Askers {
 
 /// The longest wait for work that asks the plane. The plane itself gives up a little earlier.
 const ASK_WITHIN: Duration = Duration::from_secs(6);
-/// Number of threads that ask the plane at once. The server's other threads parse scripts, write
-/// long texts, and answer the health resource.
+/// Maximum number of threads that ask the plane at once. The server's other threads parse scripts,
+/// write long texts, and answer the health resource.
 const ASKERS: usize = 10;

@@ -13,14 +13,12 @@ use crate::owner::MOST_SCRIPT;
 /// clients (see [`Rank`]).
 #[derive(Debug)]
 pub(super) struct Uploads {
-    /// The budget of privileged clients.
     privileged: Arc<Semaphore>,
-    /// The budget of all other clients.
     others: Arc<Semaphore>,
-    /// The scripts of privileged clients that are parsed or wait to be executed: together as long
-    /// as the longest script.
+    /// The bytes, of [`MOST_SCRIPT`], that are free for long scripts of privileged clients. A script
+    /// holds its bytes until it has been executed.
     privileged_scripts: Arc<Semaphore>,
-    /// The same of all other clients.
+    /// The same for all other clients.
     other_scripts: Arc<Semaphore>,
 }
 

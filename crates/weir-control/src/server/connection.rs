@@ -26,7 +26,6 @@ use super::tally::Tally;
 use super::tls::Tls;
 use super::{access, stopping, web};
 
-/// A connection's stream.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
@@ -47,7 +46,7 @@ impl Connections {
         Self { stopped, tally, open, closed }
     }
 
-    /// Serves one connection until it ends or is displaced, and then drops its place in a pool.
+    /// Starts a task that serves one connection, which has `place` in a pool.
     pub(super) fn serve(
         &self,
         stream: impl Stream,
@@ -76,7 +75,8 @@ impl Connections {
         Client { rank, router, activity, tally, stopped, held }
     }
 
-    /// Answers every request of a connection with a refusal, for at most [`REFUSAL`].
+    /// Starts a task that refuses the first request of a connection. The task lasts at most
+    /// [`REFUSAL`].
     pub(super) fn refuse(&self, stream: impl Stream, router: Router, permit: OwnedSemaphorePermit) {
         let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
         tokio::spawn(async move {
@@ -92,8 +92,7 @@ impl Connections {
         });
     }
 
-    /// Waits until all connections have ended. Each ends within [`GRACE`] after the server has
-    /// stopped.
+    /// Waits until all connections have ended, for at most [`GRACE`] + [`FLUSH`].
     pub(super) async fn end(mut self) {
         drop(self.open);
         let _ = timeout(GRACE + FLUSH, self.closed.recv()).await;
@@ -117,7 +116,7 @@ impl Client {
         Guarded::new(stream, STALLED, Arc::clone(&self.tally), Arc::clone(&self.activity))
     }
 
-    /// Serves the connection until it ends or is displaced.
+    /// Serves the connection until it ends, is displaced, or the server stops.
     async fn serve(mut self, io: impl Stream) {
         let service =
             service(self.router, self.rank, self.held.clone(), Arc::clone(&self.activity));

@@ -1,8 +1,7 @@
 //! The stream of counters: server-sent events, each with one sample.
 //!
 //! The channel between the sampler and the connection holds one sample. A reader that is slower
-//! than the period therefore misses samples, and each sample reports how many were skipped. The
-//! memory per reader is bounded by one sample and the connection's buffer.
+//! than the period therefore misses samples, and each sample reports how many were skipped.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +19,6 @@ use super::state::State;
 use crate::api::{EventQuery, EventSample};
 use crate::plane::NoAnswer;
 
-/// Answers with a stream of samples.
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {
     let period = query.period.unwrap_or(DEFAULT_PERIOD);
     if !(MIN_PERIOD..=MAX_PERIOD).contains(&period) {

@@ -38,7 +38,6 @@ pub(super) struct Activity {
     blocked: AtomicBool,
     /// Whether the last answer is a stream without an end ([`super::events::Endless`]).
     endless: AtomicBool,
-    /// When the connection began.
     began: Instant,
     /// When the last request arrived or its answer was ready, in ns after `began`; zero before the
     /// first request.
@@ -62,7 +61,7 @@ impl Default for Activity {
 
 impl Activity {
     /// Records that a request has arrived (`handling`), or that its answer is ready. `endless` says
-    /// that this answer is a stream, which the client must expect to end at any time.
+    /// that this answer is a stream without an end.
     pub(super) fn set_handling(&self, handling: bool, endless: bool) {
         self.handling.store(handling, Ordering::Relaxed);
         self.endless.store(endless, Ordering::Relaxed);

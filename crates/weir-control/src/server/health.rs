@@ -34,7 +34,6 @@ pub(super) fn judge(bridges: &[BridgeView], lanes: &Lanes) -> (HealthStatus, Vec
     (status, problems)
 }
 
-/// The problems of a bridge.
 fn of_bridge(bridge: &BridgeView) -> impl Iterator<Item = String> + '_ {
     bridge.interfaces.iter().enumerate().filter_map(|(side, name)| {
         if !bridge.attached[side] {

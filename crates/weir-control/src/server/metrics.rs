@@ -54,7 +54,6 @@ impl Format {
         if best[1] > best[0] { Self::Classic } else { Self::OpenMetrics }
     }
 
-    /// The media type of the text.
     pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -112,9 +111,7 @@ pub(super) fn render(state: &State, snapshot: &Snapshot, format: Format) -> Stri
     format.of_open_metrics(text)
 }
 
-/// The metrics of sessions: a series for each link and each path, with the names of the session and
-/// of the link. A session has as many links as its command line or scenario says, so the number of
-/// series is bounded.
+/// The metrics of sessions. Labels name the session and, for a link, the link and its path.
 #[must_use]
 pub fn of_sessions(sessions: &[(SessionView, Readings)], format: Format) -> String {
     let mut registry = Registry::with_prefix("weir");
@@ -172,7 +169,6 @@ fn histograms(registry: &mut Registry, name: &str, help: &str) -> Histograms {
     family
 }
 
-/// Adds the metrics of the daemon itself.
 fn daemon(registry: &mut Registry, state: &State) {
     let one = |registry: &mut Registry, name: &str, help: &str, value: f64| {
         gauges(registry, name, help).get_or_create(&Vec::new()).set(value)
@@ -364,8 +360,7 @@ fn bridges(registry: &mut Registry, state: &State) {
     }
 }
 
-/// Adds drops and marks to their families, each with its reason as a label. Every reason has a
-/// series from the start.
+/// Adds drops and marks to their families, each with its reason as a label.
 fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reasons) {
     let with = |reason: &str| [labels.as_slice(), &[("reason", reason.to_owned())]].concat();
     for (reason, count) in reasons.drop_counts().of_all() {
@@ -383,7 +378,7 @@ fn other_rows() -> impl Iterator<Item = (usize, CounterRow)> {
     rows.filter(|(_, row)| row.kind == CounterKind::Sum && !DIRECTED.contains(&row.name))
 }
 
-/// The families of a link's counters. Unless counting has begun anew, they balance:
+/// The families of a link's counters. Until counters are reset, they balance:
 /// `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
 struct LinkFamilies {
     packets: Counters,
@@ -430,7 +425,6 @@ impl LinkFamilies {
         }
     }
 
-    /// Adds the counters of a link under these labels.
     fn add(&self, labels: &Labels, counters: &LinkCounters) {
         let with = |name, value: &str| [labels.as_slice(), &[(name, value.to_owned())]].concat();
         for (direction, packets, bytes) in [
@@ -468,7 +462,7 @@ struct Buckets {
 }
 
 impl Distribution {
-    /// Sets the distribution, once. Each bin of the histogram, which is 3 % wide, is counted in the
+    /// Sets the distribution, once. Each bin of the histogram is 3 % wide, and is counted in the
     /// bucket that contains the bin's greatest value.
     fn set(&self, histogram: &Histogram) {
         let bins = histogram.bins().map(|bin| (bin.high, bin.count));

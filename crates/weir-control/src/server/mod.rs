@@ -1,14 +1,13 @@
 //! The server of the API: HTTP/1.1 on a Unix socket, and on TCP for clients with a token.
 //!
-//! One thread serves all connections; other threads gather counters and parse scripts. A
-//! client costs the daemon a bounded amount of memory, and causes no packet loss: connections,
+//! One thread serves all connections; other threads gather counters and parse scripts. Connections,
 //! requests and their sizes are limited, a client that accepts no data is disconnected after
 //! [`STALLED`], and counters are gathered at most once per [`SAMPLE_AGE`], however many clients
 //! request them.
 //!
-//! No client keeps another one out. The socket, TCP and the page have a pool of connections each, a
-//! user or address has a quota, and some connections are reserved: on the socket for root and the
-//! server's user, on TCP for clients on this machine. Request heads and bodies have deadlines. If a
+//! The socket, TCP and the page have a pool of connections each. Some connections of a pool are
+//! reserved: on the socket for root and the server's user, on TCP and the page for clients on this
+//! machine. Every other user or address has a quota. Request heads and bodies have deadlines. If a
 //! pool on TCP is full, a new client displaces the connection that has waited longest for a request
 //! head. The end of the server waits for answers in progress, but not for connections that clients
 //! only hold open.
@@ -166,7 +165,7 @@ impl Server {
         let thread =
             std::thread::Builder::new().name("weir-control".to_owned()).spawn(move || {
                 runtime.block_on(serving.run());
-                // Do not wait for threads that still gather counters.
+                // Threads that still gather counters may outlive the server.
                 runtime.shutdown_timeout(Duration::from_millis(100));
             })?;
         Ok(Self { stop, thread: Some(thread), address })
@@ -205,7 +204,6 @@ impl Drop for Server {
     }
 }
 
-/// The resources of a server.
 struct Routes {
     /// The resources for all clients.
     all: Router,
@@ -346,7 +344,8 @@ impl Serving {
     }
 
     fn serve_address(&self, stream: TcpStream, address: IpAddr) {
-        // A proxy on this machine has one address for all its clients.
+        // A proxy on this machine has one address for all its clients, so this address has no
+        // quota.
         let rank = if address.is_loopback() { Rank::Privileged } else { Rank::Other };
         let activity = Arc::<Activity>::default();
         match self.addresses.displace(address, rank, &activity) {
@@ -443,5 +442,5 @@ const SEND_BUFFER: usize = 128 << 10;
 const REFUSALS: usize = 16;
 /// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 18;
-/// Pause after a connection could not be accepted because no descriptors are left.
+/// Pause after a connection could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);

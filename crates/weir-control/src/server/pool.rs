@@ -14,7 +14,6 @@ use super::guard::Activity;
 pub(super) enum Rank {
     /// Root, and the daemon's own user; on TCP, clients on the same machine.
     Privileged,
-    /// Every other client.
     Other,
 }
 
@@ -36,14 +35,12 @@ pub(super) struct Pool<K> {
     taken: Mutex<Taken<K>>,
 }
 
-/// The connections of a pool that are taken.
 #[derive(Debug)]
 struct Taken<K> {
     /// The connections by their numbers, in the order of their arrival.
     all: BTreeMap<u64, (K, Arc<Activity>)>,
     /// The number of connections of each client.
     by: BTreeMap<K, usize>,
-    /// The number of the next connection.
     next: u64,
 }
 
@@ -69,7 +66,6 @@ impl<K: Ord + Clone> Pool<K> {
         Arc::new(Self { bounds, taken: Mutex::new(taken) })
     }
 
-    /// Takes a connection for a client.
     pub(super) fn take(
         self: &Arc<Self>,
         client: K,
@@ -84,8 +80,8 @@ impl<K: Ord + Clone> Pool<K> {
     }
 
     /// Takes a connection for a client. In a full pool, displaces the connection that has waited
-    /// longest for a complete request head. A client that has reached its own maximum displaces
-    /// only one of its own connections.
+    /// longest for a complete request head. A client that has reached its own maximum displaces one
+    /// of its own connections.
     pub(super) fn displace(
         self: &Arc<Self>,
         client: K,
@@ -206,13 +202,13 @@ mod tests {
         let numbers = || pool.taken().all.keys().copied().collect::<Vec<_>>();
         let come = |client, rank| pool.displace(client, rank, &Arc::default());
 
-        // The client has reached its maximum. It loses one of its own connections, and not the one
+        // Client 1 has reached its maximum. It loses one of its own connections, and not the one
         // that has waited longest of all.
         activities[0].set_handling(true, false);
         activities[1].set_handling(false, false);
         let own = come(1, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 3, 4]);
-        // Another client displaces any connection that waits. Connection 3 has waited since its
+        // Client 4 displaces the connection that has waited longest: connection 3, since its
         // arrival.
         let other = come(4, Rank::Other).unwrap();
         assert_eq!(numbers(), [0, 2, 4, 5]);

@@ -71,7 +71,6 @@ fn resources() -> OpenApiRouter<Arc<State>> {
         .routes(routes!(metrics_text))
 }
 
-/// Serves every resource.
 pub(super) fn router(state: Arc<State>) -> Router {
     Router::from(resources())
         .fallback(|| async {
@@ -105,7 +104,7 @@ async fn tally(Shared(state): Server, request: Request, next: Next) -> Response 
 /// The state of the daemon.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = Health)))]
 async fn health(Shared(state): Server) -> Answer<Health> {
-    // The answer does not depend on the loop. If the loop does not answer, the lanes are missing.
+    // If the live loop does not answer in time, the lanes are missing.
     let lanes = state.quickly(|state| state.plane.lanes()).await;
     let bridges = health::with_lanes(state.plane.bridges(), &lanes);
     let (status, problems) = health::judge(&bridges, &lanes);
@@ -467,7 +466,7 @@ async fn events_stream(
 )]
 async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Response, Reject> {
     let format = metrics::Format::of(&headers);
-    // Only the counters come from the loop. To write the text of many links may take longer.
+    // Only the counters come from the loop, so the text is written without the loop's time limit.
     let snapshot = state.blocking(State::sample).await??;
     let text = state.run_formatter(move |state| metrics::render(state, &snapshot, format)).await?;
     Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())

@@ -29,7 +29,6 @@ type Server = Shared<Arc<State>>;
 /// An answer that several clients share, with its time.
 type Shareable<T> = Mutex<Option<(Instant, Result<Arc<T>, SessionError>)>>;
 
-/// The state that the handlers share.
 struct State {
     session: Arc<dyn Session>,
     askers: Askers,
@@ -37,9 +36,7 @@ struct State {
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
     tally: Arc<Tally>,
-    /// The last results document.
     results: Shareable<str>,
-    /// The last readings.
     readings: Shareable<Readings>,
 }
 
@@ -139,8 +136,7 @@ impl State {
     }
 }
 
-/// The kept answer if it is at most [`SAMPLE_AGE`] old, or a new one: clients that wait for the
-/// same answer share it.
+/// The kept answer if it is younger than [`SAMPLE_AGE`], or a new one.
 fn shared<T: ?Sized>(
     kept: &Shareable<T>,
     make: impl FnOnce() -> Result<Arc<T>, SessionError>,

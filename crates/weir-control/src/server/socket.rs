@@ -57,12 +57,12 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Binds a socket to which its owner and, if given, the group `group` may connect. It replaces
-    /// a socket that a killed daemon left. The name appears with its final owner and mode in one
+    /// Binds a socket to which its owner and, if given, the group `group` may connect. A socket
+    /// that a killed daemon left is replaced. The name appears with its final owner and mode in one
     /// step.
     ///
     /// # Errors
-    /// A daemon already listens there, or the system refuses.
+    /// A process already listens there, the path names another file, or the system refuses.
     pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
         Self::bind_with(path, group, 0o660)
     }
@@ -70,12 +70,11 @@ impl ControlSocket {
     /// Binds a socket to which only its owner may connect. Otherwise as [`Self::bind`].
     ///
     /// # Errors
-    /// A process already listens there, or the system refuses.
+    /// See [`Self::bind`].
     pub fn bind_private(path: &Path) -> Result<Self, SocketError> {
         Self::bind_with(path, None, 0o600)
     }
 
-    /// Binds a socket with this mode.
     fn bind_with(path: &Path, group: Option<u32>, mode: u32) -> Result<Self, SocketError> {
         let system = |source| SocketError::System { path: path.to_owned(), source };
         let parent =
@@ -115,7 +114,7 @@ impl ControlSocket {
         self.listener.take().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Removes the name.
+    /// Removes the name, unless another process has taken it over.
     pub(super) fn remove(&self) {
         if fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity)
@@ -153,7 +152,7 @@ pub fn listener(path: &Path) -> Option<u32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    // The type of rustix for credentials does not allow for a process without an ID.
+    // The credentials of rustix cannot represent a process without an ID; those of tokio can.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().ok()?;
     let _inside = runtime.enter();
     visible_peer(&UnixStream::from_std(socket.into()).ok()?)

@@ -16,7 +16,6 @@ use super::budget::Uploads;
 use super::reject::Reject;
 use super::tally::Tally;
 
-/// The state that all handlers share.
 pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) plane: Arc<dyn Plane>,
@@ -30,7 +29,6 @@ pub(crate) struct State {
     parsers: Semaphore,
     /// Limits the number of long texts that are written at once.
     formatters: Semaphore,
-    /// The memory for bodies of requests.
     pub(super) uploads: Uploads,
     /// Becomes true when the server stops.
     pub(crate) stopped: watch::Receiver<bool>,

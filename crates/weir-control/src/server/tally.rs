@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// Counters of the server itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Requests that were answered with success.

@@ -13,16 +13,14 @@ use weir_rules::Files;
 
 use super::form::digits;
 
-/// The stored files of a state directory. This source reads no other file, so a configuration
-/// cannot make the daemon read any other file.
+/// The stored files of a state directory. A configuration cannot make the daemon read any other
+/// file.
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
-    /// The state directory.
     state: PathBuf,
 }
 
 impl StoredFiles {
-    /// The stored files of a state directory.
     pub(super) fn new(state: &Path) -> Self {
         Self { state: state.to_owned() }
     }
@@ -59,7 +57,6 @@ impl StoredFiles {
         (alone && parent == FILES && is_stored_name(name)).then(|| format!("{FILES}/{name}"))
     }
 
-    /// Where a stored file is.
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
         self.state.join(name)
     }

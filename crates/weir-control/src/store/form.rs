@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The checksum covers the revision and the commands. Format 1 had no checksum. A file without such
-//! a first line was written by hand, has the revision 0 and is not checked.
+//! a first line counts as written by hand: it has the revision 0 and is not checked.
 
 use sha2::{Digest as _, Sha256};
 

@@ -6,7 +6,7 @@ use weir_rules::show::Answer;
 
 use super::{Lab, send};
 
-/// The error of a request that is refused.
+/// Sends a script that the server must refuse without effect, and returns the error.
 fn refusal(lab: &Lab, script: String) -> String {
     let before = lab.client().configuration().unwrap();
     let request = CommandRequest { script, ..CommandRequest::default() };

@@ -1,5 +1,5 @@
-//! Clients that hold connections open: they cost other clients nothing, and the end of the daemon
-//! does not wait for them.
+//! Clients that hold connections open: the daemon still serves other clients, and its end does not
+//! wait for the held connections.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;

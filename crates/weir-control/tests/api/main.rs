@@ -1,5 +1,5 @@
-//! Tests the API over a real socket: a server with the real owner and store, and a plane that only
-//! records its calls.
+//! Tests the API over a real socket: a server with the real owner and store, and a plane that moves
+//! no packets.
 
 mod amounts;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
@@ -644,7 +644,7 @@ impl Lab {
         Self { scratch, plane, owner, server: Some(server) }
     }
 
-    /// A server on TCP too, with the token [`TOKEN`].
+    /// A server that also listens on TCP, with the token [`TOKEN`].
     fn on_tcp() -> Self {
         let scratch = Scratch::new();
         let file = scratch.0.join("token");
@@ -751,7 +751,6 @@ fn no_groups(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
 /// The token of a server on TCP.
 const TOKEN: &str = "correct-horse-battery";
 
-/// A temporary directory of a test.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,6 +1,6 @@
 //! Checks that the built files of the page are those of its source. `scripts/web test` compares
-//! them byte by byte, but needs Node. This test compares the hash of the sources that the build
-//! wrote into the page.
+//! them byte by byte, but needs Node. This test compares the hash of the sources with the hash that
+//! the build wrote into the page.
 
 use std::fs;
 use std::path::{Path, PathBuf};

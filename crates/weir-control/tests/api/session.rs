@@ -224,7 +224,7 @@ struct SessionLab {
 impl SessionLab {
     fn new() -> Self {
         let scratch = Scratch::new();
-        // All users may reach the directory, but not enter it.
+        // All users may reach the directory `links`, but not enter it.
         std::fs::set_permissions(&scratch.0, std::fs::Permissions::from_mode(0o755)).unwrap();
         let directory = Directory::create(&scratch.0.join("links")).unwrap();
         let socket = directory.bind(&"curl".parse().unwrap()).unwrap();
@@ -340,5 +340,4 @@ fn links() -> Vec<SessionLink> {
 const MOST: usize = 256;
 /// A user other than root.
 const OTHER: u32 = 65_534;
-/// Time for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -108,7 +108,7 @@ fn ask(lab: &Lab, path: &str) -> UnixStream {
     stream
 }
 
-/// The answer; empty if there is none within some time.
+/// The answer; empty if there is none within 20 s.
 fn answer(mut stream: &UnixStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut text = String::new();

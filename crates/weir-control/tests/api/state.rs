@@ -16,7 +16,7 @@ use super::{Scratch, opened};
 
 #[test]
 fn a_failure_before_the_rename_refuses_the_change_and_leaves_everything() {
-    // Each step of a change with a file: the file is stored, then the configuration is.
+    // The steps of a change that stores first a file and then the configuration.
     let cases = [
         (Step::Create, 0, Errno::MFILE),
         (Step::Write, 0, Errno::NOSPC),
@@ -289,7 +289,6 @@ fn names_in(directory: &Path, below: &str) -> Vec<String> {
     names
 }
 
-/// A step of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Create,

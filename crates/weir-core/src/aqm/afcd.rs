@@ -201,7 +201,6 @@ impl Afcd {
         number
     }
 
-    /// Advances to the period in which `now` lies.
     #[cold]
     fn advance_to(&mut self, now: Nanos) {
         let period = now.0 / self.period;

@@ -39,11 +39,11 @@
 //! Linux's RED implements adaptive RED as `adaptive`, with thresholds and weight from the user;
 //! `adapt linux` selects the same rule here. Linux changes `max_p` by a timer, whether packets
 //! arrive or not. The timer is set to 500 ms; at 250 ticks per second it runs every 512 ms (see
-//! `red`). In Linux the average decays while the link is idle, and `max_p` stays between 0.01
-//! and 0.5. FreeBSD does not implement adaptive RED. ns-3 computes the automatic `bottom` with the
-//! round-trip time on the wrong side of the division, so that it is 100 times lower than in ns-2;
-//! this implementation follows ns-2. For a link without a configured rate the algorithm assumes
-//! 10 Mbit/s.
+//! `red`). In Linux the average decays while the link is idle, and `max_p` leaves the range from
+//! 0.01 to 0.5 by at most one step. FreeBSD does not implement adaptive RED. ns-3 computes the
+//! automatic `bottom` with the round-trip time on the wrong side of the division, so that it is 100
+//! times lower than in ns-2; this implementation follows ns-2. For a link without a configured rate
+//! the algorithm assumes 10 Mbit/s.
 //!
 //! # Validation
 //! Tests check each change of `max_p`, and the thresholds and the weight against the equations.

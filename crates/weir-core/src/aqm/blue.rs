@@ -85,8 +85,8 @@ pub struct Blue {
     d2: u64,
     /// The least time between changes of `p`, in ns.
     freeze: u64,
-    /// The time of the last rise or fall, or of the first packet before any; `None` before the
-    /// first packet.
+    /// The time of the last change of `p`, or of the first packet if `p` has not changed; `None`
+    /// before the first packet.
     last: Option<Nanos>,
     /// The length of the queue above which `p` rises, in packets or bytes; [`u64::MAX`]: `p` rises
     /// only when the queue is full.

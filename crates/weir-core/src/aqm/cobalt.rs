@@ -204,8 +204,8 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// The law for a link that transmits the longest packet in `packet` ns; 0 if the link has no
-    /// rate.
+    /// The law for a link that transmits the longest packet in `packet` ns. `packet` is 0 if the
+    /// link has no rate.
     pub(crate) fn new(target: u64, interval: u64, packet: u64, stream: Stream) -> Self {
         let longer = target.max(packet.saturating_mul(3) / 2);
         Self {
@@ -346,7 +346,7 @@ impl Control {
         self.count = self.count.max(1);
     }
 
-    /// Lowers the probability and the count, because the scheduler found the queue empty.
+    /// Lowers the probability and the count, because the queue was found empty.
     pub(crate) fn emptied(&mut self, law: &Law, now: Nanos) {
         self.empty = true;
         if self.probability > 0 && now.0.saturating_sub(self.changed) > law.target {
@@ -466,7 +466,6 @@ mod tests {
         Seen { len: 1500, arrived: Nanos(arrived), header: Header { ecn, ..Header::default() } }
     }
 
-    /// Exact roots do not depend on the counts from which they were reached.
     #[test]
     fn roots_of_small_counts_are_exact() {
         for (count, &root) in ROOTS.iter().enumerate().skip(1) {
@@ -649,7 +648,6 @@ mod tests {
     }
 
     proptest! {
-        /// An idle time has the same effect as polls every `target`.
         #[test]
         fn an_idle_time_is_caught_up_in_one_step(
             count in 0u32..50,

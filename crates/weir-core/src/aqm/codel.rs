@@ -44,7 +44,7 @@
 //! O(1) without a division. With `arith rfc`, each drop takes a division and a square root.
 //!
 //! # Guarantees
-//! No packet is dropped while packets wait for less than `target`, or while at most `mtu` bytes
+//! No packet is dropped while packets wait for less than `target`, or while fewer than `mtu` bytes
 //! wait. The last packet of a queue is not dropped.
 //!
 //! # Statistics
@@ -164,7 +164,6 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// The law for these settings.
     pub(crate) fn new(settings: &Settings) -> Self {
         let exact = settings.arith == Arith::Rfc;
         let from_mark = settings.arith == Arith::Ns3;
@@ -199,7 +198,6 @@ impl Law {
         self.target = ticks;
     }
 
-    /// Converts ticks to ns.
     pub(crate) fn in_ns(&self, ticks: u64) -> u64 {
         ticks << self.shift
     }
@@ -303,7 +301,6 @@ impl Control {
         }
     }
 
-    /// Enters the dropping state.
     fn begin(&mut self, law: &Law, now: u64) {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);

@@ -1,5 +1,5 @@
-//! The rate at which a queue is served. Each measurement covers 16 KiB of departures and begins
-//! only while at least 16 KiB wait.
+//! The rate at which a queue is served. Each measurement covers at least 16 KiB of departures, and
+//! begins only while at least 16 KiB wait.
 
 use crate::units::Nanos;
 
@@ -69,7 +69,7 @@ impl Pace {
     fn end(&mut self, method: Method, took: u64) {
         let (value, bits) = match method {
             Method::Rfc => (took, 2),
-            // In Linux, no measurement ends in the tick in which it began; it continues.
+            // In Linux, a measurement does not end in the tick in which it began, but continues.
             Method::Linux if took == 0 => return,
             Method::Linux => ((self.bytes << SCALE) / (took >> TICK), 3),
         };
@@ -78,7 +78,6 @@ impl Pace {
         self.measuring = false;
     }
 
-    /// Whether the rate is known.
     pub(crate) fn is_known(&self) -> bool {
         self.mean > 0
     }

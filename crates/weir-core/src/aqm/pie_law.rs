@@ -154,12 +154,10 @@ impl State {
         self.sum = 0;
     }
 
-    /// The current delay.
     pub(crate) fn delay(&self) -> Nanos {
         Nanos(self.delay)
     }
 
-    /// The remaining burst allowance.
     pub(crate) fn burst(&self) -> Nanos {
         Nanos(self.burst)
     }
@@ -167,7 +165,6 @@ impl State {
 
 // Decisions about packets.
 impl Law {
-    /// Decides about an arriving packet.
     #[inline]
     pub(crate) fn arrive(
         &self,
@@ -290,7 +287,6 @@ impl Law {
 
 // The control law.
 impl Law {
-    /// How departure rates are measured.
     fn method(&self) -> Method {
         if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc }
     }
@@ -354,7 +350,6 @@ impl Law {
         }
     }
 
-    /// Computes one update.
     fn step(&self, state: &mut State, bytes: u64) {
         state.delay = self.sense(state, bytes);
         let (delay, old) = (state.delay, state.old);
@@ -454,9 +449,7 @@ const BANDS: [(u64, u32); 6] = [
 ];
 /// The number of queues that Linux updates in one run of its timer.
 const AT_ONCE: u32 = 2048;
-/// The probability 10 %.
 const TENTH: u64 = ONE / 10;
-/// The probability 20 %.
 const FIFTH: u64 = ONE / 5;
 /// A change of the probability by 0.02.
 const FIFTIETH: i128 = (ONE / 50) as i128;

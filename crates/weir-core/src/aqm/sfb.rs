@@ -177,7 +177,6 @@ settings! {
     }
 }
 
-/// A day in ns.
 const DAY: u64 = 86_400 * NANOS_PER_SEC;
 
 impl Sfb {
@@ -401,9 +400,7 @@ impl Aqm for Sfb {
     }
 }
 
-/// The number of levels.
 const LEVELS: usize = 8;
-/// The number of bins in a level.
 const BINS: usize = 16;
 /// The probability 1.
 const ONE: u16 = u16::MAX;

@@ -68,7 +68,6 @@ pub struct VqRed {
     stream: Stream,
 }
 
-/// A virtual queue.
 #[derive(Debug)]
 struct Virtual {
     red: Core,

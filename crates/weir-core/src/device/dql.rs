@@ -18,7 +18,7 @@
 //!       └──── limit ────────► adj_limit
 //! ```
 //! A ring is closed while `adj_limit − num_queued` is negative. The check happens before an object
-//! is added, so one object may exceed the limit; `ovlimit` is the excess.
+//! (a packet or a train) is added, so one object may exceed the limit; `ovlimit` is the excess.
 //!
 //! # Reference
 //! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's
@@ -158,9 +158,9 @@ impl Dql {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// The slack of the interval that a completion of `bytes` ends. The ring needs at most twice
-    /// the bytes of an interval; what the limit allows beyond them is slack. If the last object
-    /// exceeded the limit, the part of it below the limit is slack. The result is the larger slack.
+    /// The slack of the interval that a completion of `bytes` ends: the larger of two values. The
+    /// ring needs at most twice the bytes of an interval; what the limit allows beyond them is
+    /// slack. If the last object exceeded the limit, the part of it below the limit is slack.
     fn slack(&self, bytes: u32) -> u32 {
         let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let last_object = if self.prev_ovlimit > 0 {

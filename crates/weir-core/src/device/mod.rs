@@ -128,7 +128,6 @@ pub struct DeviceView {
 }
 
 impl Device {
-    /// An empty device.
     pub(crate) fn new(now: Nanos, config: Arc<DeviceConfig>) -> Self {
         let stages = config.stages.iter().copied().map(Stage::new).collect();
         let dql = config.dql.map(|dql| Dql::new(now, dql));
@@ -289,7 +288,6 @@ impl Device {
         all
     }
 
-    /// The state of the device.
     pub(crate) fn view(&self) -> DeviceView {
         let Size { packets, bytes } = self.ring.used;
         DeviceView {
@@ -315,7 +313,6 @@ impl Device {
         true
     }
 
-    /// Frees places in the ring.
     #[inline]
     fn free(&mut self, now: Nanos, Size { packets, bytes }: Size) {
         self.ring.used.packets -= packets;

@@ -9,7 +9,6 @@ pub(super) struct StepBudget {
     /// The time of the current call. A link skips its steps up to this time when the budget is used
     /// up.
     now: Nanos,
-    /// Steps that were skipped so far.
     skipped: u64,
 }
 
@@ -26,7 +25,6 @@ impl StepBudget {
         self.now = now;
     }
 
-    /// Refills the budget at a poll.
     #[inline]
     pub(super) fn refill(&mut self) {
         self.left = STEPS_PER_POLL;
@@ -44,12 +42,10 @@ impl StepBudget {
         self.now
     }
 
-    /// Counts steps that a link skipped.
     pub(super) fn count_skipped(&mut self, steps: u64) {
         self.skipped += steps;
     }
 
-    /// Steps that were skipped so far.
     pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }

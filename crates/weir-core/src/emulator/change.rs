@@ -217,7 +217,6 @@ impl Emulator {
         self.limits
     }
 
-    /// Changes an existing scheduler.
     fn change_scheduler(
         &mut self,
         now: Nanos,
@@ -284,7 +283,6 @@ impl Emulator {
         }
     }
 
-    /// Chooses the limit of a queue without a configured limit, for its link and scheduler.
     pub(super) fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
             return;
@@ -298,7 +296,8 @@ impl Emulator {
     }
 
     /// Finds the chain of schedulers from queue `number` to its link. If the chain changed, or
-    /// contains a rebuilt scheduler, the flows of the queue retire and new flows are made.
+    /// contains a rebuilt scheduler, the flows of the queue retire, and later packets get new
+    /// flows.
     pub(super) fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: &BTreeSet<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
@@ -354,7 +353,6 @@ impl Emulator {
         (Vec::new(), queue.config.mask)
     }
 
-    /// Drops the packets that the scheduler of a link has refused.
     fn drop_refused(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) = self.at(link) {
             state.drop_refused(now, &mut context);
@@ -367,8 +365,7 @@ impl Emulator {
         core::iter::successors(Some(id), above).take(MAX_LEVELS).last().unwrap_or(id)
     }
 
-    /// Removes the names of the nodes of scheduler `id`, also if no queue uses them at the moment.
-    /// Later packets get new nodes.
+    /// Removes the names of the nodes of scheduler `id`, so that later packets get new nodes.
     fn forget_nodes(&mut self, id: u16) {
         for link in self.links_under(self.root_of(id)) {
             if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {

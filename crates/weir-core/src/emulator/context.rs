@@ -16,7 +16,6 @@ use crate::slab::Slab;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// The data that a link uses besides its own state.
 pub(super) struct Context<'a> {
     pub(super) seed: u64,
     pub(super) lookup: &'a LookupKey,
@@ -90,7 +89,7 @@ impl Context<'_> {
     #[inline(never)]
     pub(super) fn refuse(&mut self, now: Nanos, packet: PacketId, reason: DropReason) {
         let Packet { flow, len, .. } = *self.pool.get(packet);
-        // The flow may already be freed if it is being deleted.
+        // A flow that is being deleted may already be freed.
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.gate.leave(len);
             flow.cold.count_drop(reason);
@@ -128,7 +127,6 @@ impl Context<'_> {
         None
     }
 
-    /// Drops packets that waited in a scheduler.
     pub(super) fn drop_waiting(&mut self, now: Nanos, mut packets: PacketList, reason: DropReason) {
         while let Some(packet) = packets.pop_front(self.pool) {
             self.template.dequeued(self.pool.get(packet).len);

@@ -32,8 +32,7 @@ impl Emulator {
         self.reschedule(number);
     }
 
-    /// Serves the device of instance `number`, if it has one, after the device was created or
-    /// changed.
+    /// Serves the device of instance `number`, if it has one.
     pub(super) fn serve_device_of(&mut self, now: Nanos, number: u32) {
         if let Some((state, mut context)) =
             self.at(number).filter(|(state, _)| state.device.is_some())
@@ -165,8 +164,8 @@ impl Link {
     }
 }
 
-/// The statistics of the devices of all instances of a link, allocated when the first packet
-/// reaches a device.
+/// The statistics of the devices of all instances, allocated when the first packet reaches a
+/// device.
 #[inline]
 fn device_stats(stats: &mut LinkStats) -> &mut DeviceStats {
     #[cold]

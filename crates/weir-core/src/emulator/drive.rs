@@ -44,10 +44,10 @@ impl Emulator {
         Ok(())
     }
 
-    /// Whether a packet that is submitted now would be accepted, and no packet would be dropped for
-    /// lack of room in a queue. Other causes of a drop do not count: an AQM, random loss, a missing
-    /// link or a limit of the engine ([`crate::Limits`]). The answer is always no for schedulers
-    /// without [`crate::sched::Discipline::knows_room`].
+    /// Whether the queue has room for a packet that is submitted now, without the drop of another
+    /// packet. Other causes of a drop do not count: an AQM, random loss, a missing link or a limit
+    /// of the engine ([`crate::Limits`]). The answer is always no for schedulers without
+    /// [`crate::sched::Discipline::knows_room`].
     pub fn has_room(
         &mut self,
         now: Nanos,
@@ -205,7 +205,6 @@ impl Emulator {
         }
     }
 
-    /// Updates the link's next event in the event queue.
     pub(super) fn reschedule(&mut self, number: u32) {
         let link = self.links.at_mut(number);
         let next = link.next_event();

@@ -22,7 +22,6 @@ use crate::wheel::EventQueue;
 /// The engine.
 #[derive(Debug)]
 pub struct Emulator {
-    /// The seed of all random draws.
     pub(super) seed: u64,
     /// The key of the hashes that find flows and instances.
     pub(super) lookup: LookupKey,
@@ -36,7 +35,7 @@ pub struct Emulator {
     pub(super) flows: Slab<Flow>,
     /// The time of the next event of each link.
     pub(super) events: EventQueue,
-    /// Departures since the last poll.
+    /// Departures that calls other than [`Self::poll`] have found since the last poll.
     pub(super) ready: Vec<Departure>,
     /// Buffer for the packets of a train that enter a scheduler together.
     pub(super) batch: Vec<(FlowSlot, PacketId)>,
@@ -58,7 +57,6 @@ pub struct Emulator {
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
-    /// The number of the link or flow.
     pub(super) number: u32,
     /// Distinguishes the link or flow from later ones with the same number.
     pub(super) serial: u64,
@@ -139,8 +137,8 @@ impl Emulator {
     }
 
     /// Steps of schedules that were skipped because the schedules of all links together were more
-    /// than [`super::STEPS_PER_POLL`] steps behind. The links then had the values in force at the
-    /// time of the call, and not all values in between.
+    /// than [`super::STEPS_PER_POLL`] steps behind. The links then took the values in force at the
+    /// time of the call and skipped the values before them.
     pub fn skipped_steps(&self) -> u64 {
         self.steps.skipped()
     }

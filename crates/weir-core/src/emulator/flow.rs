@@ -17,7 +17,7 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance. The rarely used fields are in [`Cold`].
+/// A flow. The rarely used fields are in [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
@@ -29,7 +29,6 @@ pub(super) struct Flow {
     pub(super) gate: Gate,
     /// The number of the link, which is the number of the scheduler instance.
     pub(super) link: u32,
-    /// The flow's slot in the link's scheduler.
     pub(super) slot: FlowSlot,
     /// The loss before the queue, and the AQM; `None` if neither is configured.
     policies: Option<Box<Policies>>,
@@ -38,7 +37,6 @@ pub(super) struct Flow {
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
-/// Loss before the queue, and the AQM.
 #[derive(Debug)]
 struct Policies {
     loss: Option<Box<LossProcess>>,
@@ -56,11 +54,10 @@ struct Managed {
 }
 
 /// The fields of a flow that are used rarely: when a packet is dropped or marked, when flows are
-/// made, changed or freed, and by views. Only `key` is compared for each packet that an action
-/// sends to a queue.
+/// made, changed or freed, and by views. An exception is `key`: it is compared for each packet that
+/// an action sends to a queue.
 #[derive(Debug)]
 pub(super) struct Cold {
-    /// The flow's description for its scheduler.
     pub(super) spec: FlowSpec,
     /// The queue (flowset) to which the flow belongs; `None` for packets that are sent to the pipe
     /// or scheduler directly.
@@ -80,11 +77,8 @@ pub(super) struct Cold {
     pub(super) orphan: bool,
 }
 
-/// The number that means no flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
-/// The identity of a new flow: its number, its serial number, its link, its queue, and its masked
-/// key.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) number: u32,
@@ -137,7 +131,6 @@ impl Flow {
         }
     }
 
-    /// Whether the flow has an AQM.
     #[inline]
     pub(super) fn is_managed(&self) -> bool {
         self.policies.as_ref().is_some_and(|policies| policies.aqm.is_some())
@@ -157,7 +150,6 @@ impl Flow {
         }
     }
 
-    /// State variables of the AQM, by name.
     pub(super) fn variables(&self) -> Vec<(&'static str, u64)> {
         self.policies
             .as_ref()
@@ -166,14 +158,12 @@ impl Flow {
             .unwrap_or_default()
     }
 
-    /// Applies the changed configuration of the flow's flowset.
     pub(super) fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
         self.gate.set_bounds(flowset.limit.into());
         self.cold.spec = spec(self.cold.spec.flow, &flowset.config);
         self.policies = Policies::configure(self.policies.take(), seed, path, flowset);
     }
 
-    /// Resets the counters; waiting packets stay.
     pub(super) fn zero(&mut self) {
         (self.packets_seen, self.bytes_seen, self.cold.reasons) = (0, 0, None);
     }

@@ -86,9 +86,6 @@ impl Emulator {
         }
     }
 
-    // The following functions run rarely. They are not inlined, so that `locate` can keep its
-    // values in registers.
-
     /// Counts a packet of `len` bytes for which [`Self::locate`] found no place.
     #[cold]
     #[inline(never)]
@@ -231,7 +228,7 @@ impl Emulator {
         Ok(Some(number))
     }
 
-    /// Frees idle links that a mask created, and empty links of a previous mask.
+    /// Frees idle links that a mask created, and empty links of a previous mask or parent.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_links(&mut self, now: Nanos) {
@@ -370,7 +367,6 @@ fn make_nodes(
     node
 }
 
-/// Removes and returns the next check if it is due.
 fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
     if checks.front()?.time > now { None } else { checks.pop_front() }
 }
@@ -403,7 +399,7 @@ mod tests {
         assert!(emulator.submit(Nanos::ZERO, arrival, &key, action).is_ok());
     }
 
-    /// The seeds of the schedulers of a link, from their text for debugging.
+    /// The seeds of the schedulers of a link, read from their `Debug` text.
     fn seeds(emulator: &Emulator, link: u32) -> Vec<u64> {
         let text = format!("{:?}", emulator.links.get(link).expect("a link").scheduler);
         let number = |rest: &str| {

@@ -36,7 +36,6 @@ pub(super) struct Link {
     pub(super) announced: Nanos,
     /// The latest due time in the delay line among packets that keep their order.
     pub(super) last_due: Nanos,
-    /// The number of the link's template.
     pub(super) template: u16,
     /// Whether the template has another mask or parent now. New packets do not find such a link,
     /// and it is freed when it is empty.
@@ -60,16 +59,13 @@ pub(super) struct Link {
     pub(super) flows: u32,
     pub(super) loss: Option<Box<LossProcess>>,
     pub(super) impairments: Option<Box<Impairments>>,
-    /// The device between the scheduler and the wire.
     pub(super) device: Option<Box<Device>>,
     pub(super) profile_stream: Stream,
-    /// The start time of the schedule.
     schedule_origin: Nanos,
     /// The number of the schedule's next step.
     schedule_step: u64,
     /// Distinguishes the link from later links with the same number.
     pub(super) serial: u64,
-    /// Counters of freed flows.
     pub(super) freed: Freed,
 }
 
@@ -90,15 +86,12 @@ pub(super) enum Effects {
     Device,
 }
 
-/// The packet that is being serialised.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnWire {
     pub(super) packet: PacketId,
-    /// The end of the transmission.
     pub(super) done: Nanos,
     /// Whether the profile drops the packet at the end of its air-time.
     pub(super) lost: bool,
-    /// Whether the packet is already in the delay line.
     pub(super) in_delay_line: bool,
     /// Whether the link changed during the transmission. A packet in the delay line then has the
     /// delay of [`Link::wire_delay`], with which it started.
@@ -212,7 +205,6 @@ impl Link {
         lookup.table(self.compact)
     }
 
-    /// Whether no packet is inside.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         let waits = !self.scheduler.is_empty()
@@ -247,8 +239,8 @@ impl Link {
         }
         let done = self.serializer.set_capacity(now, capacity, self.wire.is_some());
         if let (Some(wire), Some(done)) = (&mut self.wire, done) {
-            // Only `configure`, and the steps of a schedule that `configure` has set, call this
-            // function. Therefore `wire_delay` is set.
+            // The packet on the wire is already in the delay line only if it started on a plain
+            // link. Such a link changes its capacity only after `configure` has set `wire_delay`.
             if wire.in_delay_line && wire.done != done {
                 let due = done.saturating_add(self.wire_delay);
                 self.last_due = self.line.retime(pool, wire.packet, due);
@@ -269,7 +261,8 @@ impl Link {
         let waits = !self.scheduler.is_empty()
             || self.device.as_ref().is_some_and(|device| !device.is_empty());
         if self.wire.is_none() && !waits {
-            // Nothing has used the wire until the driver's call, so missed periods are skipped.
+            // Nothing uses the wire before the driver's call, so the periods until then are
+            // skipped.
             let behind = steps.now().max(now).since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
             self.next_step(config);
@@ -286,7 +279,7 @@ impl Link {
                 let Some((_, step)) = schedule.step(next) else { return };
                 self.apply_step(due, step, *seed, pool);
             } else {
-                // On an idle wire, only the values in force matter.
+                // The skipped values do not matter on an idle wire.
                 if self.wire.is_some() {
                     steps.count_skipped(last - next);
                 }

@@ -23,8 +23,8 @@ impl Link {
         self.effects == Effects::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
-    /// Whether packets that arrive now only have to wait: the wire is busy, and the scheduler
-    /// accepts every packet.
+    /// Whether packets that arrive now only have to wait: the wire is busy, there is no device, and
+    /// the scheduler accepts every packet.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.wire.is_some() && self.scheduler.accepts_all() && self.effects != Effects::Device
@@ -232,18 +232,17 @@ impl Link {
         }
     }
 
-    /// Starts a packet on the wire.
+    /// Records the departure of a packet from its queue, and starts the packet on the wire.
     fn start(&mut self, now: Nanos, id: PacketId, context: &mut Context<'_>) -> OnWire {
         let packet = context.pool.get_mut(id);
         packet.dequeued = now;
-        // The label is no longer needed.
         packet.label_then_start = LabelThenStart::started(now);
         let Packet { len, segments, arrived, .. } = *packet;
         context.template.stats.queue_ns.record(now.since(arrived).0);
         self.launch(now, id, len, segments, context)
     }
 
-    /// Starts a packet on the wire. The departure from the queue is already counted.
+    /// Starts a packet on the wire. The caller has recorded its departure from the queue.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn launch(
         &mut self,
@@ -269,8 +268,8 @@ impl Link {
         OnWire { packet: id, done, lost, in_delay_line: false, keeps_delay: false }
     }
 
-    /// Starts a packet on a plain link, where its departure is already known. Returns the time at
-    /// which the wire becomes free again.
+    /// Starts a packet on a plain link and adds it to the delay line. Returns the time at which the
+    /// wire becomes free again.
     #[inline(always)] // Measured: see the emulator's module.
     fn start_plain(
         &mut self,
@@ -348,7 +347,7 @@ impl Link {
         }
     }
 
-    /// [`Self::release_until`] as a call that is not inlined.
+    /// [`Self::release_until`], not inlined.
     #[inline(never)]
     fn release_some(&mut self, at: Nanos, context: &mut Context<'_>) {
         self.release_until(at, context);
@@ -391,7 +390,6 @@ impl Link {
         });
     }
 
-    /// Drops all packets of the link.
     pub(super) fn drain(&mut self, now: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take().filter(|w| !w.in_delay_line) {
             drop_inside(now, wire.packet, DropReason::NoSuchPipe, context);
@@ -412,8 +410,8 @@ impl Link {
 impl Link {
     /// Replaces the scheduler. Waiting packets move in the order in which they would have left, so
     /// that every flow keeps its order. All waiting packets leave before later ones in three cases:
-    /// some of them belong to retired flows, so that other flows now carry that traffic, the new
-    /// scheduler classifies packets, or the scheduler is a tree of nested schedulers.
+    /// some of them belong to retired flows, the new scheduler classifies packets, or the scheduler
+    /// is a tree of nested schedulers.
     pub(super) fn change_discipline(
         &mut self,
         now: Nanos,
@@ -424,8 +422,8 @@ impl Link {
         self.serve_free_wire(now, context);
     }
 
-    /// Serves the wire, if it is free, after a change that may release packets, such as packets
-    /// that the old scheduler held back. No event would serve these packets.
+    /// Serves the wire, if it is free, after a change that may let waiting packets start. No event
+    /// is scheduled for these packets.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         self.serve_next(now, context);
         self.release_due(now, context);

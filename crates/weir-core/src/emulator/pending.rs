@@ -3,12 +3,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// The changes so far, whose consequences have not been found.
 #[derive(Debug, Default)]
 pub(super) struct PendingChanges {
     /// The pipes and schedulers that were created or changed.
     pub(super) links: BTreeSet<u16>,
-    /// The schedulers among them whose nodes in the trees of their parents are created again.
+    /// The schedulers among `links` whose nodes in the trees of their parents are created again.
     pub(super) rebuilt: BTreeSet<u16>,
     /// The queues that were created or changed.
     pub(super) queues: BTreeSet<u16>,
@@ -16,20 +15,18 @@ pub(super) struct PendingChanges {
     pub(super) deleted: bool,
     /// Whether there are several changes, so that an index is worth its cost.
     pub(super) several: bool,
-    /// The numbers of links by template.
     by_template: Option<BTreeMap<u16, Vec<u32>>>,
-    /// The numbers of flows by queue.
     by_queue: Option<BTreeMap<u16, Vec<u32>>>,
 }
 
 impl PendingChanges {
-    /// No changes yet. There will be more than one if `several`.
+    /// No changes yet. `several` announces more than one.
     pub(super) fn new(several: bool) -> Self {
         Self { several, ..Self::default() }
     }
 
-    /// The numbers of the links of template `id`. At the first call, `template` returns the
-    /// template of each number below `bound`.
+    /// The numbers of the links of template `id`. The first call builds the index; `template`
+    /// returns the template of each number below `bound`.
     pub(super) fn links_of(
         &mut self,
         id: u16,

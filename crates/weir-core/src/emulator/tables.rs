@@ -21,7 +21,6 @@ pub(super) struct Template {
     pub(super) discipline: Discipline,
     /// The header bits that distinguish instances; [`Self::set_mask`] changes it.
     pub(super) mask: FlowMask,
-    /// The short form of the mask.
     pub(super) short_mask: CompactMask,
     pub(super) max_instances: u32,
     /// The parent scheduler, which serves this scheduler as a flow. A template with a parent has no
@@ -174,7 +173,8 @@ impl Flowset {
         self.chain.last().copied()
     }
 
-    /// Chooses the limit for the link and the scheduler, unless a limit is configured.
+    /// Sets the rate, and the limit: the configured one, or else the default for the link and the
+    /// scheduler.
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig, scheduler: Kind) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();
@@ -186,7 +186,6 @@ pub(super) fn slot<T>(objects: &mut [Option<T>], id: u16) -> Option<&mut T> {
     objects.get_mut(usize::from(id))?.as_mut()
 }
 
-/// Stores an object under number `id`.
 pub(super) fn put<T>(objects: &mut Vec<Option<T>>, id: u16, object: T) {
     if objects.len() <= usize::from(id) {
         objects.resize_with(usize::from(id) + 1, || None);

@@ -1,9 +1,9 @@
-//! Changes that are made together: what follows from them is found once, not once for each.
+//! Changes that are made together: their consequences are computed once, not once for each change.
 //!
 //! A change of one pipe, scheduler or queue can affect every queue, and the links and flows of an
 //! object are found among all links and flows. For one change, this takes a time in proportion to
-//! the number of objects. For a configuration of tens of thousands of objects that changes as a
-//! whole, it would take the square, on the thread that forwards packets.
+//! the number of objects. If all of tens of thousands of objects changed one after another, the
+//! time would grow with the square of their number, on the thread that forwards packets.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -24,8 +24,8 @@ impl Emulator {
         self.with_pending(now, true, changes);
     }
 
-    /// Makes changes, and then finds what follows from them, unless this is a part of
-    /// [`Self::change_together`].
+    /// Makes changes and then computes their consequences. Inside [`Self::change_together`], only
+    /// makes the changes.
     pub(super) fn with_pending<R>(
         &mut self,
         now: Nanos,
@@ -71,7 +71,7 @@ impl Emulator {
         }
     }
 
-    /// Finds what follows from the pending changes.
+    /// Computes the consequences of the pending changes.
     fn finish_changes(&mut self, now: Nanos) {
         let pending = self.pending();
         let (links, rebuilt) =
@@ -125,8 +125,8 @@ impl Emulator {
         });
     }
 
-    /// Determines for each link whether a queue or scheduler in front of it needs the hashes of
-    /// packets: of flows to classify packets, or of hosts.
+    /// Determines for each template whether a queue or scheduler in front of its link needs flow
+    /// hashes or host hashes.
     fn resolve_hashes(&mut self) {
         let classifies =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);

@@ -34,7 +34,6 @@ pub(super) struct Freed {
 }
 
 impl Freed {
-    /// Adds the counters of a flow.
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
@@ -52,7 +51,6 @@ impl Freed {
 }
 
 impl Totals {
-    /// Adds the counters of a flow.
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;

@@ -95,13 +95,14 @@ impl Emulator {
         self.flows.get(number).map(Flow::variables).unwrap_or_default()
     }
 
-    /// Number of instances of pipe or scheduler `id`, without those of a previous mask.
+    /// Number of instances of pipe or scheduler `id`, without those that are leaving
+    /// ([`InstanceView::leaving`]).
     pub fn instance_count(&self, id: u16) -> usize {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         template.map_or(0, |t| t.instances.len() + usize::from(t.single.is_some()))
     }
 
-    /// Number of flows of queue `id`, without those of a previous mask.
+    /// Number of flows of queue `id`, without those that are leaving ([`FlowView::leaving`]).
     pub fn flow_count(&self, id: u16) -> usize {
         self.queues.get(usize::from(id)).and_then(Option::as_ref).map_or(0, |q| q.flows.len())
     }
@@ -184,7 +185,6 @@ impl Emulator {
         })
     }
 
-    /// The flows of a link.
     fn siblings(&self, link: u32) -> impl Iterator<Item = &Flow> {
         let first = self.links.get(link).and_then(|l| self.flows.get(l.flows));
         core::iter::successors(first, |flow| self.flows.get(flow.cold.older))

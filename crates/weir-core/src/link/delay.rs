@@ -12,7 +12,6 @@ use core::cmp::Reverse;
 use crate::packet::{Chain, Crossed, PacketId, Pool};
 use crate::units::Nanos;
 
-/// Packets in transit on one link.
 #[derive(Debug)]
 pub(crate) struct DelayLine {
     /// Time at which the next packet arrives, from the list or from the heap.
@@ -44,7 +43,6 @@ struct Overtaking {
 }
 
 impl DelayLine {
-    /// Adds a packet.
     #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: PacketId, crossed: Crossed) {
         pool.set_crossed(packet, crossed);
@@ -75,7 +73,6 @@ impl DelayLine {
         packet
     }
 
-    // The rare cases are separate functions, so that the common ones need few registers.
     #[cold]
     #[inline(never)]
     fn push_overtaking(&mut self, packet: PacketId, due: Nanos) {
@@ -109,7 +106,8 @@ impl DelayLine {
     /// new due time. Visits every packet.
     pub(crate) fn retime(&mut self, pool: &mut Pool, packet: PacketId, due: Nanos) -> Nanos {
         let old = pool.crossed(packet).due;
-        // Packets that have departed need no check: they were due before now, and `due` is not.
+        // Packets that have departed need no check: they were due before now, and `due` is not
+        // before now.
         let (mut rest, mut previous_due) = (self.list, Nanos::ZERO);
         while let Some((other, _)) = rest.pop_front(pool) {
             let other_due = pool.crossed(other).due;

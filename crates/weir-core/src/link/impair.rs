@@ -11,7 +11,6 @@ use crate::packet::Corruption;
 use crate::rng::{Purpose, Stream};
 use crate::units::{Nanos, Probability};
 
-/// State of a link's impairments.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     duplicate: Probability,
@@ -95,7 +94,6 @@ impl Impairments {
         Some(new)
     }
 
-    /// Whether the next packet is duplicated.
     pub(crate) fn next_is_duplicated(&mut self) -> bool {
         !self.duplicate.is_zero() && self.duplicate_stream.happens(self.duplicate)
     }
@@ -130,7 +128,6 @@ impl Impairments {
         }
     }
 
-    /// Whether the next packet skips the delay line.
     fn skips_the_line(&mut self, tables: Option<&NormalTables>) -> bool {
         let Some(reorder) = self.reorder else { return false };
         if self.since_reordered + 1 < reorder.gap {

@@ -15,7 +15,6 @@ use alloc::boxed::Box;
 use super::Loss;
 use crate::rng::Stream;
 
-/// A loss process with its state.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     model: Loss,

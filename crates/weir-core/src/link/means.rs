@@ -1,5 +1,5 @@
-//! The rate, delay and loss of a link that change over time, as means over a span of time: by a
-//! schedule, and by one configuration after another.
+//! The means of a link's rate, delay and loss over a span of time in which a schedule or new
+//! configurations change them.
 
 use core::ops::Range;
 
@@ -9,13 +9,13 @@ use crate::config::LinkConfig;
 use crate::units::Nanos;
 
 impl LinkConfig {
-    /// The mean rate, delay and loss of this link over a span of time, counted from its start. Each
-    /// value is weighted by the time for which it applies. An empty span has the values that apply
-    /// at its start.
+    /// The mean rate, delay and loss of this link over `span`, in time since the start of the link.
+    /// Each value is weighted by the time for which it applies. An empty span has the values that
+    /// apply at its start.
     ///
     /// Without a span: over one period of a repeating schedule, otherwise over all its steps; the
-    /// last step, which does not end, then counts as long as the step before it. These means do not
-    /// visit the steps. The rate of a trace is always its mean over one period.
+    /// last step, which does not end, then counts as long as the step before it. These means are
+    /// stored with the schedule. The rate of a trace is always its mean over one period.
     #[must_use]
     pub fn means(&self, span: Option<Range<Nanos>>) -> ConfiguredMeans {
         let (sum, initial) = match (&self.schedule, span) {
@@ -48,7 +48,7 @@ impl LinkConfig {
         }
     }
 
-    /// These means, whose rate varies if it is that of a trace.
+    /// The same means, with a rate that varies if the capacity is a trace.
     fn marked(&self, means: ConfiguredMeans) -> ConfiguredMeans {
         let varies = means.rate_varies || matches!(self.capacity, Capacity::Trace(_));
         ConfiguredMeans { rate_varies: varies, ..means }
@@ -67,12 +67,12 @@ pub struct LinkHistory {
     since: Nanos,
     /// When the current schedule began.
     origin: Nanos,
-    /// The values in force at `since`, if the schedule began before.
+    /// The values in force at `since`; `None` if the schedule began at that time.
     inherited: Option<Values>,
 }
 
 impl LinkHistory {
-    /// Records that `new` replaces `old` at a time that is not before that of the last change. As
+    /// Records that `new` replaces `old` at time `at`, or at the last change if that is later. As
     /// in the engine, an unchanged schedule continues, and its values stay in force, except those
     /// that `new` changes.
     pub fn change(&mut self, at: Nanos, old: &LinkConfig, new: &LinkConfig) {
@@ -107,8 +107,8 @@ impl LinkHistory {
         ConfiguredMeans { rate_varies: means.rate_varies || self.had_trace, ..means }
     }
 
-    /// The sum from the last change to `until`, and the values in force at its end. All of them are
-    /// known.
+    /// The sum from the last change to `until`, and the values in force at `until`. No value is
+    /// unset.
     fn span(&self, config: &LinkConfig, until: Nanos) -> (Sum, Values) {
         let (start, end) = (self.since.since(self.origin), until.since(self.origin));
         let initial = self.inherited.unwrap_or_default().or(config.constant());
@@ -124,9 +124,8 @@ impl LinkHistory {
     }
 }
 
-/// The values of a schedule from `start` to the time `end`, which is not before it, and the values
-/// at the end. `inherited` are the values in force at `start`, if these are not the values that
-/// the schedule has set until then.
+/// The sum of a schedule's values from `start` to `end`, and the values at `end`. `inherited` are
+/// the values in force at `start`; `None` means those that the schedule has set until then.
 fn between(
     schedule: &Schedule,
     start: Nanos,
@@ -277,7 +276,7 @@ mod tests {
         (history, now)
     }
 
-    /// The mean rate in kbit/s over the first seconds.
+    /// The mean rate in kbit/s over the first `until` seconds.
     fn mean_of(changes: &[(u64, LinkConfig)], first: &LinkConfig, until: u64) -> Option<u64> {
         let (history, now) = history(changes, first);
         history.means(&now, Nanos::from_secs(until)).rate_bps.map(|bps| bps / 1000)
@@ -338,7 +337,7 @@ mod tests {
         let later = link(&[(0, 10), (5, 1)], None);
         // 2 Mbit/s for 4 s, 10 for 5 s and 1 for 1 s.
         assert_eq!(mean_of(&[(4, later.clone())], &plain(2), 10), Some(5900));
-        // Without the schedule, the rate of the new configuration.
+        // After the change, the link has no schedule and the rate of the new configuration.
         assert_eq!(mean_of(&[(6, plain(4))], &later, 10), Some((50 + 1 + 16) * 100));
     }
 }

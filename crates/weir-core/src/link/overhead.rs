@@ -1,7 +1,6 @@
 //! Framing overhead: the number of bytes that a packet occupies on the wire.
 //!
-//! A rate counts network-layer bytes (from the IP header on) unless an overhead is configured. Each
-//! kind of overhead adds the bytes of its framing; the constants name their sources.
+//! A rate counts network-layer bytes (from the IP header on) unless an overhead is configured.
 
 use crate::units::Bytes;
 
@@ -55,7 +54,6 @@ impl Overhead {
         Bytes(self.one(each) * (segments - 1) + self.one(last))
     }
 
-    /// Bytes on the wire of one packet of `len` network-layer bytes.
     #[inline]
     fn one(&self, len: u64) -> u64 {
         let framed = len.saturating_add_signed(self.per_packet.into()).max(self.minimum.into());

@@ -8,8 +8,8 @@
 //!
 //! # Reference
 //! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
-//! equally likely samples. If the time is on the horizontal axis, then the time is constant where
-//! the curve is vertical, and jumps where it is horizontal.
+//! equally likely samples. With the time on the horizontal axis, samples are equal where the curve
+//! is vertical, and jump where the curve is horizontal.
 //!
 //! # Differences from FreeBSD
 //! Samples are in nanoseconds, not truncated to whole milliseconds. The additional time does not
@@ -109,8 +109,8 @@ impl Profile {
     }
 }
 
-/// The delay at probability `p` (63-bit fixed point) on the curve through `points`, which are
-/// sorted.
+/// The additional time at probability `p` (63-bit fixed point) on the curve through the sorted
+/// `points`.
 fn interpolate(points: &[(Probability, Nanos)], p: u64) -> Nanos {
     let upper = points.partition_point(|&(x, _)| x.raw() <= p);
     let Some(&(x1, y1)) = points.get(upper) else {

@@ -99,7 +99,6 @@ impl Schedule {
         &self.steps
     }
 
-    /// All steps, summed up.
     pub(super) fn whole(&self) -> &Whole {
         &self.whole
     }

@@ -47,7 +47,6 @@ struct Current {
     /// The length of the packet plus the carried remainder, in nanoseconds times rate. In this unit
     /// a change of the rate loses nothing, however often it happens.
     work: u64,
-    /// The additional air-time.
     extra: Nanos,
 }
 
@@ -64,7 +63,6 @@ pub(crate) struct Timed {
 impl Serializer {
     /// An idle serialiser with full credit. If the capacity is a trace, the trace begins at `now`.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
-        // `free_at` is 0: a new link counts as if it had always been idle, with full credit.
         let cursor = cursor(&capacity, now);
         let after = after(&capacity, burst);
         Self {
@@ -143,7 +141,6 @@ impl Serializer {
         end.max(now)
     }
 
-    /// The capacity in force.
     pub(crate) fn capacity(&self) -> &Capacity {
         &self.capacity
     }
@@ -235,8 +232,7 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64, u64) 
     )
 }
 
-/// [`LEAD`] less the length of a pause in which `burst` bytes of credit accrue; used only with a
-/// constant rate.
+/// The value of [`Serializer::after`].
 fn after(capacity: &Capacity, burst: Bytes) -> Nanos {
     match capacity {
         Capacity::Constant(rate) => LEAD.saturating_sub(serialisation(burst, *rate, 0).0),
@@ -328,7 +324,6 @@ mod tests {
             prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
         }
 
-        /// For any pauses, bursts and lengths, the cached time makes no difference.
         #[test]
         fn a_cached_length_takes_as_long_as_an_uncached_length(
             rate in 1u64..400_000_000_000,
@@ -381,7 +376,6 @@ mod tests {
             }
         }
 
-        /// At no time has the link sent more than the trace has offered since its start.
         #[test]
         fn a_trace_is_never_exceeded(
             gaps in proptest::collection::vec(0u64..20, 2..30),

@@ -151,7 +151,7 @@ impl Sum {
         self.weigh(values, lasts);
     }
 
-    /// Adds the products of the values that are set and this time.
+    /// Adds each value that is set, multiplied by `lasts`.
     fn weigh(&mut self, values: Values, lasts: u128) {
         match values.rate_bps {
             Some(Some(rate)) => self.bits += u128::from(rate) * lasts,
@@ -198,7 +198,6 @@ impl Sum {
         self
     }
 
-    /// Adds the time and the values of another sum.
     pub(super) fn merge(&mut self, other: &Self) {
         self.lasts += other.lasts;
         self.rate.merge(&other.rate);
@@ -211,7 +210,6 @@ impl Sum {
         self.has_loss |= other.has_loss;
     }
 
-    /// Whether no time was added.
     pub(super) fn is_empty(&self) -> bool {
         self.lasts == 0
     }

@@ -120,13 +120,11 @@ impl TraceCursor {
         }
     }
 
-    /// The time of the current entry.
     fn time(&self, trace: &Trace) -> Nanos {
         let rounds = Nanos(self.round.saturating_mul(trace.period.0));
         self.origin.saturating_add(rounds).saturating_add(trace.opportunities[self.index])
     }
 
-    /// Moves to the next entry.
     fn advance(&mut self, trace: &Trace) {
         self.used = 0;
         self.index += 1;

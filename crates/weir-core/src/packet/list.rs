@@ -3,7 +3,7 @@
 use super::fields::{NONE, PacketId};
 use super::store::Store;
 
-/// A first-in first-out list of packets, in which each packet stores the number of the next packet.
+/// A first-in first-out list of packets.
 ///
 /// The list stores the length of its first packet, and each packet stores the length of the next
 /// packet. After a packet is removed, the length of the next packet is therefore known without
@@ -151,19 +151,16 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// Whether the list contains no packet.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
     }
 
-    /// The first packet.
     #[inline]
     pub(crate) fn front(&self) -> Option<PacketId> {
         (self.head != NONE).then_some(PacketId(self.head))
     }
 
-    /// The last packet.
     #[inline]
     pub(crate) fn back(&self) -> Option<PacketId> {
         (self.head != NONE).then_some(PacketId(self.tail))

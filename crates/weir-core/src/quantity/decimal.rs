@@ -2,7 +2,7 @@
 //!
 //! Rates and times are converted from decimal numbers to whole bits per second and nanoseconds. A
 //! value between two whole numbers is rounded to the nearest one, halves upwards. Digits after the
-//! 24th are ignored.
+//! 24th significant digit are ignored.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -136,7 +136,6 @@ fn exponent(text: &str) -> (i32, &str) {
     if number.is_empty() {
         return (0, text);
     }
-    // An exponent this large is out of every range.
     (sign * number.parse().unwrap_or(LARGEST_EXPONENT).min(LARGEST_EXPONENT), rest)
 }
 

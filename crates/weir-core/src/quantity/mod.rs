@@ -1,5 +1,5 @@
-//! Quantities as text: rates, times, sizes, probabilities and fractions with their units. All
-//! quantities in settings, links, scripts, scenarios and traces are parsed here.
+//! Quantities as text: rates, times, sizes, probabilities and fractions with their units. Settings,
+//! links, scripts, scenarios and traces are parsed with these functions.
 
 pub mod decimal;
 
@@ -107,8 +107,8 @@ pub fn time_with_unit(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     }
 }
 
-/// A time in ns, in the syntax of [`time`]. The time must be a whole number of nanoseconds, written
-/// without an exponent, because settings are never rounded.
+/// A time in ns, in the syntax of [`time`]. The number has no exponent. The time must be a whole
+/// number of nanoseconds, because settings are never rounded.
 pub fn exact_time(text: &str) -> Option<u64> {
     let (number, unit) = plain(text)?;
     let unit = match unit.trim_start() {
@@ -118,8 +118,8 @@ pub fn exact_time(text: &str) -> Option<u64> {
     number.exact(unit)
 }
 
-/// A fraction or a factor such as `0.002`, `1/8` or `12.5%`, in parts of `unit`. A decimal that is
-/// not a whole number of parts is refused; a quotient is rounded down.
+/// A fraction or a factor such as `0.002`, `1/8` or `12.5%`, multiplied by `unit`. A decimal or
+/// percentage is refused if the product is not a whole number; a quotient is rounded down.
 pub fn exact_fraction(text: &str, unit: u64) -> Option<u64> {
     if let Some((above, below)) = text.split_once('/') {
         let (above, below) = (above.parse::<u64>().ok()?, below.parse::<u64>().ok()?);

@@ -76,7 +76,6 @@ impl Aggregate {
         }
     }
 
-    /// Sets the number of classes.
     pub(super) fn resize(&mut self, classes: u32) {
         self.classes = classes as u8;
         self.budget = u64::from(self.lmax) * u64::from(classes);
@@ -97,13 +96,11 @@ impl Aggregate {
         self.weight * self.classes()
     }
 
-    /// Whether no class has packets.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.last == NONE
     }
 
-    /// Whether the aggregate has its largest number of classes.
     pub(super) fn is_full(&self) -> bool {
         self.classes >= self.most
     }
@@ -158,7 +155,6 @@ mod tests {
         }
     }
 
-    /// The start depends on the bytes of a service only, not on their division into packets.
     #[test]
     fn the_charge_of_a_service_does_not_depend_on_its_packets() {
         let (mut once, mut twice) = (aggregate(3, 1500, 8), aggregate(3, 1500, 8));

@@ -16,7 +16,6 @@ use crate::units::Nanos;
 
 /// A flow in its cache line.
 pub(super) trait Flow {
-    /// The flow's packets.
     fn list(&self) -> &PacketList;
 
     /// The flow that was served [`DISTANCE`] packets later.

@@ -57,7 +57,6 @@ impl Bucket {
         self.cap();
     }
 
-    /// Discards the tokens above the depth.
     fn cap(&mut self) {
         if self.bytes >= self.depth {
             (self.bytes, self.rest) = (self.depth, 0);
@@ -69,7 +68,6 @@ impl Bucket {
         self.bytes >= self.needed(len)
     }
 
-    /// Removes the tokens of a packet.
     pub(super) fn take(&mut self, len: u32) {
         self.bytes -= i64::from(len);
     }

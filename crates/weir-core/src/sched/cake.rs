@@ -139,7 +139,6 @@ pub struct Cake {
     memory: u64,
     packets: usize,
     bytes: u64,
-    /// Packets that were put into another flow's queue.
     collisions: u64,
 }
 
@@ -232,7 +231,6 @@ impl Cake {
         }
     }
 
-    /// Chooses the tin to serve.
     #[inline]
     fn choose(&mut self, now: Nanos) {
         if self.tins[0].turn().rate > 0 && now != Nanos::MAX {
@@ -311,7 +309,6 @@ impl Cake {
         }
     }
 
-    /// Counts the packets inside.
     #[inline]
     fn count(&mut self) {
         (self.packets, self.bytes) = (0, 0);
@@ -322,7 +319,6 @@ impl Cake {
     }
 }
 
-/// Tin `n` of a plan.
 fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
     let rate = plan.rate(n, settings.bandwidth * 1000);
     let quantum = if rate == 0 {
@@ -347,7 +343,6 @@ fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
     })
 }
 
-/// The memory limit in bytes.
 fn memory(settings: &Settings) -> u64 {
     let most = MAX_PACKETS * PACKET;
     match (settings.memory_limit, settings.bandwidth * 1000) {
@@ -492,7 +487,6 @@ mod tests {
         Cake::new(&discipline)
     }
 
-    /// A CAKE scheduler and its packets.
     struct Rig {
         cake: Cake,
         pool: Pool,
@@ -512,7 +506,6 @@ mod tests {
             assert_eq!(self.cake.enqueue(at, &mut self.pool, FlowSlot::default(), id), None);
         }
 
-        /// Takes a packet and returns its flow.
         fn take(&mut self, at: Nanos) -> Option<u32> {
             let id = self.cake.dequeue(at, &mut self.pool)?;
             Some(self.pool.remove(id).frame)

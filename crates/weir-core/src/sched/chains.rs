@@ -42,14 +42,11 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// The least key of the flows with a start no later than `now`, and its chain; [`NONE`] if
-    /// there is no such flow.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
     }
 
-    /// The least start; [`NONE`] when all chains are empty.
     pub(super) fn least_start(&self) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
@@ -90,7 +87,6 @@ impl Classes {
         fits
     }
 
-    /// Removes the first flow of a chain, which must not be empty.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn pop(&mut self, chain: usize) {
         if let Some(chains) = self.chains.as_mut() {
@@ -98,19 +94,15 @@ impl Classes {
         }
     }
 
-    /// The key of the flow `places` entries behind the first of a chain. For a shorter chain, any
-    /// key or [`NONE`].
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
     }
 
-    /// Removes the flow with this key; returns whether there was one.
     pub(super) fn remove(&mut self, key: u64) -> bool {
         self.chains.as_mut().is_some_and(|chains| chains.remove(key))
     }
 
-    /// Removes all flows and returns their keys.
     pub(super) fn take_all(&mut self) -> Vec<u64> {
         self.chains.as_mut().map_or_else(Vec::new, |chains| chains.take_all())
     }
@@ -175,7 +167,6 @@ impl<const N: usize> Chains<N> {
         self.heads.iter().take(self.used).fold(NONE, |least, head| least.min(head.start))
     }
 
-    /// Whether a chain is empty.
     #[inline]
     fn is_empty(&self, chain: usize) -> bool {
         self.heads[chain % N].key == NONE

@@ -201,13 +201,10 @@ struct Queue {
     begins: u64,
 }
 
-/// A station and a category.
 type Sender = (u32, usize);
 
-/// The exchange on the air.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
-    /// The time at which the exchange ends.
     end: Nanos,
     /// The sender, if the exchange succeeds and the sender has not been removed.
     winner: Option<Sender>,
@@ -215,10 +212,8 @@ struct Exchange {
     won: Nanos,
 }
 
-/// The counters of the statistics.
 #[derive(Debug, Default)]
 struct Counters {
-    /// Packets that were sent.
     sent: u64,
     /// Collisions of several stations.
     collisions: u64,
@@ -226,7 +221,6 @@ struct Counters {
     internal: u64,
     /// Data frames lost with the probability `errors`.
     errors: u64,
-    /// Retransmissions.
     retries: u64,
     /// Packets dropped after too many retries.
     given_up: u64,
@@ -280,7 +274,6 @@ impl Dcf {
         self.queue(sender).begins = self.lanes[sender.1].slot + u64::from(backoff);
     }
 
-    /// Adds a queue to the contenders if it has packets.
     fn contend(&mut self, sender: Sender) {
         let queue = self.queue(sender);
         if !queue.list.is_empty() {
@@ -484,7 +477,6 @@ impl Dcf {
         packet
     }
 
-    /// Removes a queue from the contenders.
     fn withdraw(&mut self, sender: Sender) {
         let begins = self.queue(sender).begins;
         self.lanes[sender.1].contenders.remove(&(begins, sender.0));
@@ -652,7 +644,6 @@ impl Scheduler for Dcf {
 
 /// The nanoseconds of a microsecond.
 const US: u64 = 1000;
-/// The number of access categories.
 const CATEGORIES: usize = Category::ALL.len();
 pub(super) const ROW: Row = Row {
     name: "dcf",

@@ -163,15 +163,14 @@ impl Settings {
     }
 }
 
-/// The contention parameters of a category: the gap after SIFS in slots, the windows in slots, the
-/// TXOP limit in us.
+/// The contention parameters of a category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Slots after SIFS.
     pub aifsn: u64,
-    /// First window.
+    /// First window, in slots.
     pub first_window: u32,
-    /// Largest window.
+    /// Largest window, in slots.
     pub last_window: u32,
     /// TXOP limit in us; 0 for one packet.
     pub txop: u64,

@@ -76,7 +76,6 @@ settings! {
 #[derive(Debug)]
 pub struct RoundRobin {
     flows: Lines<Flow>,
-    /// The flow in front, or [`NONE`].
     front: u32,
     /// Whether a flow gets its first quantum when it enters the ring, and another when it has too
     /// little credit at the front and moves to the end. Otherwise it gets a quantum each time it
@@ -398,7 +397,6 @@ impl RoundRobin {
     }
 }
 
-/// Decrements the count of `key`.
 fn forget(counts: &mut BTreeMap<u32, u32>, key: u32) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;

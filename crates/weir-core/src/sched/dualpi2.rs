@@ -186,7 +186,6 @@ enum Step {
     Packets(u32),
 }
 
-/// One of the two queues.
 #[derive(Debug, Default)]
 struct Queue {
     list: PacketList,
@@ -320,7 +319,7 @@ impl DualPi2 {
     }
 
     /// Marks a low-latency packet if its sojourn time exceeds the step. If the step is a number of
-    /// packets, marks the packet if more packets than that remain in the queue.
+    /// packets, marks the packet if more than this number remain in the queue.
     #[inline]
     fn step<P: Store>(&self, now: Nanos, store: &mut P, packet: PacketId) {
         let beyond = match self.plan.step {
@@ -350,7 +349,6 @@ impl Queue {
         Some((packet, len))
     }
 
-    /// Removes the packets of a flow.
     fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> PacketList {
         let taken = self.list.take_flow(store, flow);
         let (packets, bytes) = taken.measure(store);

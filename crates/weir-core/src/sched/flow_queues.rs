@@ -84,13 +84,11 @@ pub struct Context {
 /// Packets that were dropped and that the caller has not yet collected.
 pub(super) type Refused = VecDeque<(PacketId, DropReason)>;
 
-/// The queues of all flows.
 #[derive(Debug)]
 pub(super) struct FlowQueues<S> {
     queues: Vec<Queue<S>>,
     /// The new list.
     fresh: Ring,
-    /// The old list.
     old: Ring,
     /// Finds the longest queue.
     peaks: Peaks,
@@ -101,7 +99,6 @@ pub(super) struct FlowQueues<S> {
     emptied: Nanos,
 }
 
-/// One queue.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Queue<S> {
@@ -116,7 +113,6 @@ struct Queue<S> {
     state: S,
 }
 
-/// A list of queues.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     head: u32,
@@ -155,13 +151,11 @@ impl<S> FlowQueues<S> {
         spread(hash ^ seed, self.queues.len() as u32)
     }
 
-    /// The number of waiting packets.
     #[inline]
     pub(super) fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// The number of waiting bytes.
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
@@ -407,7 +401,6 @@ impl<S> FlowQueues<S> {
         if is_fresh { &mut self.fresh } else { &mut self.old }
     }
 
-    /// Removes the first queue of a list.
     #[inline]
     fn advance(&mut self, is_fresh: bool) {
         let head = self.ring(is_fresh).head;
@@ -415,7 +408,6 @@ impl<S> FlowQueues<S> {
         self.ring(is_fresh).head = next;
     }
 
-    /// Appends a queue to a list.
     #[inline]
     fn append(&mut self, is_fresh: bool, index: u32) {
         self.queues[index as usize].next = END;

@@ -51,7 +51,6 @@ pub struct FluidClocked<H> {
     backlog: u64,
 }
 
-/// A flow and its packets.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
@@ -311,7 +310,6 @@ impl Gaps {
         Some(gap.start)
     }
 
-    /// Removes all gaps of a flow.
     fn forget(&mut self, flow: &mut Flow) {
         while let Some(gap) = self.all.get(flow.first_gap as usize) {
             self.free.push(flow.first_gap);
@@ -321,7 +319,7 @@ impl Gaps {
     }
 }
 
-/// The largest distance by which a change of weight puts a flow ahead of or behind the fluid: 1 MB
+/// The largest distance by which a change of weight puts a flow ahead of or behind the fluid: 1 MiB
 /// for each unit of weight. Virtual time begins later than this, so that a start is never negative.
 const APART: u128 = 1 << 60;
 /// No gap.

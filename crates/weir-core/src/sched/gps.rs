@@ -64,13 +64,11 @@ impl Fluid {
         Self { now, ..Self::default() }
     }
 
-    /// `V`.
     #[inline]
     pub(super) fn now(&self) -> u128 {
         self.now
     }
 
-    /// Makes room for the flow at `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         self.flows.make_room(slot);
     }
@@ -91,7 +89,7 @@ impl Fluid {
         }
     }
 
-    /// Removes a flow with all bytes that the fluid has of it.
+    /// Removes a flow and its bytes from the fluid.
     pub(super) fn remove(&mut self, slot: u32) {
         self.flows.clear(slot);
     }
@@ -162,7 +160,6 @@ impl Fluid {
         }
     }
 
-    /// Advances `V` to `to`, if that is later.
     pub(super) fn skip_to(&mut self, to: u128) {
         if to > self.now {
             (self.now, self.left_over) = (to, 0);

@@ -321,7 +321,6 @@ impl Order {
         self.turns[usize::from(priority)] = next;
     }
 
-    /// The virtual time of a priority.
     fn clock(&self, priority: u8) -> u128 {
         self.clock[usize::from(priority)]
     }
@@ -520,11 +519,9 @@ impl Class {
 /// The virtual time of a byte at a weight or rate of 1. Times do not wrap: a packet of 4 MiB takes
 /// 2^86 of the range of 2^128.
 const UNIT: u128 = 1 << 64;
-/// The number of priorities.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 /// The divisor that converts a rate in bit/s to a quantum: 8 times 10, Linux's default `r2q`.
 const RATE_TO_QUANTUM: u64 = 80;
-/// The largest rate, in bit/s.
 const MAX_RATE: u64 = Rate::MAX.bps();
 
 const RATE: Parameter = Parameter {

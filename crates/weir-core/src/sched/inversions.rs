@@ -65,7 +65,6 @@ pub(super) struct Ranks {
     random: Stream,
 }
 
-/// A node of the search tree.
 #[derive(Debug)]
 struct Node {
     rank: u64,
@@ -93,7 +92,6 @@ impl Default for Ranks {
 }
 
 impl Ranks {
-    /// Adds a rank.
     pub(super) fn insert(&mut self, rank: u64) {
         self.root = self.insert_below(self.root, rank);
     }
@@ -149,7 +147,6 @@ impl Ranks {
         node.sum = left.1 + right.1 + u128::from(rank) * u128::from(copies);
     }
 
-    /// Creates a node without children.
     fn leaf(&mut self, rank: u64) -> u32 {
         let node = Node {
             rank,

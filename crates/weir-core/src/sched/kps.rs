@@ -87,7 +87,6 @@ pub struct Kps {
     backlog: u64,
 }
 
-/// The two wheels of a stratum.
 #[derive(Debug)]
 struct Stratum {
     waiting: Ring,
@@ -100,7 +99,6 @@ impl Stratum {
     }
 }
 
-/// The wheel that a flow is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wheel {
     /// The flow is in no wheel, because it is not active.
@@ -174,7 +172,7 @@ impl Kps {
     }
 
     /// Adds a flow that is in no wheel to the slot of its head packet. A flow without packets waits
-    /// until the end of the slot of its finish.
+    /// until the end of the slot of its finish; if `V` has reached this end, it is not active.
     #[inline]
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -236,8 +234,8 @@ impl Kps {
         }
     }
 
-    /// Of each stratum in `bits`, takes the time that is `later` slots after the first used slot of
-    /// its `wheel`. Returns the distance from `V` to the earliest of these times, and its stratum.
+    /// The earliest time of the strata in `bits`, as its distance from `V`, and its stratum. The
+    /// time of a stratum is `later` slots after the first used slot of its `wheel`.
     #[inline]
     fn earliest(&self, wheel: Wheel, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;

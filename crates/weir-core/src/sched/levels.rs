@@ -59,13 +59,11 @@ struct Queue {
     ranks: VecDeque<(u64, u32)>,
 }
 
-/// A flow: the state for its ranks, and the position of its newest packet.
 #[derive(Debug)]
 struct Flow {
     standing: Standing,
-    /// The number of its packets inside.
     packets: u32,
-    /// The queue of the newest of these packets.
+    /// The queue of the flow's newest packet.
     queue: usize,
 }
 
@@ -121,7 +119,6 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    /// Ends a busy period if no packet is inside.
     fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();
@@ -263,5 +260,5 @@ impl<M: Mapping> Scheduler for Approximation<M> {
     }
 }
 
-/// The largest number of queues: the bits of a machine word.
+/// The largest number of queues, one for each bit of a machine word.
 pub(super) const MAX_QUEUES: usize = 64;

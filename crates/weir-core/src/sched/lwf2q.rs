@@ -67,7 +67,6 @@ pub struct ByStart {
     heads: SumTree<LeastFinish>,
 }
 
-/// The least finish and its flow.
 #[derive(Clone, Copy, Debug)]
 struct LeastFinish {
     finish: u128,

@@ -1,13 +1,13 @@
 //! Schedulers: algorithms that choose the flow that the link serves next.
 //!
-//! One discipline is one file and one row of [`TABLE`]. The row drives the command language,
+//! Each discipline has a file and a row of [`TABLE`]. The row drives the command language,
 //! `weir algorithms`, the documentation, the rig and the property tests.
 //!
 //! # Flows
 //! The caller adds a flow to a scheduler before the flow's first packet ([`Scheduler::add_flow`]),
 //! and the scheduler returns the flow's slot. The caller stores this [`FlowSlot`] and passes it
-//! with each packet, so that the scheduler finds the flow's state without a search, and flows of
-//! any number of queues can feed one scheduler. The slots of removed flows are reused.
+//! with each packet, so that the scheduler finds the flow's state without a search. The slots of
+//! removed flows are reused.
 //!
 //! # Inlining
 //! Small functions that a scheduler calls for each packet are `inline(always)`. All of them were
@@ -133,8 +133,8 @@ pub struct FlowSlot(pub u32);
 /// A scheduler shares one link among flows. It determines the order of the packets inside. The
 /// caller admits each packet before it enqueues the packet, and does the accounting.
 ///
-/// Every scheduler keeps the packets of a flow in order, even if flows are changed while packets
-/// wait.
+/// Unless a scheduler classifies packets itself, it keeps the packets of each flow in order, even
+/// if flows are changed while packets wait.
 pub trait Scheduler {
     /// Adds a flow and returns its slot.
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot;
@@ -254,8 +254,7 @@ pub trait Visitor {
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// Defines the function that creates a scheduler of a discipline's type, and the enum of all types,
-/// in which only calls of an added scheduler are virtual.
+/// Defines the function that creates a scheduler of a discipline's type, and the enum of all types.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Discipline {
@@ -334,8 +333,8 @@ impl Default for Kind {
     }
 }
 
-/// The kind of the scheduler that implements a discipline. With some settings, this is not the
-/// discipline's own kind.
+/// The kind of the scheduler that implements a discipline: the discipline's own kind, or `qfq` for
+/// `qfq+` with `m` 1.
 fn implementation(discipline: &Discipline) -> Kind {
     if qfqp::is_single(discipline) { Kind::Qfq } else { discipline.kind() }
 }
@@ -373,7 +372,7 @@ pub fn check_flow(discipline: &Discipline, rate: u64, priority: u32) -> Result<(
 pub const MAX_WEIGHT: u32 = 65_536;
 /// The largest number of a priority; 0 is served first.
 pub const MAX_PRIORITY: u32 = 63;
-/// The largest `lmax` in bytes: the largest packet that an offload train can contain.
+/// The largest `lmax` in bytes: the length of the longest offload train.
 pub const MAX_PACKET: u32 = 65_536;
 /// The least `lmax` in bytes.
 pub const MIN_PACKET: u32 = 64;

@@ -101,7 +101,6 @@ struct Order {
     places: Vec<u32>,
 }
 
-/// A flow: its packets, from the oldest to the newest, and their turns.
 #[derive(Debug)]
 struct Flow {
     packets: VecDeque<PacketId>,
@@ -187,7 +186,6 @@ impl Pifo {
         }
     }
 
-    /// Ends a busy period if no packet is inside.
     fn reset_if_empty(&mut self) {
         if self.len == 0 {
             self.ranker.rest();
@@ -262,8 +260,7 @@ impl Scheduler for Pifo {
         flow.packets.push_back(packet);
         let first = flow.turns.first();
         flow.turns.push(turns::key(rank, self.arrivals));
-        // While the best turn stays the same, only the worst turn changes, which counts only with a
-        // limit.
+        // Without a limit, only a new best turn moves the flow in a heap.
         let same = first == flow.turns.first() && self.limit == usize::MAX;
         self.arrivals += 1;
         self.len += 1;

@@ -22,7 +22,6 @@ pub(super) struct Node {
     pub(super) content: Content,
 }
 
-/// The content of a node.
 #[derive(Debug)]
 pub(super) enum Content {
     /// A flow: its packets, and their turns in the node above.
@@ -120,7 +119,6 @@ impl Node {
         }
     }
 
-    /// Removes and returns the node's first turn.
     pub(super) fn pop_first_turn(&mut self) -> Option<u128> {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.pop_first(),
@@ -128,7 +126,6 @@ impl Node {
         }
     }
 
-    /// Removes and returns the node's worst turn.
     pub(super) fn pop_last_turn(&mut self) -> Option<u128> {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.pop_last(),

@@ -148,7 +148,7 @@ impl PifoTree {
         }
     }
 
-    /// The parent node of a flow. Creates the class of the flow in a tree of two levels.
+    /// The parent node of a flow. In a tree of two levels, creates a missing class.
     fn parent_of(&mut self, spec: &FlowSpec) -> u32 {
         let priority = spec.priority.min(MAX_PRIORITY);
         if let Some(node) = self.spec.parent_of(spec.flow, priority) {
@@ -405,7 +405,6 @@ impl Scheduler for PifoTree {
     }
 }
 
-/// The index of the root.
 const ROOT: u32 = TreeSpec::ROOT.0;
 
 pub(super) const ROW: Row = Row {

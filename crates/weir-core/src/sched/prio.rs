@@ -169,7 +169,7 @@ fn level(spec: &FlowSpec) -> u8 {
     spec.priority.min(MAX_PRIORITY) as u8
 }
 
-/// The number of priorities: the bits of a machine word.
+/// The number of priorities, one for each bit of a machine word.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 
 pub(super) const PRIORITY: Parameter = Parameter {

@@ -134,8 +134,7 @@ impl Qfq {
         }
     }
 
-    /// Inserts the only flow into the groups, because other flows join it or a search in the groups
-    /// must find it.
+    /// Inserts the flow `lone`, if there is one, into the groups.
     #[inline]
     fn settle(&mut self) {
         if self.lone != NONE {

@@ -86,7 +86,7 @@ pub struct QfqPlus {
     left: u64,
     /// The value of `left` when `V` was last advanced.
     marked: u64,
-    /// The bytes inside when the service began, plus the bytes that have arrived since.
+    /// The bytes inside, plus the bytes that the served aggregate has sent in this service.
     backlog: u64,
     /// The place of the served aggregate, which stays first in its group, or [`Place::NONE`].
     serving: Place,

@@ -126,7 +126,6 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// The state of a new flow.
     pub(super) fn new(spec: &FlowSpec) -> Self {
         let mut standing = Self::default();
         standing.change(spec);
@@ -193,14 +192,13 @@ impl Facts {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranker {
     ranking: Ranking,
-    /// The latest virtual start of a served packet.
+    /// The latest virtual start of a served packet; after a rest, at least `latest`.
     virtual_time: u64,
     /// The latest virtual finish of an accepted packet.
     latest: u64,
 }
 
 impl Ranker {
-    /// A ranker with the virtual time `epoch`.
     pub(super) fn new(ranking: Ranking, epoch: u64) -> Self {
         let epoch = if ranking == Ranking::Stfq { epoch } else { 0 };
         Self { ranking, virtual_time: epoch, latest: epoch }
@@ -286,7 +284,7 @@ impl Ranker {
 }
 
 /// Start-time fair queueing: a packet starts at the finish of the flow's previous packet, but no
-/// earlier than the virtual time. A packet takes half the virtual time with twice the weight.
+/// earlier than the virtual time.
 fn stfq(virtual_time: u64, standing: &Standing) -> u64 {
     standing.finish.max(virtual_time)
 }
@@ -303,9 +301,8 @@ fn edf(facts: &Facts) -> u64 {
     facts.label_or(facts.now.saturating_add(facts.deadline))
 }
 
-/// Shortest remaining time: the label, or the flow's bytes inside including this packet. Ranks of
-/// waiting packets are not recomputed, so that the rank stays the number of bytes at the packet's
-/// arrival.
+/// Shortest remaining time: the label, or the flow's bytes inside including this packet. The rank
+/// of a waiting packet does not change when the flow's other packets arrive or leave.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }
@@ -329,12 +326,10 @@ fn fifo_plus(facts: &Facts) -> u64 {
     facts.label_or(facts.deadline)
 }
 
-/// Strict priority.
 fn prio(standing: &Standing) -> u64 {
     u64::from(standing.priority)
 }
 
-/// First in, first out.
 fn arrival(facts: &Facts) -> u64 {
     facts.now
 }

@@ -78,7 +78,7 @@ impl<const BY_FINISH: bool> SelfClocked<BY_FINISH> {
         }
     }
 
-    /// Ends a busy period: later packets start after all earlier packets.
+    /// Ends a busy period: later packets start no earlier than the latest finish.
     #[inline]
     fn rest(&mut self) {
         self.virtual_time = self.virtual_time.max(self.latest);

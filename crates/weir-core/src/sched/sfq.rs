@@ -93,13 +93,12 @@ pub struct Stochastic {
     bytes: u64,
     refused: Refused,
     seed: u64,
-    /// The time at which the hash function changes next; `None` until the first call.
+    /// The time of the next change of the hash function; `None` until [`Self::catch_up`] sets it.
     perturbs: Option<Nanos>,
     /// The number of changes of the hash function that had packets to move.
     perturbations: u64,
 }
 
-/// One queue.
 #[derive(Clone, Debug)]
 struct Queue {
     list: PacketList,
@@ -165,7 +164,7 @@ impl Stochastic {
         spread(hash ^ seed, self.settings.divisor)
     }
 
-    /// The index of the queue for a hash value; `None` if all queues have packets of other flows.
+    /// The index of the queue for a hash value; `None` if all queues have other hash values.
     #[inline]
     fn queue_of(&mut self, hash: u32) -> Option<u32> {
         let known = self.table[hash as usize];
@@ -178,7 +177,7 @@ impl Stochastic {
         Some(free)
     }
 
-    /// Appends a packet to a queue with room, which gets a turn if it was empty.
+    /// Appends a packet to a queue, which gets a turn if it was empty.
     #[inline]
     fn append<P: Store>(&mut self, store: &mut P, index: u32, packet: PacketId, len: u32) {
         self.queues[index as usize].list.push_back_of(store, packet, len);
@@ -339,7 +338,7 @@ impl Stochastic {
         self.queues[index as usize].packets < self.settings.depth
     }
 
-    /// Gives every queue the credit of all rounds in which no queue would be served.
+    /// Gives every queue with packets the credit of all rounds in which no queue would be served.
     #[cold]
     fn skip_rounds(&mut self) {
         let quantum = i64::from(self.settings.quantum);
@@ -405,7 +404,8 @@ impl Scheduler for Stochastic {
             self.refused.push_back((packet, DropReason::QueueFull));
             return None;
         };
-        // At [`Nanos::MAX`], packets move here from another scheduler and are not dropped.
+        // At [`Nanos::MAX`], packets move here from another scheduler, regardless of `depth` and
+        // `limit`.
         let moves = now == Nanos::MAX;
         if moves || self.has_room(index) {
             self.append(store, index, packet, len);
@@ -536,7 +536,6 @@ mod tests {
     use crate::sched::Kind;
     use alloc::collections::VecDeque;
 
-    /// A scheduler and its packets.
     struct Rig {
         scheduler: Stochastic,
         pool: Pool,
@@ -770,7 +769,7 @@ mod tests {
             rig.send(0, hash, hash * 0x0135_79bd, u32::MAX / 2);
             rig.send(0, hash, hash * 0x0135_79bd, 100);
         }
-        // Each queue owes 2^31 bytes, which are 33 million quanta.
+        // The first packet costs each queue 2^31 bytes of credit, which are 33 million quanta.
         assert_eq!((0..200).filter_map(|_| rig.take(0)).count(), 200);
     }
 

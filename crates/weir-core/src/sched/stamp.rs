@@ -7,17 +7,16 @@
 //!                                            that is compared   and that is not
 //! ```
 //! `S` is a start, `F` a finish, and `V` the virtual time. A packet of `L` bytes takes `L / w` of
-//! virtual time if its flow has the weight `w`. `1 / w` has 40 bits of fraction
-//! and a relative error below `w / 2^40`, which is 6 parts in 10^8 for the largest weight.
-//! [`super::tournament`] compares times without their last 20 bits: 1/16 byte for the largest
-//! weight, less for all other weights.
+//! virtual time if its flow has the weight `w`. `1 / w` has 40 bits of fraction and a relative
+//! error below `w / 2^40`, which is 6 parts in 10^8 for the largest weight. Comparisons ignore the
+//! last 20 bits ([`super::tournament`]), at most 1/16 byte of a packet.
 //!
 //! # Range
 //! In WF2Q+, SCFQ and STFQ, the times of active flows are set back by [`BACK`] before `V` nears the
 //! end of its range. This happens at most once for every `7 MB · W` of traffic, where `W` is the
-//! sum of the weights of these flows. Its cost is therefore negligible. Other flows are not
-//! visited. In SCFQ and STFQ, each flow instead stores the *era* of its times, which is the number
-//! of set-backs so far, and its times are corrected when they are next used.
+//! sum of the weights of these flows. Its cost is therefore negligible. Inactive flows are not
+//! visited. In SCFQ and STFQ, each flow stores the *era* of its times, which is the number of
+//! set-backs that they include. The times are corrected when they are next used.
 
 use super::{FlowSpec, MAX_WEIGHT};
 

@@ -25,7 +25,6 @@ pub(super) struct SumTree<S> {
     root: u32,
 }
 
-/// The node of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Node<S> {
     key: u128,

@@ -2,10 +2,9 @@
 //!
 //! Every flow has a leaf at the index of its slot. Each inner node holds the least of its four
 //! children, and the top holds the least of all entries. A change of a leaf moves up to the first
-//! node that stays the same. The visited nodes depend on the leaf alone and not on the contents of
-//! the tree, so that a processor fetches all of them at once and predicts no branch within a node;
-//! in a heap each step down waits for the previous step. Flows keep their leaves, so that no
-//! position needs to be stored.
+//! node that stays the same. The path up does not depend on the contents of the tree, so that a
+//! processor can fetch its nodes in advance; in a heap each step down waits for the previous step.
+//! Flows keep their leaves, so that no position needs to be stored.
 //!
 //! # Layout
 //! ```text
@@ -173,8 +172,8 @@ fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
 const ARITY: usize = 4;
 /// The index of the top node.
 const TOP: usize = ARITY - 1;
-/// The least number of bits of an entry for the slot. The other bits distinguish times to 1/16 byte
-/// of the largest weight (see [`super::stamp`]).
+/// The least number of bits of an entry for the slot. The other bits hold the time (see
+/// [`super::stamp`]).
 const SLOT_BITS: u32 = 20;
 /// The entry of a flow without a time.
 const ABSENT: u64 = u64::MAX;

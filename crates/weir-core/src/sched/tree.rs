@@ -293,11 +293,11 @@ impl Tree {
     }
 
     /// Removes and returns the next packet of the scheduler `at`. If a child node offered this
-    /// packet, the child offers another packet.
+    /// packet, the child offers its next packet, if it has one.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let packet = self.schedulers[at as usize]
             .dequeue(now, &mut Level { store, places: &self.places, at });
-        self.take_given_up(at, store);
+        self.collect_dropped(at, store);
         let packet = packet?;
         let Some(&Owner { leaf, node, .. }) = self.places.owner(store.flow(packet)) else {
             return Some(packet);
@@ -329,15 +329,15 @@ impl Tree {
         if let Some(refused) = self.schedulers[at as usize].enqueue(now, &mut level, slot, packet) {
             self.refuse(at, refused, DropReason::Scheduler, store);
         }
-        self.take_given_up(at, store);
+        self.collect_dropped(at, store);
     }
 
     /// Collects the packets that the scheduler `at` has dropped.
-    fn take_given_up(&mut self, at: u32, store: &mut dyn Store) {
-        while let Some((given_up, reason)) =
+    fn collect_dropped(&mut self, at: u32, store: &mut dyn Store) {
+        while let Some((dropped, reason)) =
             self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at })
         {
-            self.refuse(at, given_up, reason, store);
+            self.refuse(at, dropped, reason, store);
         }
     }
 
@@ -367,7 +367,8 @@ impl Tree {
         }
     }
 
-    /// Records a packet that the scheduler `at` has dropped.
+    /// Records a packet that the scheduler `at` has dropped. If a child node offered the packet,
+    /// the child may offer another one.
     fn refuse(&mut self, at: u32, packet: PacketId, reason: DropReason, store: &mut dyn Store) {
         self.len -= 1;
         self.backlog -= u64::from(store.len(packet));

@@ -14,7 +14,6 @@ pub(super) fn key(rank: u64, arrival: u64) -> u128 {
     u128::from(rank) << 64 | u128::from(arrival)
 }
 
-/// The rank of a key.
 pub(super) fn rank(key: u128) -> u64 {
     (key >> 64) as u64
 }
@@ -36,7 +35,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Adds the turn of a new packet.
+    /// Adds the turn of a new packet, and passes it on to older packets with worse turns.
     pub(super) fn push(&mut self, key: u128) {
         let mut packets = 1;
         while let Some(&(last, more)) = self.runs.back()

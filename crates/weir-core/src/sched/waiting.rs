@@ -1,8 +1,8 @@
 //! The set of flows that wait until virtual time reaches their start.
 //!
-//! Most flows are inserted in the order of their starts: a flow starts again at its finish, which
-//! is after the starts of the flows of its class that were served before it. These flows wait in
-//! one chain for each class (see [`super::chains`]), all other flows in a tournament.
+//! Most flows are inserted in the order of their starts: the flows of one class are served in the
+//! order of their finishes, and a served flow starts again at its finish. These flows wait in one
+//! chain for each class (see [`super::chains`]), all other flows in a tournament.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -28,12 +28,10 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Makes room for the flow at `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         self.others.make_room(slot);
     }
 
-    /// Adds the flow at `slot`.
     #[inline]
     pub(super) fn put(&mut self, slot: u32, start: u64) {
         self.due = self.due.min(self.others.rounded(start));

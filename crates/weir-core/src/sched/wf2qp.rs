@@ -160,8 +160,8 @@ impl Wf2qPlus {
         ((u128::from(served) * u128::from(self.inverse_sum)) >> 64) as u64
     }
 
-    /// The key of the flow to serve next, which consists of its finish and its slot, and its chain,
-    /// which is [`HEADS`] for a flow in no chain. The key is [`NONE`] if no packet is eligible.
+    /// The key and the chain of the flow to serve next. The key consists of the flow's finish and
+    /// slot; it is [`NONE`] if no packet is eligible. The chain of a flow in no chain is [`HEADS`].
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
@@ -169,8 +169,7 @@ impl Wf2qPlus {
         if top < first.0 { (top, HEADS) } else { first }
     }
 
-    /// Adds the only active flow to the chains or tournaments, because it is no longer the only
-    /// active flow.
+    /// Adds the flow `lone`, if there is one, to the chains or tournaments.
     #[inline(never)]
     fn join(&mut self) {
         let slot = core::mem::replace(&mut self.lone, NO_FLOW);
@@ -522,7 +521,7 @@ impl Scheduler for Wf2qPlus {
 
 /// No flow.
 const NO_FLOW: u32 = u32::MAX;
-/// More flows than this do not fit into a cache.
+/// With more flows than this, the flows that will be served soon are prefetched.
 const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {
     name: "wf2q+",

@@ -85,8 +85,8 @@ impl Heads for ByFinish {
     }
 }
 
-/// The step by which the origin advances: half of the range, since flows may be far from the fluid
-/// and from each other.
+/// The step by which the origin advances: half of the range, so that finishes up to this much
+/// before the latest one keep their order.
 const STEP: u64 = LIMIT / 2;
 
 pub(super) const ROW: Row = Row {

@@ -19,7 +19,6 @@ pub(super) struct Ring {
     pub(super) ends: [Ends; SLOTS as usize],
 }
 
-/// The first and the last flow of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) first: u32,
@@ -96,7 +95,7 @@ fn index(begin: u64, width: u32) -> u8 {
     (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS
 }
 
-/// The number of slots: the bits of a machine word.
+/// The number of slots, one for each bit of a machine word.
 const SLOTS: u8 = 64;
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;

@@ -112,7 +112,7 @@ pub enum Category {
     Voice,
     /// Video, AC_VI.
     Video,
-    /// Best effort, AC_BE, the category without EDCA.
+    /// Best effort, AC_BE; without EDCA, the category of all packets.
     BestEffort,
     /// Background, AC_BK.
     Background,
@@ -250,8 +250,8 @@ impl Air {
         announcement + self.exchange(len, rate)
     }
 
-    /// The time for which a packet occupies the medium if it collides. The stations wait for the
-    /// answer that does not come.
+    /// The time for which a packet occupies the medium if it collides, including the time in which
+    /// the stations wait for the missing answer.
     pub fn collision(&self, len: u32, rate: u32) -> u64 {
         if self.announces(len) {
             self.announcement(rate) - self.sifs()

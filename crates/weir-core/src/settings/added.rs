@@ -5,9 +5,8 @@
 //! objects. Nothing changes for the algorithms of the table, and every reader of names (the command
 //! language, scenarios, the rig) also finds the added algorithms.
 //!
-//! The name of an added algorithm contains a dot; the names of a table contain none. A registry
-//! only grows, because a handle is valid for the rest of the program; a program that adds
-//! algorithms again and again reuses its factories.
+//! The name of an added algorithm contains a dot; the names of a table contain none. An added
+//! algorithm cannot be removed, because its handle is valid for the rest of the program.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -63,7 +62,6 @@ pub struct Registry<F: ?Sized + 'static> {
     first: OnceBox<Node<F>>,
 }
 
-/// An entry of the list of added algorithms.
 struct Node<F: ?Sized + 'static> {
     factory: &'static F,
     next: OnceBox<Node<F>>,

@@ -70,7 +70,7 @@ pub enum Domain {
 
 /// The number of [`Domain::Four`] for the word `standard`.
 pub(super) const STANDARD: u16 = u16::MAX;
-/// The value of [`Domain::Four`] for `standard`, four times.
+/// The value of [`Domain::Four`] for `standard` as each of the four numbers.
 pub(super) const ALL_STANDARD: u64 = u64::MAX;
 
 /// A switch that is off or on; its value is 0 or 1.
@@ -169,7 +169,7 @@ fn parse_four(text: &str, allowed: impl Fn(u16) -> bool) -> Option<u64> {
     parts.next().is_none().then_some(value)
 }
 
-/// The four numbers of a value of [`Domain::Four`]; `None` for `standard`.
+/// The four numbers of a value of [`Domain::Four`]; a number is `None` for `standard`.
 pub(super) fn four(value: u64) -> [Option<u16>; 4] {
     core::array::from_fn(|index| {
         Some((value >> (16 * index)) as u16).filter(|&number| number != STANDARD)

@@ -1,4 +1,4 @@
-//! Typed settings: the file of an algorithm declares them once, and reads fields of the right type.
+//! Typed settings: an algorithm declares its settings once, and reads their values as fields.
 
 use core::marker::PhantomData;
 

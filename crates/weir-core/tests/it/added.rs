@@ -1,5 +1,5 @@
-//! Tests algorithms that are added to the tables. Added algorithms keep the promises of built-in
-//! algorithms, and an engine gives the same results whether an algorithm is built in or added.
+//! Algorithms that a program adds to the tables: an added FIFO gives the same results as the
+//! built-in FIFO, and an added AQM decides about packets.
 
 use std::collections::VecDeque;
 use std::sync::Once;
@@ -183,7 +183,6 @@ fn play(scheduler: Option<Kind>, policy: Option<aqm::Kind>) -> Vec<(u32, Nanos, 
     seen
 }
 
-/// The number of packets that were delivered.
 fn delivered_count(seen: &[(u32, Nanos, bool)]) -> usize {
     seen.iter().filter(|(.., delivered)| *delivered).count()
 }

@@ -77,7 +77,8 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
 fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
     let (mut waiting, mut out) = (VecDeque::<(u32, u32)>::new(), Vec::new());
     let (mut now, mut free) = (0, 0u64);
-    // Starts the transmissions whose turn comes until `until`, none of them before `from`.
+    // Transmits waiting packets as long as the link becomes free by `until`. No transmission starts
+    // before `from`.
     let mut serve = |waiting: &mut VecDeque<(u32, u32)>, free: &mut u64, until: u64, from: u64| {
         while *free <= until
             && let Some((frame, len)) = waiting.pop_front()

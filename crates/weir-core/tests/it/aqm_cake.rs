@@ -105,8 +105,8 @@ fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
     discipline.visit(With(run))
 }
 
-/// A test in which packets of all code points in `points` wait at any time. Its result is the bytes
-/// sent of each code point.
+/// A test in which packets of all code points in `points` wait at all times. Its result is the
+/// bytes sent of each code point.
 struct Shares<'a> {
     points: &'a [u8],
     len: u32,

@@ -74,7 +74,7 @@ fn with<R>(settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) ->
         .visit(&Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream }, Run(run))
 }
 
-/// A queue with an AQM of any type.
+/// A [`Queue`] with an AQM of any type.
 trait Driven {
     fn send(&mut self, now: u64, len: u32, ecn: Ecn);
     fn take(&mut self, now: u64) -> Option<Seen>;
@@ -306,8 +306,8 @@ proptest! {
         })?;
     }
 
-    /// While a queue stays above its target, drop `k + 1` follows drop `k` after `interval / √k`,
-    /// at most one packet's time late.
+    /// While a queue stays above its target, drop `k + 1` is due `interval / √k` after drop `k` was
+    /// due. It is at most one service time late.
     #[test]
     fn drops_of_a_standing_queue_follow_the_control_law(
         interval in 10u64..200,

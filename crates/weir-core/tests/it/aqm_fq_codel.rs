@@ -11,7 +11,6 @@ use weir_core::stats::{DropReason, MarkReason};
 
 const MS: u64 = 1_000_000;
 
-/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Sent(Option<MarkReason>),
@@ -223,7 +222,7 @@ fn a_sparse_flow_precedes_standing_flows() {
 #[test]
 fn a_flow_is_new_again_after_a_pause() {
     with(Kind::FqCodel, &[], |checked| {
-        // Each of these packets is alone in the scheduler, so the flow uses up no credit.
+        // The scheduler is empty before each of these packets, so the flow is new each time.
         for k in 0..100 {
             checked.send(k * MS, 1000, plain(1));
             assert_eq!(checked.take(k * MS), Some(1));

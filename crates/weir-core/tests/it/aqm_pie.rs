@@ -9,7 +9,6 @@ use weir_core::packet::{Ecn, Header};
 use weir_core::rng::{Purpose, Stream};
 use weir_core::stats::DropReason;
 
-/// A queue with an AQM.
 struct Queue<A> {
     aqm: A,
     waiting: VecDeque<Seen>,

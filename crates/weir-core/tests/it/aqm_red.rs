@@ -10,7 +10,6 @@ use weir_core::packet::{Ecn, Header};
 use weir_core::rng::{Purpose, Stream};
 use weir_core::stats::{DropReason, MarkReason};
 
-/// An AQM policy with these settings.
 fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
     let mut policy = Policy::new(kind);
     for (name, value) in settings {
@@ -29,7 +28,6 @@ fn seen(now: Nanos, len: u32, ecn: Ecn, dscp: u8) -> Seen {
     Seen { len, arrived: now, header: Header { ecn, dscp, hash: 0 } }
 }
 
-/// A queue with an AQM.
 struct Queue<A> {
     aqm: A,
     waiting: VecDeque<Seen>,
@@ -99,7 +97,7 @@ fn three_hundred_packets_at_once_lose_as_many_as_in_ns3() {
     assert!((0.5..1.3).contains(&deviation), "{deviation}");
     let bytes = mean(&[("unit", "bytes"), ("min", "35000"), ("max", "75000"), ("w", "0.02")]);
     assert!((bytes - early).abs() < 0.5, "{bytes}");
-    // The remaining expectations are means from a simulation of ns-3's rules.
+    // The next two means are from a simulation of ns-3's rules.
     assert!((mean(&with(&[("max", "100")])) - 47.1).abs() < 0.5);
     assert!((mean(&with(&[("wait", "off")])) - 58.8).abs() < 1.0);
     for seed in 0..20 {
@@ -404,7 +402,6 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
 }
 
 proptest! {
-    /// The average and the probability follow the equations.
     #[test]
     fn red_follows_its_equations(
         steps in steps(),

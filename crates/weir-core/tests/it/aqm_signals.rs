@@ -248,7 +248,6 @@ proptest! {
         }
     }
 
-    /// Compares the state of the bins with the packets that wait.
     #[test]
     fn the_bins_of_sfb_hold_the_waiting_packets(steps in steps(), flows in 1u32..40) {
         let settings = [

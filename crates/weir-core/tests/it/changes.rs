@@ -105,7 +105,8 @@ proptest! {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, config);
         }
         let (mut now, mut out, mut sent) = (Nanos::ZERO, Vec::new(), Vec::new());
-        // Changes wait for each other until traffic comes, or there are `together` of them.
+        // Changes are applied together: before the next traffic, or when there are `together` of
+        // them.
         let mut waiting: Vec<Operation> = Vec::new();
         for operation in operations {
             let is_traffic = matches!(operation, Operation::Submit { .. } | Operation::Wait(_));
@@ -491,7 +492,7 @@ fn departures(
     let sched = |parent| SchedulerConfig { parent, ..SchedulerConfig::default() };
     let own = |weight| FlowsetConfig { weight, ..FlowsetConfig::default() };
     let now = Nanos::ZERO;
-    // Queues and inner schedulers are there before their parents, and one parent changes.
+    // Queues and inner schedulers are configured before their parents, and one parent changes.
     change(&mut emulator, now, &mut |emulator| {
         for id in 1..5u16 {
             emulator.set_queue(now, id, 10 + id % 2, &queue(by_port(0xffff), u32::from(id)));

@@ -193,7 +193,6 @@ impl Experiment {
         times.collect()
     }
 
-    /// Compares all departures with the model.
     fn compare(mut self) {
         self.run_until(Nanos::MAX);
         assert_eq!(self.out.len(), self.sent.len());
@@ -213,7 +212,8 @@ impl Experiment {
                     (least, most) = (least.min(delay), most.max(delay));
                 }
             }
-            // No packet that keeps its order overtakes an earlier one.
+            // Packets keep their order, so a packet may be as late as the latest of its
+            // predecessors.
             latest = latest.max(end + most);
             let lost = matches!(departure.fate, Fate::Drop(_));
             let earliest = if lost { end } else { end + least };

@@ -24,11 +24,11 @@ const ACCESS: u16 = 1;
 const BOTTLENECK: u16 = 2;
 /// Bytes of framing on the wire.
 const FRAMING: u8 = 2;
-/// Length of a bulk packet.
+/// Length of a bulk packet, bytes.
 const BULK: u32 = 1500;
 /// Bytes of UDP and IP headers.
 const HEADERS: u32 = 28;
-/// Length of a probe packet: 64 bytes of payload, and UDP and IP headers.
+/// Length of a probe packet, bytes: 64 of payload, and UDP and IP headers.
 const PROBE: u32 = 92;
 /// The time of 1502 bytes at 1.2 Gbit/s.
 const BULK_GAP: Nanos = Nanos(10_013);

@@ -132,7 +132,6 @@ proptest! {
         prop_assert_eq!(got, model(bps, delay, limit, &packets));
     }
 
-    /// The times of the driver's polls do not change the departures.
     #[test]
     fn polling_does_not_change_the_outcome(
         packets in traffic(),

@@ -71,7 +71,7 @@ fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, queue: u16, key: &Flo
     emulator.submit(now, arrival, key, Action::Queue(queue)).is_ok()
 }
 
-/// The first `count` departures, in order.
+/// The next `count` departures, in order.
 fn served(emulator: &mut Emulator, count: usize) -> Vec<Departure> {
     let mut out = Vec::new();
     while let Some(next) = emulator.next_event().filter(|_| out.len() < count) {

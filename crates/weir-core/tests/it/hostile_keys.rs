@@ -9,7 +9,6 @@ use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
 use weir_core::{Action, Arrival, Emulator, Limits, LookupKey, Nanos};
 
-/// Number of flows in each run.
 const FLOWS: u32 = 100_000;
 /// The factor by which crafted flows may take longer than other flows. With a public hash, crafted
 /// flows took thousands of times as long as other flows.

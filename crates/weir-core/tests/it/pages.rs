@@ -257,7 +257,6 @@ fn origin(kind: &str) -> String {
     )
 }
 
-/// The description of the pictures.
 const STEP: &str = "Eight responsive senders share a link of 10 Mbit/s. From 4 to 8 s, an \
                     unresponsive sender adds half of the link's rate. Dropped and marked packets \
                     are at the top. `weir rig --aqm NAME --step --plot FILE` draws the picture; \

@@ -15,8 +15,8 @@ use weir_core::packet::Ecn;
 use weir_core::stats::{DropReason, LinkCounters};
 use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Number of pipes. Scheduler 4 has queues 1 and 2.
 const PIPES: u16 = 3;
+/// The number of the scheduler, which has queues 1 and 2.
 const SCHEDULER: u16 = 4;
 /// Number of engines that share the instances.
 const ENGINES: u64 = 3;
@@ -31,7 +31,6 @@ struct Setup {
     scheduler_mask: FlowMask,
 }
 
-/// A packet that is submitted.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     frame: u32,
@@ -68,7 +67,7 @@ impl Setup {
         emulator
     }
 
-    /// The link of a packet: template and masked key.
+    /// The link of a packet: the number of the pipe or scheduler, and the masked key.
     fn link_of(&self, sent: &Sent) -> (u16, String) {
         let (id, mask) = match sent.action {
             Action::Pipe(id) => (id, self.queues[usize::from(id)].mask),

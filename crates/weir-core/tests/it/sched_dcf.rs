@@ -16,7 +16,6 @@ fn dcf(settings: &[(&str, &str)]) -> Discipline {
     discipline
 }
 
-/// A medium with these settings.
 fn medium(settings: &[(&str, &str)]) -> Rig<Dcf> {
     Rig::new(Dcf::new(&dcf(settings)))
 }

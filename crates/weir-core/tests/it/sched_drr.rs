@@ -1,6 +1,5 @@
-//! Deficit round robin in its two variants, and `ets`, which serves strict priorities before
-//! deficit round robin: comparisons with a plain model of bands, and the position of a flow that
-//! becomes busy.
+//! Deficit round robin, and `ets`, which serves strict priorities before deficit round robin: the
+//! order compared with that of a plain model, and the position of a flow that becomes busy.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +8,7 @@ use weir_core::sched::{Discipline, Kind, Scheduler, Visitor};
 
 use super::common::Rig;
 
-/// Bands by their definition: a list of packets for each strict priority, and a ring of flows.
+/// The model: a list of packets for each strict priority, and a ring of the other flows.
 #[derive(Default)]
 struct Bands {
     /// Priorities below this number are strict.
@@ -105,8 +104,8 @@ impl Visitor for Compare<'_> {
         let mut rig = Rig::new(scheduler);
         let mut bands = Bands { strict: self.strict, ..Bands::default() };
         for flow in 0..FLOWS {
-            // Flow 0 is never strict and has the least weight, so that the quantum for a weight of
-            // 1 stays the same.
+            // Flow 0 is never strict and always has the least weight, 1, so that each quantum is
+            // `QUANTUM` times the weight.
             let (weight, priority) = if flow == 0 { (1, 63) } else { (flow, flow) };
             assert_eq!(rig.add(weight, QUANTUM, priority), flow);
             bands.set(flow, weight, priority);
@@ -157,7 +156,7 @@ proptest! {
     }
 }
 
-/// The order of the flows when flow 1 becomes busy after the first packet of flow 0.
+/// The order of the flows when flow 1 becomes busy after the first packet of flow 0 has left.
 struct Latecomer;
 
 impl Visitor for Latecomer {

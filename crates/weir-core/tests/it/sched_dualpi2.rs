@@ -55,7 +55,7 @@ impl Rig {
     }
 }
 
-/// Settings with which nothing is dropped.
+/// Settings that keep the drop probability at 0.
 const QUIET: [(&str, &str); 2] = [("alpha", "0"), ("beta", "0")];
 
 fn ecns() -> impl Strategy<Value = Ecn> {
@@ -77,8 +77,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
 }
 
 proptest! {
-    /// Compares the order with that of a model, which consists of two lists, the credit and the
-    /// arrival times.
+    /// The model consists of the credit and two lists of packets with their arrival times.
     #[test]
     fn the_queues_take_turns_as_described(
         traffic in traffic(),
@@ -131,7 +130,7 @@ proptest! {
     }
 
     /// `p'` follows the sojourn time of the older of the two packets at the heads, `p_C = p'²`, and
-    /// `p_L = 2 p'`. Dropped packets leave the model's queue, too.
+    /// `p_L = min(2 p', 1)`.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);
@@ -177,8 +176,7 @@ proptest! {
         }
     }
 
-    /// For any traffic, every packet leaves or is refused, nothing overflows, and all packets
-    /// inside leave at [`Nanos::MAX`].
+    /// All packets inside leave at [`Nanos::MAX`].
     #[test]
     fn every_packet_leaves_or_is_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),
@@ -272,8 +270,8 @@ fn a_removed_flow_returns_the_packets_of_both_queues_by_age() {
     );
 }
 
-/// A link of 10 Mbit/s is offered 12 Mbit/s of each kind of traffic, neither of which is
-/// responsive.
+/// A link of 10 Mbit/s is offered 12 Mbit/s of L4S traffic and 12 Mbit/s of classic traffic, both
+/// unresponsive.
 #[test]
 fn through_the_engine_every_packet_is_accounted_for() {
     let mut emulator = Emulator::new(1, Limits::default());

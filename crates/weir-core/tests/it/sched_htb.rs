@@ -181,8 +181,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..300)
 }
 
-/// Performs operations. No packet is lost, a packet can be taken at the announced time, and all
-/// packets leave at [`Nanos::MAX`].
+/// Performs operations. Checks that no packet is lost, that a packet can be taken at the announced
+/// time, and that all packets leave at [`Nanos::MAX`].
 struct Operate<'a>(&'a [Operation]);
 
 impl Visitor for Operate<'_> {
@@ -238,7 +238,7 @@ impl Visitor for Operate<'_> {
     }
 }
 
-/// The order of the packets of two classes, and the time of each in ms.
+/// The packets of two classes in their order of departure: class, and time in ms.
 struct Turns;
 
 impl Visitor for Turns {
@@ -263,7 +263,7 @@ impl Visitor for Turns {
 fn the_variant_of_linux_sends_until_tokens_are_negative_and_takes_turns() {
     // At the classes' rates, a packet takes 3 ms and 6 ms. Three packets of each class leave at
     // once: the buckets have tokens for two packets and let one more pass. The first packet of a
-    // class uses up the class's first turn.
+    // class ends the class's first turn.
     let linux = htb("linux").visit(Turns);
     let start = [(0, 0), (1, 0), (0, 0), (0, 0), (1, 0), (1, 0)];
     assert_eq!(linux, [&start[..], &[(0, 3), (0, 6), (1, 6), (0, 9), (1, 12), (1, 18)]].concat());
@@ -360,8 +360,7 @@ mod in_the_emulator {
         emulator.submit(Nanos(now), arrival, &FlowKey::default(), Action::Queue(1)).unwrap();
     }
 
-    /// Packets leave a shaping scheduler at their due times, whether the driver polls then or only
-    /// at the next arrival.
+    /// The due times are the same whether the driver polls at each event or only at the arrivals.
     #[test]
     fn a_late_poll_does_not_delay_a_release() {
         let dues = |eager: bool| {

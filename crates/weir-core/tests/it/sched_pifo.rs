@@ -32,7 +32,6 @@ fn variable(scheduler: &impl Scheduler, name: &str) -> u64 {
     scheduler.variables().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
-/// A packet in the model.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     flow: u32,
@@ -41,15 +40,14 @@ struct Waiting {
     key: (u64, usize),
 }
 
-/// The state of a flow in the model.
 #[derive(Clone, Copy, Debug, Default)]
 struct FlowState {
     spec: FlowSpec,
     /// The virtual finish of the last packet.
     finish: u64,
-    /// The remainder of the division by the weight for this finish.
+    /// The remainder of the division by the weight that gave `finish`.
     rest: u64,
-    /// The bytes that arrived since the flow was last empty.
+    /// The part of `attained` since the flow was last empty.
     job: u64,
     /// The bytes of all packets that were accepted and not pushed out.
     attained: u64,
@@ -64,7 +62,6 @@ struct Model {
     list: Vec<Waiting>,
     arrivals: usize,
     virtual_time: u64,
-    /// The latest finish so far.
     latest: u64,
 }
 
@@ -211,7 +208,7 @@ proptest! {
         prop_assert_eq!(rig.take(), None);
     }
 
-    /// There are no inversions: the served flow has the packet with the lowest rank.
+    /// There are no inversions: the served flow has a packet with the lowest rank of all.
     #[test]
     fn a_pifo_serves_the_flow_with_the_lowest_rank(steps in steps(6)) {
         let mut rig = pifo(&[("rank", "srpt")]);
@@ -306,8 +303,7 @@ proptest! {
         });
     }
 
-    /// The origin of virtual time does not matter, even if the virtual time is about to be set
-    /// back.
+    /// The order is the same even if the virtual time is about to be set back.
     #[test]
     fn the_order_does_not_depend_on_the_origin_of_virtual_time(
         kind in 0usize..3,
@@ -376,7 +372,7 @@ impl weir_core::sched::Visitor for Counted {
     }
 }
 
-/// Performs steps; returns the order of the flows, and the scheduler's statistics.
+/// Performs steps; returns the refused and served flows in order, and the scheduler's variables.
 struct Played {
     specs: Vec<FlowSpec>,
     steps: Vec<Step>,
@@ -506,8 +502,9 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
         rig.send_labelled(0, 100, 60);
         assert_eq!(order(&mut rig), expected, "{rank}");
     }
-    // If the packet of flow 0 arrives 50 ns after that of flow 1, flow 1 has waited longer in
-    // total. LSTF takes this into account; FIFO+ compares only the remaining deadlines.
+    // If the packet of flow 0 arrives 50 ns after the packet of flow 1, the packet of flow 1 has
+    // waited longer in total. LSTF takes this into account; FIFO+ compares only the remaining
+    // deadlines.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [1, 0])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -566,8 +563,6 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
     assert_eq!(variable(&rig.scheduler, "held"), 1);
 }
 
-/// Flows of increasing priority fill one slice after the other. The newest flow waits only for its
-/// own slice.
 #[test]
 fn eight_slices_of_64_hold_512_packets_and_the_newest_flow_waits_only_for_its_slice() {
     let mut rig = Rig::new(StrictSlices::new(&Discipline::new(Kind::StrictSlices)));
@@ -575,8 +570,6 @@ fn eight_slices_of_64_hold_512_packets_and_the_newest_flow_waits_only_for_its_sl
         let flow = rig.add(1, 1512, 7 - step);
         let lost = (0..100).filter(|_| rig.send_labelled(flow, 1512, 0).is_some()).count();
         assert_eq!((lost, rig.inside()), (36, 64 * (step as usize + 1)));
-        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms, so 64 packets take 155 ms. The newest
-        // flow waits no longer than that.
         let (served, _) = rig.take().unwrap();
         assert_eq!(served, flow);
         assert_eq!(rig.send_labelled(flow, 1512, 0), None);
@@ -613,9 +606,9 @@ fn aifo_keeps_its_last_places_for_low_ranks() {
     assert!(send(8));
     // Free places: 3 of 4. Window: 8 9; one of two is lower.
     assert!(send(9));
-    // Free places: 2 of 4. Window: 8 9 9; one of three is lower. Then 8 9 9 10; three of four are
-    // lower.
+    // Free places: 2 of 4. Window: 8 9 9; one of three is lower.
     assert!(send(9));
+    // Free places: 1 of 4. Window: 8 9 9 10; three of four are lower.
     assert!(!send(10));
     // Free places: 1 of 4. Window: 9 9 10 9; none is lower.
     assert!(send(9));
@@ -625,8 +618,7 @@ fn aifo_keeps_its_last_places_for_low_ranks() {
     assert_eq!(variable(&rig.scheduler, "refused"), 2);
 }
 
-/// With the extremes of all ranges and the maximum number of flows, nothing overflows and no packet
-/// is lost.
+/// No arithmetic overflows, and no packet is lost.
 #[test]
 fn rankings_withstand_the_extremes_of_all_ranges() {
     for kind in [Kind::Pifo, Kind::PifoTree, Kind::SpPifo, Kind::Aifo, Kind::StrictSlices] {

@@ -60,14 +60,14 @@ fn specs() -> impl Strategy<Value = Vec<FlowSpec>> {
     proptest::collection::vec(spec, 5)
 }
 
-/// A tree of two levels as lists, with ranks that depend only on the packet: slack at the root
-/// (LSTF), and the remaining deadline in the classes (FIFO+).
+/// A tree of two levels as lists. The rank is the arrival time plus the slack at the root (LSTF),
+/// and the slack in the classes (FIFO+).
 #[derive(Default)]
 struct Lists {
     arrivals: u64,
-    /// Rank, arrival, class.
+    /// Rank, number of the arrival, class.
     root: Vec<(u64, u64, u32)>,
-    /// Rank, arrival, flow, in the order of arrival.
+    /// Rank, number of the arrival, flow; in the order of arrival.
     classes: [Vec<(u64, u64, u32)>; 4],
 }
 
@@ -129,8 +129,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..300)
 }
 
-/// A tree with a limit at a node of the first level below the root and at one of the second. The
-/// flows below these nodes may have limits of their own.
+/// A tree with a limit at a node of the first level below the root and at one of the second.
 fn deep() -> TreeSpec {
     let mut spec = TreeSpec::new(Ranking::Stfq);
     let left = spec.add(
@@ -156,7 +155,7 @@ fn deep() -> TreeSpec {
 }
 
 /// Sends packets (flow, length, time until the next packet) through nested limits. The driver
-/// handles the scheduler's events `late` ns after their times. Checks every time window.
+/// handles the scheduler's events `late` ns after their times. Checks the limits in every window.
 fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
     let class = spec.add(
@@ -183,7 +182,7 @@ fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseEr
             next_arrival += 1;
             at += gap;
         } else if late > 0 {
-            // The driver handles the event late, and no packet arrives before that time.
+            // No packet arrives before the driver handles the event.
             rig.now += Nanos(late);
             at = at.max(rig.now.0);
         }
@@ -360,7 +359,7 @@ proptest! {
             }
             prop_assert_eq!(rig.scheduler.len(), rig.inside());
         }
-        // Half of the remaining packets leave at the announced times, the other packets at
+        // Up to half of the remaining packets leave at announced times, the others at
         // [`Nanos::MAX`].
         for _ in 0..rig.inside() / 2 {
             for _ in 0..4 {
@@ -376,7 +375,8 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window, a limit passes at most its rate and its burst, whenever the driver calls.
+    /// In every window, a limit passes at most its burst plus the bytes that its rate gives in the
+    /// window and in the time by which the driver is late.
     #[test]
     fn limits_hold_in_every_window(
         packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120),
@@ -498,7 +498,6 @@ fn a_limit_is_exact_over_years() {
     }
 }
 
-/// The link serves a limited flow when its tokens suffice, and other flows in between.
 #[test]
 fn a_link_serves_a_limited_flow_on_time_and_others_in_between() {
     let mut emulator = Emulator::new(1, Limits::default());

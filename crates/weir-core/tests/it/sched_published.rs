@@ -72,9 +72,8 @@ fn sp_pifo_comes_closer_to_a_pifo_with_more_queues() {
     assert!(4 * errors[2] < errors[0], "8 queues remove most of the errors of a FIFO: {errors:?}");
 }
 
-/// At twice the capacity a PIFO serves the lower half of the ranks, and tail drop serves all ranks
-/// alike. AIFO admits nearly the packets that the PIFO serves, and serves them in the order of
-/// arrival.
+/// When twice as many packets arrive as depart, a PIFO serves the lower half of the ranks, and tail
+/// drop serves all ranks alike.
 #[test]
 fn aifo_admits_nearly_the_packets_that_a_pifo_serves() {
     let load = Uniform { before: 0, arrivals: 2, departures: 20_000 };
@@ -88,5 +87,4 @@ fn aifo_admits_nearly_the_packets_that_a_pifo_serves() {
     assert!(aifo < pifo + 0.25 * (drop_tail - pifo), "{pifo} {aifo} {drop_tail}");
 }
 
-/// The number of ranks.
 const RANKS: u64 = 100;

@@ -98,8 +98,8 @@ impl Model {
         }
     }
 
-    /// Places a backlogged flow behind the other flows with equal times. Its start is at most 30
-    /// units ahead of the first flow with the same unit.
+    /// Places a backlogged flow behind the other flows with equal times. Its rounded start becomes
+    /// at most 30 units later than the earliest of the other flows with the same unit.
     fn place(&mut self, flow: u32) {
         let unit = self.flows[&flow].unit();
         let others =
@@ -115,7 +115,6 @@ impl Model {
         }
     }
 
-    /// Takes the next packet.
     fn take(&mut self) -> Option<(u32, u32)> {
         let starts = self.flows.values().filter(|f| f.busy()).map(ModelFlow::rounded);
         self.virtual_time = self.virtual_time.max(starts.min()?);
@@ -141,7 +140,7 @@ impl Model {
         Some((flow, len))
     }
 
-    /// Resets the model once no flow has packets.
+    /// Resets the model if no flow has packets.
     fn rest(&mut self) {
         if self.flows.values().all(|f| !f.busy()) {
             self.flows.values_mut().for_each(|f| f.counts_until = 0);
@@ -158,7 +157,6 @@ impl Model {
         }
     }
 
-    /// Changes the weight and the largest packet of a flow.
     fn set(&mut self, flow: u32, weight: u32, lmax: u32) {
         let now = self.virtual_time;
         let f = self.flows.get_mut(&flow).unwrap();
@@ -249,13 +247,11 @@ impl<S: Scheduler> Player<S> {
         }
     }
 
-    /// Adds a flow.
     pub(super) fn add(&mut self, spec: &FlowSpec) {
         self.flows.insert(spec.flow, self.scheduler.add_flow(Nanos::ZERO, spec));
         self.next = spec.flow + 1;
     }
 
-    /// Adds a packet to flow `flow`.
     pub(super) fn put_of(&mut self, flow: u32, len: u32) {
         let packet = self.store.allocate(len, flow);
         assert_eq!(
@@ -342,7 +338,6 @@ impl Reference for Model {
     }
 }
 
-/// Compares QFQ with the model.
 fn agree(epoch: u64, operations: &[Operation]) -> Result<(), TestCaseError> {
     let discipline = Discipline::new(Kind::Qfq).starting_at(epoch);
     discipline.visit(Compare { model: Model::new(epoch), operations })
@@ -472,7 +467,7 @@ proptest! {
         prop_assert_eq!(single.visit(Order(&operations)), qfq.visit(Order(&operations)));
     }
 
-    /// Batches and single calls agree for all three schedulers with batch functions.
+    /// The schedulers are those with batch functions of their own.
     #[test]
     fn batches_keep_the_order_of_single_calls(operations in operations(), m in 0u32..=16) {
         let mut some = vec![
@@ -510,8 +505,8 @@ proptest! {
     }
 }
 
-/// Keeps flows of the given weights and largest packets backlogged until `packets` have left.
-/// Returns the bytes of each flow.
+/// Keeps flows of the given weights and largest packets backlogged until `packets` packets have
+/// left. Returns the bytes of each flow.
 struct Shares<'a> {
     flows: &'a [(u32, u32)],
     packets: usize,
@@ -548,10 +543,9 @@ fn assert_shares(flows: &[(u32, u32)], packets: usize) {
         let largest = flows.iter().map(|f| u128::from(f.1)).max().unwrap();
         for (&(weight, len), &got) in flows.iter().zip(&bytes) {
             let share = all * u128::from(weight) / weights;
-            // The guarantee of QFQ is `3 w σ` and a part of the largest packets: `w` is the
-            // weight, `σ` the unit of the flow's times, and `w σ` is less than two of the flow's
-            // largest packets. The bound is seven of these packets, and the flow's share of two of
-            // the largest packets of all flows.
+            // The guarantee of QFQ is `3 w σ` plus a share of the largest packets, where `w` is the
+            // weight and `σ` the unit of the flow's times. `w σ` is less than two of the flow's
+            // largest packets.
             let bound = 7 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
             assert!(
                 share.abs_diff(u128::from(got)) <= bound,

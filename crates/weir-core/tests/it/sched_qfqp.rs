@@ -151,8 +151,8 @@ impl Model {
         }
     }
 
-    /// Puts class `flow` into an aggregate of its kind that has room, or into a new aggregate with
-    /// the start `start`.
+    /// Puts class `flow` into an aggregate of kind `kind` that has room. If there is none, adds an
+    /// aggregate, which begins at `start` if given.
     fn attach(&mut self, flow: u32, kind: ClassKind, start: Option<u128>) {
         let room = |a: &Aggregate| a.kind == kind && a.classes < self.most;
         let found = self.aggregates.iter().find(|(_, a)| room(a)).map(|(&number, _)| number);
@@ -175,7 +175,8 @@ impl Model {
         self.classes.get_mut(&flow).unwrap().aggregate = number;
     }
 
-    /// Gives class `flow`, which has packets, the last turn in its aggregate.
+    /// Gives class `flow`, which has packets, the last turn in its aggregate, and makes the
+    /// aggregate active.
     fn activate(&mut self, flow: u32) {
         let class = self.classes.get_mut(&flow).unwrap();
         let number = class.aggregate;
@@ -192,8 +193,8 @@ impl Model {
         }
     }
 
-    /// Places an aggregate behind all other aggregates with equal times. Its start is at most 30
-    /// units ahead of the first aggregate with the same unit.
+    /// Places an aggregate behind all other aggregates with equal times. Its rounded start becomes
+    /// at most 30 units later than the earliest of the other aggregates with the same unit.
     fn place(&mut self, number: u32) {
         let unit = self.aggregates[&number].unit();
         let others =
@@ -255,7 +256,7 @@ impl Model {
         self.classes.values().all(|class| class.queue.is_empty())
     }
 
-    /// Resets the model, in which no class has packets.
+    /// Resets the model when no class has packets.
     fn rest(&mut self) {
         self.end_service();
         self.aggregates.values_mut().for_each(|a| a.counts_until = 0);
@@ -447,7 +448,7 @@ fn runs(served: &[(u32, u32)]) -> Vec<usize> {
 }
 
 /// Each service of a full aggregate sends the whole budget: 8 packets of `lmax`, one of each class.
-/// An aggregate has at most two services in succession, while its rounded start is the same.
+/// An aggregate may have two services in succession, but not three.
 #[test]
 fn an_aggregate_sends_its_whole_budget_in_one_service() {
     let classes = classes(16, 1);
@@ -474,7 +475,7 @@ fn the_order_of_aggregates_does_not_depend_on_the_packets_at_the_heads() {
     assert_eq!(aggregates(|_, _| 1500, 2400), aggregates(|_, _| 750, 4800));
 }
 
-/// For packets of any length, no service exceeds its budget of 1500 bytes for each class.
+/// The budget is 1500 bytes for each class. The packets have different lengths.
 #[test]
 fn no_service_exceeds_the_budget() {
     let classes = classes(24, 1);
@@ -489,9 +490,9 @@ fn no_service_exceeds_the_budget() {
     assert!((8..=24).contains(&mean), "{mean} packets of about 750 bytes in a service");
 }
 
-/// As published, idle classes count in the weight of their aggregate: a class also gets the shares
-/// of the seven idle classes, and thus half of the link against an aggregate of eight busy classes.
-/// QFQ gives the class a ninth.
+/// As published, idle classes count in the weight of their aggregate. A busy class with seven idle
+/// classes in its aggregate gets half of the link against an aggregate of eight busy classes. QFQ
+/// gives the class a ninth.
 #[test]
 fn a_class_gets_the_shares_of_the_idle_classes_in_its_aggregate() {
     let add = [Operation::Add(1, 1500); 16];
@@ -503,7 +504,7 @@ fn a_class_gets_the_shares_of_the_idle_classes_in_its_aggregate() {
         let order = discipline.visit(Order(&operations));
         order[..720].iter().filter(|served| served.0 == 8).count()
     };
-    // An aggregate of eight may be one budget ahead.
+    // Either aggregate may be ahead by one budget of eight packets.
     let (plus, qfq) = (share(qfqp(8)), share(Discipline::new(Kind::Qfq)));
     assert!((352..=368).contains(&plus) && qfq == 80, "{plus} and {qfq}");
 }
@@ -537,8 +538,7 @@ fn growing_packets_do_not_gain_service() {
     assert!(bytes(0) <= bytes(1) + 8 * 1500, "{} against {}", bytes(0), bytes(1));
 }
 
-/// After a busy period no weight and no other state remains: the idle scheduler then serves the
-/// same packets in the same order as a new scheduler.
+/// After a busy period, the scheduler serves the same packets in the same order as a new scheduler.
 #[test]
 fn a_busy_period_leaves_no_trace() {
     let busy: Vec<Operation> = (0..200)
@@ -554,5 +554,5 @@ fn a_busy_period_leaves_no_trace() {
     assert_eq!(new[..], again[400..]);
 }
 
-/// For virtual times, a longer packet counts as a packet of this many bytes.
+/// In virtual time, a longer packet counts as a packet of this many bytes.
 const LARGEST: u32 = 1 << 21;

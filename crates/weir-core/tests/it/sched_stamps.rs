@@ -195,9 +195,8 @@ proptest! {
     }
 }
 
-/// WF2Q+ has queues for eight kinds of flows. Here the flows are of fewer or of more kinds, which
-/// differ by weight: all packets of one kind take equal virtual time. Virtual time begins at 0 or
-/// near the end of its range.
+/// WF2Q+ has separate queues for up to eight kinds of flows. Here the kinds differ by weight, and
+/// virtual time begins at 0 or near the end of its range.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
@@ -230,8 +229,8 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
     }
 }
 
-/// The waiting packets keep their order when the flows become more than 2^20, so that their slots
-/// need more than the usual number of bits in a key.
+/// With more than 2^20 flows, slots need more than the usual number of bits in a key. Packets that
+/// wait at that time keep their order.
 #[test]
 fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     struct Million;
@@ -303,7 +302,6 @@ fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     }
 }
 
-/// The maximum number of flows, with two different weights.
 #[test]
 fn sixty_five_thousand_flows_share_by_weight() {
     struct Many;
@@ -327,8 +325,7 @@ fn sixty_five_thousand_flows_share_by_weight() {
     }
     for &(kind, _) in ALL {
         let ([light, heavy], variables) = Discipline::new(kind).visit(Many);
-        // The depth that a packet traverses: 1.44 log2 N nodes of a tree, or log4 N of a
-        // tournament.
+        // A tree has at most 1.44 log2 N levels, a tournament log4 N.
         for (name, depth) in variables.iter().filter(|(name, _)| name.starts_with("depth")) {
             assert!((1..=24).contains(depth), "{kind:?}: {name} is {depth}");
         }

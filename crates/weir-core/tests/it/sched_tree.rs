@@ -22,7 +22,6 @@ fn node(rig: &mut Rig<Tree>, parent: TreeNode, kind: Kind, spec: &FlowSpec) -> T
     rig.scheduler.add_node(rig.now, parent, spec, &kind.into())
 }
 
-/// Adds a flow to a node.
 fn flow(rig: &mut Rig<Tree>, node: TreeNode, spec: FlowSpec) -> u32 {
     let now = rig.now;
     rig.add_by(spec, |tree, spec| tree.add_flow_in(now, node, spec))
@@ -84,7 +83,6 @@ fn shares_hold_on_each_level() {
     }
 }
 
-/// The number of flows in a node does not affect the share of another node.
 #[test]
 fn many_flows_in_one_node_get_no_more_than_a_few_in_another() {
     let mut rig = Rig::new(Tree::new(&Kind::RoundRobin.into()));
@@ -119,8 +117,7 @@ fn an_urgent_packet_waits_for_two_packets_of_its_node() {
     assert_eq!(served, [bulk, bulk, urgent, bulk]);
 }
 
-/// Three levels, with shaping in the middle: the limit applies to the sum of the flows below it,
-/// and another flow gets the rest.
+/// Three levels, with shaping in the middle. A flow beside the limit gets the rest of the link.
 #[test]
 fn a_limit_in_the_middle_holds_for_all_flows_below() {
     let mut rig = Rig::new(Tree::new(&Kind::Prio.into()));

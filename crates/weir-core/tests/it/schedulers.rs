@@ -1,5 +1,5 @@
-//! Every scheduler of the table: common properties, and the shares of weighted schedulers in exact
-//! arithmetic.
+//! Common properties of every scheduler of the table, the shares of round robin and WF2Q+ in exact
+//! arithmetic, and the order of strict priority.
 
 use crate::common;
 
@@ -52,7 +52,7 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
                 let expected = rig.inside() > 0;
                 let taken =
                     if kind.row().traits.work_conserving { rig.take() } else { rig.take_in_time() };
-                // A shared medium may drop the last packet.
+                // A shared medium may drop the last packet instead of serving it.
                 let emptied = !kind.row().traits.work_conserving && rig.inside() == 0;
                 assert!(
                     taken.is_some() == expected || emptied,
@@ -86,8 +86,8 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// For any operations, checks that no packet is lost, that flows keep their order, that a
-    /// waiting packet is served, and that equal operations give equal results.
+    /// Checks that no packet is lost, that flows keep their order, that a waiting packet is served,
+    /// and that equal operations give equal results.
     #[test]
     fn every_scheduler_returns_all_packets_in_order(operations in operations()) {
         for kind in Kind::ALL.into_iter().chain([crate::added::kinds().0]) {
@@ -216,8 +216,8 @@ proptest! {
     }
 }
 
-/// In a busy period longer than the range of virtual times, all times are set back together,
-/// without visible effect.
+/// In a busy period longer than the range of virtual times, all times are set back together. This
+/// does not affect the shares.
 #[test]
 fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
     let mut rig = Rig::new(Kind::Wf2qPlus.build());

@@ -29,7 +29,6 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     move |error| AccuracyError::Setup { what, source: io::Error::other(error) }
 }
 
-/// The network of this experiment.
 pub(super) struct Network(Bed);
 
 impl Network {
@@ -37,7 +36,7 @@ impl Network {
         Bed::make().map(Self).map_err(failed("make the network"))
     }
 
-    /// Runs the link once and measures the delays of probes.
+    /// Runs the link once and measures by how much the delays of probes exceed [`DELAY`].
     pub(super) fn measure(
         &self,
         wait: Wait,
@@ -108,7 +107,7 @@ impl Network {
         })
     }
 
-    /// Starts the link.
+    /// Starts the link, with the timer slack of `wait`.
     fn session(&self, wait: Wait) -> Result<LiveSession<OpenPorts>, AccuracyError> {
         let ports = self.0.ports().map_err(failed("open the ports"))?;
         let pipe = PipeConfig {
@@ -129,10 +128,11 @@ impl Network {
         let before = threads();
         let prepared = LiveSession::build(config).map_err(failed("set up the link"))?;
         let session = prepared.start().map_err(failed("start the link"))?;
-        // Waits until the loop's thread has asked for exact timers, which it does when it starts.
+        // The loop's thread sets its own timer slack when it starts. It must do so before the code
+        // below sets another slack.
         std::thread::sleep(Duration::from_millis(50));
         for thread in threads().difference(&before) {
-            // A real-time thread has no slack, and ignores the setting.
+            // A real-time thread ignores the slack.
             let file = format!("/proc/{thread}/timerslack_ns");
             let written = fs::write(file, wait.slack_ns.to_string());
             // A thread that has ended meanwhile needs no setting.
@@ -147,7 +147,6 @@ impl Network {
     }
 }
 
-/// The threads of this process.
 fn threads() -> HashSet<String> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -192,13 +191,11 @@ impl Drop for Hogs {
     }
 }
 
-/// The configured delay.
 const DELAY: Nanos = Nanos::from_millis(10);
 /// Probes per second. Their interval is not a multiple of a timer's period.
 const PROBE_RATE: u64 = 487;
 /// Bytes of a probe.
 const PROBE_SIZE: usize = 100;
-/// Probes of a run.
 const PROBES: u64 = 300;
 const QUICK_PROBES: u64 = 150;
 /// Other packets per second, and bytes of each: 60 Mbit/s.
@@ -222,7 +219,7 @@ mod tests {
         drop(hogs);
         for (wait, load) in [(SPINS, Load::Traffic), (COARSE, Load::Idle)] {
             let errors = bed.measure(wait, load, true).expect("a run");
-            // No packet is early, whatever the machine does.
+            // Even on a busy machine, no packet is early.
             assert!(errors.median >= 0.0 && errors.p99 >= errors.median, "{errors:?}");
             assert!(errors.most >= errors.p99 && errors.lateness_p99 >= 0.0, "{errors:?}");
         }

@@ -35,7 +35,6 @@ pub(super) struct Wait {
 /// The other work of the machine during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// Nothing.
     Idle,
     /// Two threads for each processor compute without a pause, with ordinary priority.
     Hogs,
@@ -50,7 +49,7 @@ pub(super) struct Errors {
     pub(super) p99: f64,
     /// The largest error.
     pub(super) most: f64,
-    /// The 99th percentile of the lateness that the live loop reports itself.
+    /// The 99th percentile of the lateness that the live loop reports.
     pub(super) lateness_p99: f64,
 }
 
@@ -63,7 +62,7 @@ pub(super) struct Row {
 }
 
 pub(super) const LOADS: [Load; 3] = [Load::Idle, Load::Hogs, Load::Traffic];
-/// The modes of waiting: the default of the live loop, and modes that lack parts of the default.
+/// The modes of waiting: the default of the live loop, and modes without parts of the default.
 pub(super) const WAITS: [Wait; 6] = [
     SPINS,
     Wait { is_realtime: false, ..SPINS },

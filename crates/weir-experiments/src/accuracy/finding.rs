@@ -7,7 +7,6 @@ use weir_report::finding::{
 use super::case::{COARSE, Errors, LOADS, Load, Row, SLEEPS, SPINS, WAITS, Wait};
 use crate::sources::{QFQ_TALK, published};
 
-/// Makes the finding from the rows of all cases.
 pub(super) fn finding(rows: &[Row]) -> Finding {
     Finding {
         title: "A probe over a live link with a delay of 10 ms: how late it arrives".into(),

@@ -3,8 +3,8 @@
 //!
 //! A probe passes a link with a delay of 10 ms between two namespaces. The sender stamps each
 //! packet, and the receiving kernel records its arrival, so that the receiver's own wake-up does
-//! not count. The live loop waits in different modes: while the machine has no other work, while
-//! other threads compute without a pause, or while other packets pass the same link.
+//! not count. Each mode in which the live loop can wait is measured under three loads: no other
+//! work, threads that compute without a pause, and other packets on the same link.
 
 mod bed;
 mod case;
@@ -29,7 +29,7 @@ pub const SOURCE: &str = "L. Rizzo, Google Tech Talk, April 2010";
 /// Runs the experiment, with [`Options::seeds`] rounds in which the cases alternate.
 ///
 /// # Errors
-/// The process is not root, the network cannot be made, or no probe arrives.
+/// The process is not root, an operation of the measurement fails, or no probe arrives.
 pub fn run(options: &Options, progress: &Progress<'_>) -> Result<Finding, AccuracyError> {
     if !rustix::process::geteuid().is_root() {
         return Err(AccuracyError::NotRoot);

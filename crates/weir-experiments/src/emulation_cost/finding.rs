@@ -7,7 +7,6 @@ use weir_report::finding::{
 use super::work::{HOSTS, PIPES, Part, RULES, Row, WHOLE, WHOLE_RULES};
 use crate::sources::{QFQ_TALK, published};
 
-/// Makes the finding from the rows of all cases.
 pub(super) fn finding(rows: &[Row]) -> Finding {
     let mut notes = vec![
         "The published times were measured in a kernel on a machine of 2010, so the claims are \
@@ -235,7 +234,8 @@ mod tests {
                 let finding = finding(&rows(cost, counted));
                 finding.claims.iter().map(Claim::verdict).collect::<Vec<_>>()
             };
-            // Ten pipes take 700 ns and one pipe 300 ns, which is more than twice as much.
+            // The claim about one to 1,000 pipes differs: ten pipes cost more than twice as much
+            // (700 ns) as one pipe (300 ns).
             let (yes, no) = (Verdict::Holds, Verdict::Differs);
             assert_eq!(verdicts(published), [yes, yes, yes, no, yes, yes]);
             assert_eq!(verdicts(grows), [no, yes, no, no, no, no]);

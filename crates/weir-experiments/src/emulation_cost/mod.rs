@@ -2,8 +2,8 @@
 //! number of pipes.
 //!
 //! [`Work`](work::Work) passes packets, without ports, through the same classifier and engine as
-//! live traffic. The engine's virtual time advances with each packet. Cost is processor time. Runs
-//! of the cases alternate. The caller may also count instructions in a separate process that calls
+//! live traffic. The engine's simulated time advances with each packet. Cost is processor time. The
+//! cases alternate. The caller may also count instructions in a separate process that calls
 //! [`drive`].
 
 mod finding;
@@ -47,7 +47,7 @@ pub fn run(quick: bool, count: &Count<'_>, progress: &Progress<'_>) -> Finding {
         }
     }
     for (n, row) in rows.iter_mut().enumerate() {
-        // The difference of two counts leaves out the start of the process and the set-up.
+        // The difference of two counts leaves out the start of the process and the warm-up.
         let counted = count(&row.case, 0).zip(count(&row.case, COUNTED));
         row.instructions =
             counted.map(|(none, some)| some.saturating_sub(none) as f64 / COUNTED as f64);
@@ -76,7 +76,7 @@ fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Number of runs, from which the confidence intervals are computed.
+/// Number of runs of each case.
 const RUNS: usize = 10;
 const QUICK_RUNS: usize = 3;
 /// Packets of a run.

@@ -31,7 +31,7 @@ pub enum Part {
     Hosts,
     /// Independent pipes with a load of 80 % each.
     Pipes,
-    /// Twenty rules of [`Part::Tests`], the last of which selects one of the pipes by a table.
+    /// Twenty rules that are tried one after another. The last rule selects a pipe by a table.
     Whole,
 }
 
@@ -71,7 +71,6 @@ pub(super) struct Row {
     pub(super) instructions: Option<f64>,
 }
 
-/// All measured cases.
 pub(super) fn cases() -> impl Iterator<Item = Case> {
     let of = |part| move |&size: &u32| Case { part, size };
     RULES
@@ -86,7 +85,7 @@ pub(super) fn cases() -> impl Iterator<Item = Case> {
 pub(super) struct Work {
     frames: Vec<Vec<u8>>,
     keys: Vec<FlowKey>,
-    /// The index of the present frame.
+    /// The index of the current frame.
     present: usize,
     classifier: Option<(Classifier, State)>,
     engine: Option<Engine>,
@@ -96,7 +95,7 @@ pub(super) struct Work {
     pub(super) departed: u64,
 }
 
-/// An engine with equal pipes, and its virtual time.
+/// An engine with equal pipes, and its simulated time.
 struct Engine {
     emulator: Emulator,
     out: Vec<Departure>,
@@ -261,7 +260,8 @@ fn place() -> Place {
 const OUT: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
 /// Network-layer bytes of a packet.
 const LEN: u32 = 100;
-/// Time between two packets, ns: 100 bytes each microsecond are 80 % of the pipes' 1 Gbit/s.
+/// Time between two packets, ns. 100 bytes each microsecond are 80 % of the 1 Gbit/s that all pipes
+/// have together.
 const GAP: u64 = 1_000;
 /// Number of frames. Their hosts are random, so that no branch predictor anticipates them.
 const FRAMES: usize = 4096;

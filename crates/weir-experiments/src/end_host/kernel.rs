@@ -28,7 +28,6 @@ pub(super) fn run(case: &Case) -> io::Result<Waiting> {
     sampled
 }
 
-/// Sender, router and receiver.
 struct Network {
     sender: NetNs,
     router: NetNs,

@@ -105,7 +105,6 @@ impl Results {
     }
 }
 
-/// An arm of the comparison.
 #[derive(Clone, Copy, Debug)]
 enum Arm {
     Simulated,

@@ -13,7 +13,6 @@ use weir_sim::world::World;
 
 use super::case::{Case, PACKET, Place, QUEUE, RATE, TRAIN, Waiting};
 
-/// Runs one case.
 pub(super) fn run(case: &Case, seed: u64) -> Waiting {
     let mut network = Network::new(seed);
     let mut port = |bps: u64, packets: u32| {
@@ -90,8 +89,8 @@ impl Observer for Sampler {
     }
 }
 
-/// The upper bound of TSQ's limit, bytes: the default of Linux. It has no effect here, because
-/// TSQ's limit is lower: the data of a millisecond, but at least two packets.
+/// The upper bound of TSQ's limit, bytes: the default of Linux. It has no effect here: the limit is
+/// the data of a millisecond or two packets, whichever is more, and stays below the bound.
 const SMALL: u32 = 4 << 20;
 /// Rate of the links other than the bottleneck, bit/s, and delay of each link.
 const WIDE: u64 = 1_000_000_000;

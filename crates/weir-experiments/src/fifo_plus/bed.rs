@@ -70,9 +70,8 @@ pub(crate) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
 /// A testbed with three hosts, one at each of the first three switches, with five flows each.
 pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
-    // The whole run counts, as in the publication, including the time in which the queues after the
-    // traffic managers fill up. That time has more weight in a shorter run, which therefore has
-    // lower means.
+    // The whole run counts, as in the publication. While the queues after the traffic managers fill
+    // up, waits are short, so a shorter run has lower means.
     let seconds = if options.quick { 200 } else { 300 };
     Testbed {
         rates: RATES.to_vec(),
@@ -94,7 +93,6 @@ pub(crate) fn run_all(
     over_seeds(options, progress, beds, run)
 }
 
-/// One run of a bed.
 pub(super) fn run(bed: &Testbed, seed: u64) -> Run {
     let waits = bed.run(seed);
     let mut whole = Waits::default();
@@ -124,8 +122,8 @@ pub(crate) fn spread(runs: &[Run], value: fn(&Summary) -> f64) -> Quantity {
 
 /// Capacity of the traffic manager in packets.
 pub(crate) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s. The first three equal the payload rate of the
-/// hosts that have joined, 5 Mbit/s for each; the last two are slower.
+/// Rates of the links after the switches in kbit/s. The first three equal the payload rate of the
+/// hosts that have joined, 5 Mbit/s for each; the last two are slower than the third.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
 /// Number of packets that must leave a full interface before it accepts more. Linux's default send
 /// buffer holds 93 packets, and the kernel wakes a waiting sender when 47 of them have left.

@@ -136,7 +136,7 @@ pub(super) fn alone(options: &Options, progress: &Progress<'_>) -> Finding {
     for ((name, _), runs) in cases.iter().zip(&runs) {
         rows(&mut table, name, runs, &["h1"]);
     }
-    // The longest of the mean waits at switches `from` on, by seed.
+    // The longest of the mean waits at the switches from index `from` on, by seed.
     let longest = |case: usize, from: usize| {
         let of_run = |run: &Means| run[0][from..].iter().copied().fold(0.0, f64::max);
         Quantity::of_runs(&runs[case].iter().map(of_run).collect::<Vec<_>>())

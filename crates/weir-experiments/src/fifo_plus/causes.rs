@@ -60,7 +60,7 @@ fn claims(stated: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
 }
 
 /// Variants of the testbed, each as FIFO and as FIFO+. The first is unchanged, and each later one
-/// has a single change. In variants 1 to 4, switches measure waits with another error; [`EXACTLY`]
+/// has a single change. In variants 1 to 4, the mean error of measured waits differs; [`EXACTLY`]
 /// and [`MUCH_LATER`] select three of these.
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {

@@ -82,8 +82,8 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
         let mut bed = cross(switch(true, SLOTS / 8, BATCH), "constant", options);
         (bed.switch.manager, bed.warmup) = (words, 60);
         if options.quick {
-            // The queues after a traffic manager delay all packets alike, and their waits are not
-            // counted. They are therefore short here, so that they fill up sooner.
+            // Shorter queues after the traffic manager fill up sooner. These queues delay all
+            // packets alike, and the waits in them are not counted.
             (bed.switch.egress, bed.switch.interface) = (1, 2 * BATCH);
             (bed.seconds, bed.warmup) = (60, 20);
         }

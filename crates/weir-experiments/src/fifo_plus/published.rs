@@ -6,8 +6,8 @@ use weir_report::finding::Provenance;
 use super::bed::Statistics;
 use crate::sources::PIFO_SWITCH;
 
-/// The parameters that were chosen to reproduce the table, and the published results that were not
-/// used for the choice.
+/// The parameters that were chosen to reproduce the table, and the published results that did not
+/// affect the choice.
 pub(super) const CALIBRATED: Provenance = Provenance::Calibrated {
     document: PIFO_SWITCH,
     place: "table 4.2",

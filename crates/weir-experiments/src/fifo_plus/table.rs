@@ -12,7 +12,6 @@ use super::published::{CALIBRATED, HOSTS, PUBLISHED};
 use crate::experiment::{Options, Progress};
 use crate::testbed::Testbed;
 
-/// The experiment `fifo-plus-table`.
 pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
     let beds: Vec<Testbed> = PUBLISHED
         .iter()

@@ -13,7 +13,6 @@ use super::testbed::{CLIENT_RATE, DELAY, FRAME, MOST_RATE, RATE};
 /// The smallest published speed-up.
 const LEAST_SPEED_UP: f64 = 86.0;
 
-/// Makes the finding from all cases.
 pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Finding {
     let rates =
         format!("{} Mbit/s at the router, {} ms behind it", RATE / 1_000_000, DELAY.0 / 1_000_000);
@@ -30,7 +29,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
         tables.push(table);
     }
     let mut plots = vec![rates_plot(cases), shares_plot(cases)];
-    // With the smallest number of clients, the queue is not always full.
+    // In the first case, which by default has the fewest clients, the queue is not always full.
     plots.extend(cases.first().map(stretch_plot));
     plots.extend(cases.iter().map(histogram::plot));
     let notes = vec![

@@ -74,12 +74,10 @@ impl Watched {
         (count as f64 / self.steps.values().sum::<u64>().max(1) as f64, count)
     }
 
-    /// The value for each round.
     pub(super) fn values(&self, value: fn(&Round) -> f64) -> Vec<f64> {
         self.rounds.iter().map(value).collect()
     }
 
-    /// A value over the rounds.
     pub(super) fn over_rounds(&self, value: fn(&Round) -> f64) -> Quantity {
         Quantity::of_runs(&self.values(value))
     }
@@ -169,8 +167,8 @@ impl Sink for Stretch {
             }
             self.until = run.last.saturating_sub(since).min(STRETCH);
             let is_new = self.points.last().is_none_or(|last| last[1] != f64::from(run.qlen));
-            // Between rare readings, nothing is known about the queue. A run of only one reading is
-            // therefore always a point.
+            // A run of only one reading is always a point, because the queue may have changed
+            // between rare readings.
             if is_new || run.count == 1 {
                 self.points
                     .push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);

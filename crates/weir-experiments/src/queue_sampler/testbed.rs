@@ -238,11 +238,11 @@ fn epoch() -> Instant {
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
 const PORT: u16 = 5001;
-/// The device's index. The ends of the veth pair have different indices, so that the pair is ready
-/// at once.
+/// The device's index. It differs from the index of the veth pair's other end: with equal indices,
+/// the kernel may take a second to bring the pair up.
 const OUT: u32 = 10;
 /// Bytes that an idle link transmits at once. The token bucket must hold the largest packet, so the
-/// maximum packet size of this link is chosen small.
+/// link has a small MTU.
 const BURST: u32 = SMALL_MTU + 20;
 const SMALL_MTU: u32 = 200;
 const MTU: u32 = 1500;

@@ -59,7 +59,7 @@ struct Step {
 }
 
 impl Step {
-    /// The quantile `q` of the numbers in [`Step::found`].
+    /// The quantile `q` of `found`.
     fn found(&self, q: f64) -> f64 {
         let index = ((q * self.found.len() as f64) as usize).min(self.found.len().max(1) - 1);
         self.found.get(index).map_or(f64::NAN, |&packets| packets as f64)

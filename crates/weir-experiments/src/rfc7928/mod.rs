@@ -130,7 +130,6 @@ fn overlay(managers: &[Manager], all: &[PerManager<'_>]) -> Plot {
     }
 }
 
-/// The number of a section and its name.
 fn named(section: &Section) -> String {
     format!("{} {}", section.number, section.name)
 }

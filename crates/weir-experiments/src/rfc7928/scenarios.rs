@@ -149,7 +149,6 @@ pub fn text(section: &Section, manager: &Manager, duration: Nanos) -> String {
 }
 
 impl Draft {
-    /// The text of the scenario.
     fn finish(self, section: &Section, manager: &Manager) -> String {
         let Section { number, name, summary, .. } = section;
         let seconds = self.duration.0 / 1_000_000_000;
@@ -400,7 +399,7 @@ pub(super) const BACK: &str = "up";
 pub(super) const SCHEDULE: &str = "varying-rate.csv";
 pub(super) const RATES: &str = "time,rate\n0s,10Mbit/s\n10s,1Mbit/s\n20s\n";
 
-/// The default round-trip time.
+/// The round-trip time without queues, unless a section chooses another.
 const ROUND_TRIP_MS: u64 = 100;
 /// Number of packets of 1500 bytes per second at 10 Mbit/s.
 const ONE_SECOND: u32 = 833;

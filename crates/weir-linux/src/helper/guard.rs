@@ -31,7 +31,6 @@ pub struct Duty {
     pub within: Duration,
 }
 
-/// A message to the guard.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     /// The guard also performs this duty when the main process has ended.
@@ -124,12 +123,11 @@ pub struct Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         signal_process(self.pid, libc::SIGCONT);
-        // Sending fails only if the guard has been killed, and then the guard needs no message.
+        // Sending fails only if the guard has been killed.
         let _ = send(self.lifeline, &Message::Release);
     }
 }
 
-/// Runs as the guard.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
     // The two calls are optional. A separate session protects the guard from signals to the group,
@@ -143,7 +141,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let mut duties = Vec::new();
     let mut is_orderly = false;
     let mut held = None;
-    // Any end of this loop, even an error, means that the main process has ended.
+    // An error means that the main process has closed its end of the socket or has ended.
     loop {
         match receive(&socket) {
             Ok(Message::Entrust(duty)) => duties.push(duty),

@@ -40,7 +40,6 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     }
 }
 
-/// The state of the init process.
 struct Init {
     /// The socket to the main process.
     socket: UnixStream,
@@ -53,7 +52,7 @@ struct Init {
 }
 
 impl Init {
-    /// Sets up the mounts and starts the program; `None` after a failure, which this function has
+    /// Sets up the mounts and starts the program; `None` after a failure that this function has
     /// reported to the main process.
     fn start(socket: UnixStream, order: &Order) -> Option<io::Result<Init>> {
         let tell = |event: &Event| {

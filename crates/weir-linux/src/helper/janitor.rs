@@ -166,7 +166,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut entrusted = Vec::new();
-    // Any end of this loop, even an error, means that the session is over.
+    // An error means that the main process has closed its end of the socket or has ended.
     while let Ok(state) = receive::<State>(&socket) {
         entrusted.push(state);
     }
@@ -181,8 +181,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done.is_ok() {
         return ExitCode::SUCCESS;
     }
-    // Without the directory, the janitor does not know other sessions. It still knows the changes
-    // of its own session and undoes them.
+    // Without the directory, the janitor does not know other sessions, but it can still undo the
+    // changes of its own session.
     entrusted[released..].iter().for_each(|state| restore(state, &[]));
     ExitCode::FAILURE
 }
@@ -213,8 +213,8 @@ fn restore(state: &State, others: &[State]) {
     }
 }
 
-/// Restores the settings of sessions that were killed together with their janitors, as far as they
-/// belong to this network namespace. Returns the number of these sessions.
+/// Restores the settings of sessions in this network namespace that were killed together with their
+/// janitors. Returns the number of these sessions.
 pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     let here = namespace()?;
     let dead: Vec<State> = list_states(directory)?
@@ -251,8 +251,8 @@ fn read_state(path: &Path) -> io::Result<State> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-/// The directory of the state files. It is one for the whole machine, because only root changes
-/// settings. It is not `/run/weir`, which a service manager deletes when the daemon stops.
+/// The directory of the state files of all sessions on the machine. It is not `/run/weir`, which a
+/// service manager deletes when the daemon stops.
 pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir-sessions")
 }

@@ -26,13 +26,12 @@ pub(super) enum Turn {
     Over,
 }
 
-/// The state of one direction.
 #[derive(Debug, Default)]
 struct Direction {
     /// Bytes of the last read that the receiver did not accept at once, at most [`SCRATCH`]. The
     /// direction reads nothing more until they are written.
     pending: Vec<u8>,
-    /// How many bytes of `pending` have been written since.
+    /// How many bytes of `pending` have been written.
     written: usize,
     /// Whether the sender has closed its direction of the connection.
     ended: bool,
@@ -50,7 +49,6 @@ impl Relay {
         Relay { ends: [client, server], directions: Default::default() }
     }
 
-    /// The two sockets.
     pub(super) fn ends(&self) -> &[OwnedFd; 2] {
         &self.ends
     }

@@ -22,7 +22,6 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// All roles.
     pub(super) const ALL: [Self; 5] =
         [Self::Init, Self::Janitor, Self::Proxy, Self::Forward, Self::Guard];
 

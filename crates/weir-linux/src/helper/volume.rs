@@ -66,7 +66,7 @@ pub(super) fn mount_sys(at: &str, flags: MountFlags) {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
-    // Containers refuse this mount. In that case, /sys/class/net lists the machine's interfaces;
+    // In a container, this mount may fail. /sys/class/net then lists the machine's interfaces;
     // everything else works.
     if mount("sysfs", at, "sysfs", flags, None).is_ok()
         && let Ok(groups) = groups

@@ -1,13 +1,13 @@
 //! Keeps processors awake while little traffic passes.
 //!
-//! An idle processor sleeps, and waking it takes 2 us on a desktop and 50 us on a virtual machine.
-//! A packet on an emulated link causes two more wake-ups than on a wire: that of the loop, and
-//! that of the receiver, which sleeps when the loop sends the packet. While only a few packets
-//! pass, the loop therefore asks the kernel to keep idle processors spinning, through the power
-//! management's quality of service (`/dev/cpu_dma_latency`), as real-time test programs do. Under
-//! load no processor sleeps, and a spinning processor takes time from its hyperthread sibling. The
-//! loop therefore withdraws the request under load, and also after a while without packets. The
-//! request ends with the process in any case.
+//! An idle processor sleeps, and waking it takes about 2 us on a desktop and 50 us on a virtual
+//! machine. A packet on an emulated link waits for two wake-ups: that of the loop, and that of the
+//! receiver. While only a few packets pass, the loop therefore asks the kernel to keep idle
+//! processors spinning, through the power management's quality of service
+//! (`/dev/cpu_dma_latency`), as real-time test programs do. Under load no processor sleeps, and a
+//! spinning processor takes time from its hyperthread sibling. The loop therefore withdraws the
+//! request under load, and also after a while without packets. The request ends with the process
+//! in any case.
 
 use std::fs::File;
 use std::io::Write as _;

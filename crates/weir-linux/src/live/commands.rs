@@ -78,8 +78,8 @@ impl LiveHandle {
     /// Creates or changes pipe `id`. Packets inside the pipe stay. The change is in force when this
     /// call returns, so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), NoAnswer> {
-        // The workers answer with their copies of the configuration. Freeing these takes time, so
-        // this thread does it and not a worker.
+        // The workers answer with their copies of the configuration, so that this thread and not a
+        // worker spends the time to free them.
         self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
@@ -87,8 +87,8 @@ impl LiveHandle {
     /// between two packets. Rules that remain keep their counters. Packets inside the engine
     /// continue after the rule that sent them there.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), NoAnswer> {
-        // The workers answer with the old rules. Freeing these takes time, so this thread does it
-        // and not a worker.
+        // The workers answer with the old rules, so that this thread and not a worker spends the
+        // time to free them.
         self.tell_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
             .map(|_| ())
     }
@@ -232,9 +232,9 @@ impl LiveHandle {
         self.remotes.iter().map(|remote| remote.turns.0.load(Ordering::Relaxed)).collect()
     }
 
-    /// Waits until the observer has seen all events from before this call. Returns at once without
-    /// an observer, and does not wait for a worker with a full ring. The observer must not call
-    /// this function, because it would wait for itself.
+    /// Waits until the observer has seen all events from before this call. Does not wait for the
+    /// events of a worker with a full ring. The observer must not call this function, because it
+    /// would wait for itself.
     pub fn settle_observer(&self) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -290,8 +290,8 @@ impl LiveHandle {
 
 /// The time that remains for the answers to one question.
 ///
-/// The time is counted in completed steps of waiting. If the process is stopped for a minute while
-/// it waits, only one step counts, so the remaining time does not run out.
+/// The time is counted in completed steps of waiting. If the process is stopped while it waits,
+/// only one step counts, however long it is stopped.
 struct Patience {
     steps: u128,
 }
@@ -322,7 +322,6 @@ impl Remote {
         self.send(command)
     }
 
-    /// Sends a command.
     fn send(&self, command: Command) -> Result<(), NoAnswer> {
         self.commands.post(command).map_err(|_| NoAnswer::Ended)?;
         self.wake();
@@ -334,7 +333,6 @@ impl Remote {
         Arc::clone(&self.wake)
     }
 
-    /// Wakes the worker.
     pub(super) fn wake(&self) {
         // This fails only if the counter is full, and then the worker is already awake.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! The configuration of the loop.
+//! The configuration of the live loop.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub struct LiveConfig {
     pub seed: u64,
     /// The engine's limits.
     pub limits: Limits,
-    /// Maximum number of bytes that free buffers and the frames inside take, including the records
-    /// of the frames' packets. Further frames are dropped as `no_memory`. 512 MiB by default. In
-    /// addition, each packet socket has receive buffers of 4.5 MB, and free pieces of the allocator
-    /// may take about as many bytes as this limit.
+    /// Maximum number of bytes of stored frames, of the records of their packets, and of free
+    /// buffers; 512 MiB by default. Further frames are dropped as `no_memory`. In addition, each
+    /// packet socket has 4.6 MB of buffers, and free pieces of the allocator may take about as many
+    /// bytes as this limit.
     pub memory: usize,
     /// How the loop waits shortly before a packet is due.
     pub spin: Spin,
@@ -47,8 +47,8 @@ pub struct LiveConfig {
     pub forwarding: Option<Forwarding>,
     /// Ports of further workers. Each element has as many ports as `ports`, on the same interfaces
     /// in the same order; the kernel distributes the arriving flows among the workers. A worker is
-    /// a thread. It has real-time priority only while there are fewer workers than processors. Each
-    /// instance of a pipe or scheduler lives on one worker.
+    /// a thread. Several workers ask for real-time priority only if there are fewer workers than
+    /// processors. Each instance of a pipe or scheduler lives on one worker.
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
@@ -165,7 +165,7 @@ pub enum Spin {
     Adaptive,
     /// Spins for this time.
     Fixed(Nanos),
-    /// Sleeps. Packets are then as late as the machine's timers, and an idle link costs nothing.
+    /// Sleeps until the packet is due. Packets are then as late as the machine's timers.
     Off,
 }
 
@@ -196,7 +196,7 @@ pub enum ConfigError {
         /// How many ports there are.
         ports: usize,
     },
-    /// Two lanes take frames from the same port.
+    /// Two lanes take frames from the same port, and there is no [`Forwarding`].
     #[error(
         "lane {lane} takes frames from port {port}, which already feeds another lane; a port \
          feeds one"
@@ -207,7 +207,7 @@ pub enum ConfigError {
         /// The port.
         port: usize,
     },
-    /// Frames of a port are sent to a lane that begins at another port.
+    /// The [`Forwarding`] names a lane that does not begin at the port of the frames.
     #[error("frames of port {port} are to take lane {lane}, which does not begin at that port")]
     WrongLane {
         /// The port.
@@ -253,9 +253,7 @@ pub enum LiveError {
     },
 }
 
-/// Maximum number of passes of a lane.
 const MAX_PASSES: usize = 100;
 /// The default of [`LiveConfig::memory`] in bytes.
 const DEFAULT_MEMORY: usize = 512 << 20;
-/// The shortest time between two samples.
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

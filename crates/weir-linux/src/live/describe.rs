@@ -10,7 +10,6 @@ use crate::port::Ingress;
 /// Bytes of an Ethernet header without tags.
 pub(super) const ETHERNET_HEADER: usize = 14;
 
-/// A received frame with its headers, the plan to cut it if it is a train, and its size.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) frame: Frame,
@@ -65,8 +64,8 @@ fn bytes_on_wire(train: &Train) -> u32 {
     (0..train.segments()).map(|i| train.segment_len(i)).sum()
 }
 
-/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut
-/// and passes whole.
+/// The plan to cut a train; `None` for ordinary frames, and for trains that cannot be cut and
+/// therefore pass whole.
 fn plan(frame: &[u8], vnet: &VnetHeader, parsed: Option<&Parsed>) -> Option<Train> {
     if vnet.gso_type == 0 {
         return None;

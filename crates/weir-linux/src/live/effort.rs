@@ -1,12 +1,10 @@
-//! Measures how a worker spends its time: how long it spins before events, and how long its longest
-//! turn takes. The loop reads the clock once a turn anyway, so this costs only a comparison.
+//! Measures how long a worker spins before events, and how long its longest turn takes.
 
 use weir_core::Nanos;
 
-/// The time that a worker spent spinning, and its longest turn.
 #[derive(Debug, Default)]
 pub(super) struct Effort {
-    /// When the thread last woke or last read the clock in a turn, whichever was later.
+    /// When the thread last woke or recorded a turn.
     since: Nanos,
     /// Whether packets were due at `since`.
     active: bool,
@@ -42,7 +40,6 @@ impl Effort {
         (self.since, self.active) = (now, false);
     }
 
-    /// The time spent spinning since the start.
     pub(super) fn spun(&self) -> Nanos {
         self.spun
     }
@@ -63,7 +60,7 @@ mod tests {
         effort.woke(Nanos(100));
         effort.turn(Nanos(110), false, false);
         effort.turn(Nanos(150), false, true);
-        // Packets that were due at 150 were sent until the next reading of the clock.
+        // The worker sends the packets that were due at 150 until 1,150.
         effort.turn(Nanos(1_150), false, false);
         effort.sleeps(Nanos(1_160));
         effort.woke(Nanos(9_000));

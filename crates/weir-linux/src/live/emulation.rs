@@ -58,7 +58,6 @@ impl Emulation {
         &mut self.packets
     }
 
-    /// The emulator and the packets.
     pub(super) fn parts(&mut self) -> (&mut Emulator, &mut Packets) {
         (self.entry.emulator_mut(), &mut self.packets)
     }
@@ -171,7 +170,6 @@ impl Emulation {
         copy.is_some()
     }
 
-    /// Whether a packet that leaves the engine continues its passes.
     #[inline]
     fn is_examined_again(&self, departure: &Departure) -> bool {
         self.passes.is_some() && is_examined_again(&self.packets, departure)
@@ -212,8 +210,8 @@ fn prepare(
         return None;
     };
     let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
-    // A train kept whole is one frame to the kernel. The counters use the bytes of its wire
-    // packets.
+    // For a train kept whole, the counters use the bytes of its wire packets, and the position of
+    // an inverted bit refers to the frame.
     let bytes = frame.packet_bytes(first);
     let frame_bytes = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
@@ -285,15 +283,15 @@ mod tests {
         std::array::from_fn(|_| emulation(ends.next().unwrap()))
     }
 
-    /// Lets a packet to customer `n` arrive at a worker.
+    /// Lets a packet to address number `n` arrive at a worker.
     fn arrive(emulation: &mut Emulation, n: u32) {
-        let bytes = testing::to_customer(n).frame();
+        let bytes = testing::to_address(n).frame();
         let ingress = testing::ingress(&mut emulation.packets, VnetHeader::default(), &bytes);
         emulation.accept(Nanos::ZERO, 0, ingress);
     }
 
     /// Lets packets arrive at worker 0 until one of them is for worker 1, which takes it. Returns
-    /// the number of its customer.
+    /// the number of its address.
     fn of_the_other(workers: &mut [Emulation; 2]) -> u32 {
         let theirs = (0..).find(|&n| {
             arrive(&mut workers[0], n);
@@ -366,8 +364,7 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // Worker 1 returns a free buffer for each parcel, so the pool of worker 0 has free buffers
-        // again.
+        // Worker 1 returns free buffers for parcels, so the pool of worker 0 has some again.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));

@@ -1,5 +1,5 @@
-//! The entrance of the engine. A packet is submitted to this worker's emulator, or handed over to
-//! the worker that owns its instance.
+//! Submits packets to this worker's emulator, or hands them over to the worker that owns their
+//! instance.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub(super) struct Batch {
     pub(super) slot: u32,
     /// The segments of the frame that are submitted.
     pub(super) segments: Range<u16>,
-    /// Whether the packets are marked with congestion experienced, whatever their headers say.
+    /// Whether an earlier pipe marked the packets. The headers of a train do not show this.
     pub(super) marked: bool,
     pub(super) key: FlowKey,
     pub(super) action: Action,
@@ -75,7 +75,7 @@ impl Entry {
         }
     }
 
-    /// Submits packets to the emulator, or hands them over to the worker that owns their instance.
+    /// Submits or hands over packets.
     pub(super) fn enter(&mut self, packets: &mut Packets, batch: Batch) {
         if let Some(exchange) = &self.exchange
             && let Some(hash) = self.emulator.instance_hash(&batch.key, batch.action)
@@ -163,7 +163,7 @@ impl Entry {
         let Some(exchange) = &mut self.exchange else { return };
         let Some(Parcel { frame, at, .. }) = exchange.post(owner, parcel) else { return };
         let count = packets_of(&frame);
-        // The other worker did not take the frame, so this worker counts the drop.
+        // The ring is full, so this worker counts the drop.
         match packets.adopt(frame, count) {
             Ok(slot) => {
                 for segment in 0..count {

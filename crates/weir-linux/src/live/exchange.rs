@@ -153,14 +153,14 @@ impl Exchange {
             peer.waiting = false;
             fence(Ordering::SeqCst);
             if peer.asleep.swap(false, Ordering::SeqCst) {
-                // This fails only if the counter is full, and then the worker is already awake.
+                // This fails only if the counter is full, and a full counter wakes the worker, too.
                 let _ = rustix::io::write(&*peer.wake, &1u64.to_ne_bytes());
             }
         }
     }
 }
 
-/// Maximum number of frames in a ring: some milliseconds of traffic in small packets.
+/// Maximum number of frames in a ring.
 pub(super) const PARCELS: usize = 2048;
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use super::report::{LiveEvent, StopReason};
 use super::tap::Tap;
 use crate::port::Fault;
 
-/// The latest events of the ports.
 #[derive(Debug)]
 pub(super) struct Faults {
     events: VecDeque<LiveEvent>,

@@ -19,7 +19,7 @@ impl Forwarding {
     }
 
     /// Also selects lanes for frames that resolve addresses: ARP and neighbour solicitations. Their
-    /// destination is the address that they resolve. Without this call, they match no lane.
+    /// destination is then the address that they resolve.
     #[must_use]
     pub fn with_resolution(self) -> Self {
         Self { resolves: true, ..self }
@@ -37,8 +37,8 @@ impl Forwarding {
     }
 }
 
-/// Counters of frames that match no lane, and of their bytes from the network-layer header on. A
-/// host sends such a frame when it resolves an unknown address, or to all its neighbours.
+/// Counters of frames that match no lane, such as multicasts and requests for unknown addresses.
+/// Bytes count from the network-layer header on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
     /// Number of frames.

@@ -1,4 +1,4 @@
-//! The lane of a received frame, and its arrival time.
+//! The lane and the arrival time of a received frame.
 
 use weir_core::Nanos;
 
@@ -44,17 +44,15 @@ impl Intake {
         lane
     }
 
-    /// The counters of frames without a lane.
     pub(super) fn strays(&self) -> Strays {
         self.strays
     }
 }
 
 /// The arrival time of a frame that is read at `now`. `arrived` is the kernel's timestamp. If it is
-/// impossible because the wall clock was set, or if it is missing, the result is `now`.
+/// missing, in the future or older than [`LONGEST_QUEUED`], the result is `now`.
 ///
-/// A delay starts at this time, so the loop's own wake-up and processing time does not lengthen the
-/// emulated link.
+/// The emulated delay starts at this time, so the loop's wake-up and processing do not lengthen it.
 pub(super) fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
     arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_QUEUED).unwrap_or(now)
 }

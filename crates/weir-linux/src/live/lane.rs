@@ -6,12 +6,12 @@ use weir_core::stats::{DropReason, LinkCounters, MarkReason};
 
 use super::config::LaneConfig;
 
-/// A lane and its statistics. All counts are in wire packets.
+/// A lane and its statistics. The counters are in wire packets.
 #[derive(Debug)]
 pub(super) struct Lane {
     config: LaneConfig,
     counters: LinkCounters,
-    /// Time that each packet spent in its queue.
+    /// Time that each packet spent in queues.
     queue_ns: Histogram,
     /// Time from each packet's arrival to its due time.
     total_ns: Histogram,
@@ -52,7 +52,7 @@ impl Lane {
         self.add_backlog(packets, bytes);
     }
 
-    /// Counts packets that were dropped, from their arrival until the port has sent them.
+    /// Counts packets that were dropped at any point of the lane.
     pub(super) fn dropped(&mut self, reason: DropReason, packets: u16, bytes: u32) {
         for _ in 0..packets {
             self.counters.count_drop(reason);
@@ -107,8 +107,7 @@ impl Lane {
         &self.counters
     }
 
-    /// `engine`, the counters of the lane's pipe, after replacing all that the lane counts itself
-    /// by the lane's values.
+    /// The counters of the lane's pipe (`engine`), with the lane's own values where it counts.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let lane = &self.counters;
         LinkCounters {
@@ -135,7 +134,6 @@ impl Lane {
         (&self.lateness, self.late_1ms)
     }
 
-    /// Number of packets that no rule sent into a pipe or queue.
     pub(super) fn passed_packets(&self) -> u64 {
         self.passed
     }
@@ -163,20 +161,18 @@ impl Lane {
         self.peak = (self.peak.0.max(not_negative(packets)), self.peak.1.max(not_negative(bytes)));
     }
 
-    /// A worker may send a packet that another worker received. One worker's backlog therefore
-    /// wraps below zero; only the sum over all workers is a number of packets.
+    /// A worker may send a packet that another worker received. One worker's backlog may therefore
+    /// wrap below zero; only the sum over all workers is a number of packets.
     fn take_backlog(&mut self, packets: u16, bytes: u32) {
         self.backlog_bytes = self.backlog_bytes.wrapping_sub(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_sub(packets.into());
     }
 }
 
-/// The backlog of one worker, or 0 if it is below zero.
 fn not_negative(backlog: u64) -> u64 {
     if backlog.cast_signed() < 0 { 0 } else { backlog }
 }
 
-/// A packet later than this is counted as late.
 const LATE: Nanos = Nanos::from_millis(1);
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use super::wire::compose;
 use crate::clock;
 use crate::port::{AnyPort, BATCH, Fault, Ingress, Losses, Message, SendError};
 
-/// A port with its send queue.
 #[derive(Debug)]
 pub(super) struct LivePort {
     port: AnyPort,
@@ -23,7 +22,6 @@ pub(super) struct LivePort {
     /// Whether frames may be waiting. The next turn then receives from the port without asking the
     /// kernel first.
     ready: bool,
-    /// The port's current fault, if any.
     fault: Option<Fault>,
     /// The fault that was last reported.
     reported: Option<Fault>,
@@ -56,7 +54,6 @@ impl LivePort {
         (self.blocked, self.ready, self.fault, self.reported) = (false, true, None, None);
     }
 
-    /// The interface's name.
     pub(super) fn name(&self) -> &str {
         self.port.name()
     }
@@ -105,7 +102,6 @@ impl LivePort {
         self.works().then(|| self.port.as_fd())
     }
 
-    /// Whether frames may be waiting.
     pub(super) fn is_ready(&self) -> bool {
         self.ready
     }
@@ -117,10 +113,8 @@ impl LivePort {
 
     /// Receives a batch of frames from a port that is ready, and appends them to `out`.
     ///
-    /// The port stays ready until a batch is empty. While frames keep arriving, the loop therefore
-    /// neither asks the kernel nor sleeps between batches. After an empty batch the loop asks the
-    /// kernel before it receives again. The kernel reports a descriptor as ready for as long as it
-    /// has frames, so no frame is overlooked.
+    /// The port stays ready until a batch is empty. Afterwards the loop asks the kernel before it
+    /// receives from the port again.
     pub(super) fn receive(&mut self, packets: &mut Packets, out: &mut Vec<Ingress>) {
         if !std::mem::take(&mut self.ready) || !self.works() {
             return;
@@ -144,13 +138,13 @@ impl LivePort {
         self.blocked
     }
 
-    /// Whether items wait to be sent.
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Appends an item to the queue, or to the last item if it continues the same train. A queue
-    /// that already fills a batch is sent first.
+    /// that already fills a batch is sent first. Drops the item if the port has failed, or if the
+    /// port is blocked and its queue is full.
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         if !self.works() || (self.blocked && self.queue.len() >= QUEUE) {
             packets.unsent(item, DropReason::SendFailed, item.ready);

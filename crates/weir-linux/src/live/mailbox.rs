@@ -3,13 +3,13 @@
 //! A worker with real-time priority takes its processor from another thread at any instruction,
 //! and that thread continues there only when the worker sleeps. A worker that waited for such a
 //! thread, even for a few instructions, would block itself. A channel of the standard library has
-//! this problem: its receiver spins while a sender is between reserving a place and filling it.
+//! this problem: its receiver spins while a sender is between reserving a slot and filling it.
 //! The kernel's limit for real-time threads ends that wait only after up to 0.95 s, and due packets
 //! wait for that long.
 //!
 //! The worker therefore takes a command only if no other thread holds the lock of the queue, and
 //! puts its answer into a place that the asking thread reads only after the worker has left it. A
-//! command that the worker could not take is not lost: its sender wakes the worker again.
+//! command that the worker could not take is not lost: its sender wakes the worker afterwards.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,6 @@ pub(super) struct Mailbox<T> {
     queue: Mutex<Queue<T>>,
 }
 
-/// The messages of a mailbox.
 struct Queue<T> {
     messages: VecDeque<T>,
     /// Whether the worker has ended, so that messages are refused.
@@ -78,7 +77,6 @@ impl<T> Mailbox<T> {
         Some(message)
     }
 
-    /// The number of messages that wait.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -113,7 +111,7 @@ struct Place<T> {
     asker: Thread,
 }
 
-/// The sending end of an answer. Dropping it means that there is no answer.
+/// The sending end of an answer. Dropping it before [`Answer::send`] means that there is no answer.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Arc<Place<T>>);
 

@@ -1,6 +1,6 @@
 //! The live loop: it receives frames, submits them to the engine, and sends them when they are due.
 //!
-//! One thread serves its ports. It receives a bounded batch from each port that has something to
+//! One thread serves the ports. It receives a bounded batch from each port that has something to
 //! read, submits it, sends the packets that are due, and sleeps until shortly before the next
 //! event. It spins for the remaining time, since the machine's timers are too inexact. A *lane*
 //! leads from one port to another through the engine: through one pipe, or through the pipes that
@@ -9,17 +9,15 @@
 //!
 //! Several threads (*workers*) may share the work. The kernel distributes the flows among their
 //! sockets. Each instance of a pipe or scheduler lives on one worker, to which the other workers
-//! hand its packets over. The workers share their rings, the dynamic rules, and the flag that ends
-//! them.
+//! hand its packets over.
 //!
-//! Each of these files imports only files that are named before it: `packets` (the frames inside
-//! and the accounting of their `lane`s), `ports`, `entry` (the emulator, behind the rings of
-//! `exchange`), `passes` (the rules), `emulation` (one step of all of these), `worker` (the loop),
-//! `team` (several workers). An observer receives packets through `tap` and `monitor`, on its own
-//! thread.
+//! The main files, each of which uses none that follows it: `packets` (the frames inside and the
+//! accounting of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`),
+//! `passes` (the rules), `emulation` (one step of all of these), `worker` (the loop), `team`
+//! (several workers). An observer receives packets through `tap` and `monitor`, on its own thread.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
-//! and multicast wait in the queue, occupy the link and may be lost. The ends that
+//! and multicast wait in the queue, occupy the link and may be lost. By default, the ends that
 //! [`crate::topology`] sets up send no ARP, because they know each other's addresses. A frame that
 //! no header parser understands passes as opaque bytes.
 //!

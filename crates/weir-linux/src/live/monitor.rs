@@ -25,7 +25,6 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of `lanes` lanes.
     pub(super) fn new(
         observer: Box<dyn Observer>,
         readers: Vec<TapReader>,
@@ -187,13 +186,12 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
 }
 
 /// How long a record waits for earlier records of other workers. A worker writes a record some
-/// microseconds after the event. For an arrival this time is longer, because the kernel's timestamp
-/// is from before the worker reads the frame.
+/// microseconds after the event, and later for an arrival, because the kernel's timestamp is from
+/// before the worker reads the frame.
 const HOLD: Nanos = Nanos::from_millis(2);
 /// The pause between two reads of the rings while they have records.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-/// The longest pause while the rings are empty. A ring has room for more records than a worker
-/// writes in this time.
+/// The longest pause while the rings are empty.
 const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! An observer runs on its own thread. Each worker writes its events into its own bounded
 //! rings, without waiting, locking or allocating. The observer's thread merges the rings by time
-//! and calls the observer. An event that does not fit into a ring is counted and discarded, so a
-//! slow observer misses events but delays no packet. Without an observer, none of this costs time.
+//! and calls the observer. An event that does not fit into a ring is discarded, so a slow observer
+//! misses events but delays no packet. Discarded frames are counted.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
@@ -12,12 +12,11 @@ use super::report::LiveEvent;
 
 /// Receives the events of a link, shortly after they happen, on its own thread.
 ///
-/// The records of one worker arrive in the order in which they were written; the records of several
+/// The events of one worker arrive in the order in which they were written; the events of several
 /// workers are merged by time.
 pub trait Observer: Send {
-    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called. If so, the loop
-    /// prepares each frame's bytes as they are on the wire. This function is called once, before
-    /// the loop starts.
+    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called. This function is
+    /// called once, before the loop starts.
     fn wants_frames(&self) -> bool {
         false
     }

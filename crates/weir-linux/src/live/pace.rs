@@ -5,14 +5,12 @@
 //! thread is on time but occupies a processor. The loop therefore sleeps until a margin before the
 //! event. The adaptive margin follows the observed lateness of sleeps. After a sleep that was later
 //! than the margin, the margin rises by a quarter of the difference. After any other sleep, it
-//! shrinks by 1/256 of the difference. At most about one sleep in sixty is therefore later than the
-//! margin.
+//! shrinks by 1/256 of the difference.
 //!
 //! The kernel throttles a real-time thread that never sleeps: it gives the processor to other
-//! threads for 50 ms of every second (by `sched_rt_runtime_us`, or by the fair server, which gives
-//! ordinary threads the part of their 50 ms that they did not get). The loop therefore rests
-//! voluntarily, for 70 us at a time, at least once a millisecond. Some packets are then 70 us late.
-//! Without the rests, some packets would be 50 ms late once a second.
+//! threads for up to 50 ms of every second (by `sched_rt_runtime_us`, or by the fair server). The
+//! loop therefore rests voluntarily, for 70 us at a time, at least once a millisecond. Some packets
+//! are then 70 us late. Without the rests, some packets would be 50 ms late once a second.
 
 use weir_core::Nanos;
 
@@ -49,7 +47,6 @@ impl Pacer {
     /// How to wait at `now` for an event at `next`.
     pub(super) fn plan(&self, now: Nanos, next: Nanos) -> Wait {
         let until = next.saturating_sub(self.margin);
-        // A sleep shorter than a system call is not worth it.
         if until <= now.saturating_add(SHORTEST) && !(self.spin == Spin::Off && next > now) {
             Wait::Spin
         } else {
@@ -57,8 +54,8 @@ impl Pacer {
         }
     }
 
-    /// Adapts the margin after a sleep that should have ended at `wanted` and ended at `woke`, and
-    /// that no frame ended.
+    /// Adapts the margin after a sleep that no frame ended. The sleep should have ended at `wanted`
+    /// and ended at `woke`.
     pub(super) fn overslept(&mut self, wanted: Nanos, woke: Nanos) {
         if self.spin != Spin::Adaptive {
             return;
@@ -96,8 +93,8 @@ impl Pacer {
 pub(super) const REST: Nanos = Nanos::from_micros(70);
 /// After this time awake, the loop rests if nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this time awake, the loop rests in any case. The kernel demands a twentieth of the time.
-/// [`REST`] and the time for switching threads are well above this share.
+/// After this time awake, the loop rests in any case. [`REST`] is then more than a twentieth of the
+/// time, which is the kernel's demand.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 /// A rest fits before the next event if the event is at least this far away.
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
@@ -106,7 +103,7 @@ const START: Nanos = Nanos::from_micros(80);
 /// The range of the adaptive margin.
 const LEAST: Nanos = Nanos::from_micros(20);
 const MOST: Nanos = Nanos::from_micros(300);
-/// The loop does not sleep for a shorter time.
+/// The shortest sleep, except with [`Spin::Off`]. The system call alone takes about as long.
 const SHORTEST: Nanos = Nanos::from_micros(2);
 
 #[cfg(test)]

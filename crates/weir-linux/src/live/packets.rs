@@ -19,7 +19,6 @@ pub(super) struct Packets {
     arena: Arena,
     lanes: Vec<Lane>,
     tap: Option<Tap>,
-    /// Scratch memory for one packet.
     scratch: Vec<u8>,
 }
 
@@ -124,7 +123,6 @@ impl Packets {
         self.tap.as_mut()
     }
 
-    /// The observer's tap together with the lanes that it samples.
     pub(super) fn tap_and_lanes(&mut self) -> Option<(&mut Tap, &mut [Lane])> {
         Some((self.tap.as_mut()?, &mut self.lanes))
     }
@@ -251,7 +249,6 @@ impl Packets {
         self.arena.held()
     }
 
-    /// Releases one reference to a frame.
     #[cfg(test)]
     pub(super) fn release(&mut self, slot: u32) {
         self.arena.release(slot, 1);

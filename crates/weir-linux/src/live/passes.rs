@@ -1,12 +1,11 @@
-//! The passes of a lane: the rules examine a packet on arrival, and again after every pipe that it
-//! leaves.
+//! The *passes* of a lane: the points on its path at which the rules examine a packet, such as `in`
+//! and `out` of a bridge.
 //!
-//! A lane has *passes*: the points on its path at which the rules examine a packet, such as `in`
-//! and `out` of a bridge. In each pass, the rules let the packet pass, drop it or send it through
-//! the engine. A packet that leaves the engine continues after the rule that sent it there, or,
-//! with `one_pass`, in the next pass. After the last pass it is sent.
+//! In each pass, the rules let the packet pass, drop it or send it through the engine. A packet
+//! that leaves the engine continues after the rule that sent it there, or, with `one_pass`, in the
+//! next pass. After the last pass it is sent.
 //!
-//! The rules examine a train once, unless some rule may treat its packets differently.
+//! The rules examine an arriving train once, unless some rule may treat its packets differently.
 //!
 //! **Invariant:** a packet that goes from pipe to pipe enters the next pipe at the time at which
 //! its departure from the previous pipe was due, however late the loop is.
@@ -25,11 +24,10 @@ use super::rules::{Lookup, Rules};
 use crate::arena::unpack;
 use crate::journey::Journey;
 
-/// The rules in force, and packets that have completed all passes.
 #[derive(Debug)]
 pub(super) struct Passes {
     rules: Rules,
-    /// Packets that have completed all passes and are to be sent, in their order.
+    /// Packets that have completed all passes, in the order of sending.
     outgoing: Vec<Item>,
 }
 
@@ -53,7 +51,7 @@ impl Passes {
         &mut self.rules
     }
 
-    /// Packets to send, in their order. The caller drains the list.
+    /// The outgoing packets. The caller drains the list.
     pub(super) fn outgoing(&mut self) -> &mut Vec<Item> {
         &mut self.outgoing
     }
@@ -184,8 +182,8 @@ impl Passes {
     }
 }
 
-/// Whether a packet that leaves the engine continues its passes. After the last pass, this only
-/// completes its accounting.
+/// Whether [`Passes::continue_passes`] handles this departure. After the last pass, that function
+/// only completes the packet's accounting.
 pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> bool {
     let (slot, segment) = unpack(departure.frame);
     packets

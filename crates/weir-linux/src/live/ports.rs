@@ -15,7 +15,6 @@ use super::packets::Packets;
 use super::watch::{Watch, Woken};
 use crate::port::{AnyPort, Fault, Ingress, Losses};
 
-/// The ports in the order of their indices.
 #[derive(Debug)]
 pub(super) struct Ports {
     ports: Vec<LivePort>,
@@ -81,7 +80,6 @@ impl Ports {
         self.suspect.insert(index);
     }
 
-    /// The number of ports that may have frames.
     pub(super) fn ready_count(&self) -> usize {
         self.ready.len()
     }
@@ -138,7 +136,6 @@ impl Ports {
         }
     }
 
-    /// Whether frames may be waiting at some port.
     pub(super) fn any_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -239,8 +236,7 @@ struct Questions {
 }
 
 impl Questions {
-    /// Whether to ask at `now`. If no port is ready, only the answer can tell what to do next. If
-    /// one is ready, the next turn has work in any case.
+    /// Whether to ask at `now`: always if no port is ready, and otherwise every [`ASK_EVERY`].
     fn is_due(&mut self, now: Nanos, any_ready: bool) -> bool {
         let due = !any_ready || now.since(self.last) >= ASK_EVERY;
         if due {
@@ -250,10 +246,9 @@ impl Questions {
     }
 }
 
-/// Time between two questions about the idle ports of a busy loop. A turn with a few frames takes
-/// less, and a question costs about as much as a frame. The kernel records the arrival time of each
-/// frame, so a later answer makes no packet late if the link delays the packet by more than this
-/// time.
+/// Minimum time between two questions about the idle ports of a busy loop. A question costs about
+/// as much as a frame. The kernel records the arrival time of each frame, so a later answer makes
+/// no packet late if the link delays the packet by more than this time.
 const ASK_EVERY: Nanos = Nanos::from_micros(20);
 
 #[cfg(test)]

@@ -30,7 +30,6 @@ impl Priority {
         Self { wanted, usual: None, is_realtime: false, keeps_time: false, busy_since: None }
     }
 
-    /// Whether the thread has real-time priority.
     pub(super) fn is_realtime(&self) -> bool {
         self.is_realtime
     }
@@ -42,8 +41,7 @@ impl Priority {
     }
 
     /// Prepares the calling thread as the worker's thread, as far as that is permitted. Returns
-    /// whether the worker may also make other requests that cost programs processor time: not if
-    /// the configuration is [`Realtime::Off`].
+    /// whether the worker may also ask for awake processors: `false` with [`Realtime::Off`].
     pub(super) fn prepare_thread(&mut self, cpu: Option<usize>) -> bool {
         // Without exact timers packets are somewhat later, and the results show by how much.
         let _ = thread::exact_timers();

@@ -17,7 +17,7 @@ pub struct LiveReport {
     pub at: Nanos,
     /// The report of each lane, in the order of the lanes.
     pub lanes: Vec<LaneReport>,
-    /// The events of the ports.
+    /// The latest events of the ports.
     pub events: Vec<LiveEvent>,
     /// Whether all workers have real-time priority at the time of the report. They give it up at
     /// the end.
@@ -109,8 +109,7 @@ impl LiveReport {
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
         self.skipped_steps += part.skipped_steps;
-        // Only the worker that stopped first may have another reason than `Asked`, because it has
-        // asked the other workers to stop.
+        // A worker that stops for a reason other than `Asked` asks the others to stop.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
             (own, other) => own.or(other),
@@ -176,9 +175,9 @@ pub struct LaneReport {
     pub to: String,
     /// The lane's pipe. It is not used with rules.
     pub pipe: u16,
-    /// Counters in wire packets; they balance at any time. Marks are those of packets that were
-    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules, these
-    /// two counters are 0, and [`LiveReport::pipes`] has them for each pipe.
+    /// Counters in wire packets. Marks are those of packets that were sent. `reordered` and
+    /// `peak_queue_packets` are those of the lane's pipe. With rules, these two counters are 0, and
+    /// [`LiveReport::pipes`] has them for each pipe.
     pub counters: LinkCounters,
     /// Queueing delay of every packet that was due to be sent, ns.
     pub queue_ns: Histogram,

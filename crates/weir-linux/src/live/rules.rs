@@ -16,7 +16,6 @@ use crate::journey::Journey;
 pub(super) struct Rules {
     classifier: Arc<Classifier>,
     state: State,
-    /// Whether rules may treat segments of a train differently.
     separate_segments: bool,
     /// Scratch memory for a segment that rules examine.
     scratch: Vec<u8>,
@@ -42,8 +41,8 @@ impl Rules {
         }
     }
 
-    /// Puts other rules in force. Rules that remain keep their counters. Returns the old rules.
-    /// Dropping them takes time, so another thread should do that.
+    /// Puts other rules in force. Rules that remain keep their counters. Returns the old rules,
+    /// which another thread should drop, because that takes time.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
         self.separate_segments = classifier.needs_each_segment();
@@ -67,8 +66,8 @@ impl Rules {
         self.state.zero(ids);
     }
 
-    /// The verdict of the rules on packets in a pass. The search starts at the rule that `journey`
-    /// names. Rules read and write the tags of `journey`.
+    /// The verdict of the rules on packets in a pass. The search starts at the rule at which
+    /// `journey` resumes, or at the first rule. Rules read and write the tags of `journey`.
     pub(super) fn examine(&mut self, lookup: Lookup<'_>, journey: &mut Journey) -> Verdict {
         let Lookup { frame, segments, key, pass, now } = lookup;
         let Journey { resume, tags, .. } = journey;

@@ -8,14 +8,12 @@ use weir_rules::classify::{DynamicEntry, State};
 
 use super::progress::Progress;
 
-/// The state that the workers share.
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,
     /// The initial state, from which each worker derives the state of its rules. The dynamic rules
     /// are shared.
     state: State,
-    /// The progress of each worker.
     progress: Vec<Progress>,
 }
 
@@ -25,7 +23,6 @@ impl Shared {
         Self { ended: AtomicBool::new(false), state: State::new(seed), progress }
     }
 
-    /// The progress of each worker.
     pub(super) fn progress(&self) -> &[Progress] {
         &self.progress
     }

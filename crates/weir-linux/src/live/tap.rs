@@ -37,7 +37,6 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// Time of the event.
     pub(super) fn at(&self) -> Nanos {
         match self {
             Self::Arrival { at, .. }
@@ -63,16 +62,13 @@ pub(super) struct LaneSample {
 /// The frames that an observer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
-    /// No frames.
     No,
     /// The frames of dropped packets.
     Dropped,
-    /// The frames of all arrivals and departures.
     All,
 }
 
 impl Frames {
-    /// The frames that this observer wants.
     pub(super) fn of(observer: &dyn Observer) -> Self {
         match (observer.wants_frames(), observer.wants_drops_only()) {
             (false, _) => Self::No,
@@ -86,7 +82,6 @@ impl Frames {
 #[derive(Debug)]
 pub(super) struct Tap {
     records: Producer<Record>,
-    /// The frames that belong to records.
     bytes: Producer<u8>,
     samples: Producer<LaneSample>,
     frames: Frames,
@@ -132,7 +127,6 @@ impl Tap {
         }
     }
 
-    /// Number of frames that were left out.
     pub(super) fn missed(&self) -> u64 {
         self.missed
     }
@@ -193,7 +187,7 @@ impl Tap {
 const FRAME_BYTES: usize = 64 << 20;
 /// Maximum number of records of each worker that wait for an observer of frames.
 const RECORDS: usize = 65_536;
-/// Maximum number of records that wait for an observer of samples and events only.
+/// Maximum number of records of each worker that wait for an observer of samples and events only.
 const FEW_RECORDS: usize = 1024;
 /// Maximum number of sample periods that wait for the observer.
 const PERIODS: usize = 256;

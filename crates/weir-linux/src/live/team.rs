@@ -1,8 +1,6 @@
 //! The public interface of the live loop: one worker, or several workers that share the work.
 //!
-//! Each worker has its own sockets on the same interfaces, and an engine with the same pipes. The
-//! kernel distributes the flows among the workers' sockets. The hash of an instance selects its
-//! worker. Workers share their rings, the dynamic rules, and the flag that ends them.
+//! Each worker has its own sockets on the same interfaces, and an engine with the same pipes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +87,7 @@ impl Live {
     }
 
     /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (if
-    /// that ends the loop). The observer has seen all events when this returns.
+    /// that ends the loop). All calls of the observer are complete when this returns.
     ///
     /// The loop checks `stop` ten times a second while nothing happens; [`LiveHandle::stop`] acts
     /// at once.
@@ -106,8 +104,8 @@ impl Live {
                 || {
                     // A panic of the observer ends the workers, too.
                     let _end = OnDrop(|| end_all(&shared, &remotes));
-                    // Only the workers need to raise their priority. This fails if the thread has
-                    // no such capability, and then it has nothing to give up.
+                    // Only the workers need to raise their priority. If this fails, the thread
+                    // keeps a capability that it does not use.
                     let _ = give_up(Capabilities::SYS_NICE);
                     monitor.run(&ended);
                     monitor

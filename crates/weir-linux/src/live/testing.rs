@@ -38,15 +38,15 @@ pub(super) fn ingress(packets: &mut Packets, vnet: VnetHeader, bytes: &[u8]) -> 
     }
 }
 
-/// A packet to customer `n`.
-pub(super) fn to_customer(n: u32) -> PacketBuilder {
+/// A packet to address number `n`.
+pub(super) fn to_address(n: u32) -> PacketBuilder {
     PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
 }
 
-/// Lets a train of `count` packets with ECT(0) to customer `n` arrive.
+/// Lets a train of `count` packets with ECT(0) to address number `n` arrive.
 pub(super) fn train(packets: &mut Packets, n: u32, count: u16) -> Stored {
     let payload = vec![7; usize::from(count) * 100];
-    let (vnet, bytes) = to_customer(n).ecn(Ecn::Ect0).payload(payload).train(100);
+    let (vnet, bytes) = to_address(n).ecn(Ecn::Ect0).payload(payload).train(100);
     let frame = ingress(packets, vnet, &bytes);
     let (counted, stored) = packets.accept(Nanos::ZERO, 0, frame);
     assert_eq!(counted, count);

@@ -1,9 +1,8 @@
 //! How a worker learns which of its ports have frames.
 //!
-//! `ppoll` asks each port in turn and leaves nothing behind in the kernel, which is best for the
-//! two ports of most sessions. Its cost grows with the number of ports. With many ports, the watch
-//! uses epoll, which keeps a list of ready ports in the kernel. Each arriving frame then costs an
-//! entry in this list.
+//! `ppoll` asks each port in turn, which is best for the two ports of most sessions. Its cost grows
+//! with the number of ports. With many ports, the watch uses epoll, which keeps a list of ready
+//! ports in the kernel. Each arriving frame then costs an entry in this list.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -16,7 +15,6 @@ use weir_core::Nanos;
 use super::live_port::LivePort;
 use crate::sys::poll::PollSet;
 
-/// Asks the kernel about the ports of a worker.
 #[derive(Debug)]
 pub(super) struct Watch {
     poll: PollSet,
@@ -27,7 +25,6 @@ pub(super) struct Watch {
 /// The event that ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// The timeout.
     Timeout,
     /// A port became ready, or a signal arrived.
     Port,
@@ -54,7 +51,6 @@ impl Watch {
         epoll::add(list, port, EventData::new_u64(index as u64), EventFlags::IN)
     }
 
-    /// Stops watching a descriptor.
     pub(super) fn remove(&self, port: BorrowedFd<'_>) {
         if let Some(list) = &self.list {
             // A descriptor that is not in the list was removed before.

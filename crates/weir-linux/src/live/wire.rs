@@ -64,8 +64,8 @@ pub(super) fn materialise(
     Some(())
 }
 
-/// Marks a packet, inverts one of its bits, or both. The checksum is completed before the bit is
-/// inverted, so that the receiver detects the error.
+/// Marks a packet, inverts one of its bits, or both. The checksum of a single packet is completed
+/// before the bit is inverted, so that the receiver detects the error.
 pub(super) fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
     let mut vnet = frame.vnet;
     let parsed = frame.parsed;

@@ -1,9 +1,9 @@
 //! Finds out why packets departed late, from the accounting of the kernel and of the workers.
 //!
-//! The observer's thread takes a reading four times a second, which costs the packet path nothing.
-//! A period between two readings counts only if packets were late in that period. A worker that
-//! does not run cannot publish that it is late. A period therefore lasts until every worker has
-//! made progress, and includes the period before it if that one did not count.
+//! The observer's thread takes a reading four times a second. A period between two readings counts
+//! only if packets were late in that period. A worker that does not run cannot publish that it is
+//! late. A period therefore lasts until every worker has made progress, and includes the period
+//! before it if that one did not count.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -154,7 +154,7 @@ fn judge(
     let hypervisor = after.stolen.since(before.stolen);
     let group = after.throttled.since(before.throttled);
     let (mut waited, mut ran, mut known, mut realtime) = (Nanos::ZERO, Nanos::ZERO, false, false);
-    // The worker that waited longest counts, since each works on a processor of its own.
+    // For each of these times, the largest of any worker counts.
     for ((now, published), (then, earlier)) in after.workers.iter().zip(&before.workers) {
         realtime |= published.realtime;
         if let (Some((ran_now, waited_now)), Some((ran_then, waited_then))) = (now, then) {
@@ -184,8 +184,8 @@ fn judge(
     ]
 }
 
-/// The stolen time of `/proc/stat` for each processor: the eighth number of the line of all
-/// processors, in hundredths of a second.
+/// The stolen time per processor, from `/proc/stat`: the eighth number of the line of all
+/// processors, in hundredths of a second, divided by their number.
 fn stolen(stat: &str) -> Nanos {
     let processor = |line: &&str| {
         line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -266,8 +266,8 @@ const SHORTEST: Nanos = Nanos::from_millis(1);
 /// A real-time thread waits less than this, unless the kernel's limit or another real-time thread
 /// holds it back.
 const REALTIME_WAIT: Nanos = Nanos::from_millis(10);
-/// A loop that is busy for this share of the time cannot keep up. It rests for up to a tenth of the
-/// time.
+/// A loop that is busy for this share of the time cannot keep up, because it rests for up to a
+/// tenth of the time.
 const BUSY_PERCENT: u64 = 85;
 /// The unit of `/proc/stat`: `USER_HZ` is 100 on every machine that Weir runs on.
 const TICK: Nanos = Nanos::from_millis(10);

@@ -35,7 +35,6 @@ use crate::port::{Ingress, Losses};
 
 /// A worker. It is created on any thread, and runs on the thread that calls [`Worker::run`].
 pub(super) struct Worker {
-    /// The worker's number, from 0.
     number: usize,
     shared: Arc<Shared>,
     emulation: Emulation,
@@ -123,7 +122,6 @@ impl Worker {
         self.emulation.emulator_mut()
     }
 
-    /// Number of frames that the observer missed.
     pub(super) fn unobserved(&self) -> u64 {
         self.emulation.packets().unobserved()
     }
@@ -147,7 +145,6 @@ impl Worker {
         result
     }
 
-    /// The report at the end of the loop.
     fn last_report(&mut self, reason: StopReason) -> LiveReport {
         let now = clock::now();
         self.sample(now);
@@ -360,7 +357,6 @@ impl Worker {
         self.emulation.set_rules(classifier, || self.shared.state(self.number))
     }
 
-    /// Prepares for any configuration: for masks, and for rates and delays.
     fn expect_any_configuration(&mut self) {
         self.emulation.need_keys();
         self.priority.keep_time();
@@ -477,12 +473,9 @@ impl Worker {
     }
 }
 
-/// The effect of a command on the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obeyed {
-    /// The loop continues.
     Continue,
-    /// The loop ends.
     Stop,
 }
 

@@ -10,7 +10,6 @@
 
 use std::io;
 
-/// A list of attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attributes(Vec<u8>);
 
@@ -143,7 +142,6 @@ fn record<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
     Some(record)
 }
 
-/// A value that is a number.
 pub(super) fn number(value: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(value.try_into().ok()?))
 }

@@ -1,9 +1,9 @@
 //! nftables through the kernel's netlink socket: tables, chains and rules are created together, or
 //! not at all.
 //!
-//! A process of the program `nft` for each change would lengthen a session's start by some fifteen
+//! Starting the program `nft` for each change would lengthen a session's start by some fifteen
 //! milliseconds. A table may be owned by the socket that created it. The kernel removes such a
-//! table when the socket closes, at the latest when this process ends, for whatever reason.
+//! table when the socket closes, at the latest when this process ends.
 
 mod message;
 mod rule;
@@ -25,7 +25,6 @@ pub(crate) enum Family {
     Netdev = 5,
 }
 
-/// The purpose of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Filter,
@@ -42,7 +41,6 @@ pub(crate) enum Hook<'a> {
     Ingress(&'a str),
 }
 
-/// A chain to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain<'a> {
     pub(crate) name: &'a str,

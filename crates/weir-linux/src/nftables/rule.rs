@@ -129,7 +129,6 @@ impl Rule {
         })
     }
 
-    /// Loads bytes of the network-layer header.
     fn network(self, offset: u32, length: u32) -> Self {
         self.load(NETWORK_HEADER, offset, length)
     }
@@ -174,7 +173,6 @@ impl Rule {
         })
     }
 
-    /// Puts a value into a register.
     fn value(self, register: u32, value: &[u8]) -> Self {
         self.expression("immediate", |data| {
             data.number(IMMEDIATE_REGISTER, register);

@@ -132,8 +132,8 @@ impl PacketPort {
         Ok(port)
     }
 
-    /// Discards frames received before the socket joined the group, because the other members have
-    /// received them too.
+    /// Discards the frames received so far. Before the socket joined the group, the other members
+    /// received the same frames.
     fn discard(&mut self) {
         let mut pool = BufferPool::default();
         let mut frames = Vec::new();

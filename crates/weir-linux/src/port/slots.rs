@@ -1,9 +1,10 @@
 //! Receive buffers that wait to be filled.
 //!
 //! The length of the next frame is unknown. Each slot therefore offers a small buffer followed by a
-//! large buffer. An ordinary frame fits into the small buffer and causes no copy. A train continues
-//! in the large buffer. Its first two kilobytes are then copied into the large buffer, in front of
-//! the other bytes. A frame that fits into a medium buffer is copied there as a whole.
+//! large buffer. An ordinary frame fits into the small buffer and causes no copy. A longer frame
+//! continues in the large buffer. Its beginning is then copied from the small buffer into the large
+//! buffer, in front of the other bytes. If a longer frame fits into a medium buffer, it is copied
+//! there as a whole.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::Ingress;

@@ -22,7 +22,6 @@ impl Reading {
     }
 }
 
-/// Converts timestamps.
 #[derive(Debug)]
 pub(super) struct Stamps {
     /// Wall-clock time minus monotonic time.
@@ -81,14 +80,13 @@ impl Stamps {
 /// Number of readings in one measurement of the offset.
 const READINGS: usize = 3;
 /// If a check finds an offset that differs from the known offset by more than this, it measures the
-/// offset again: the thread was preempted, or the clock is slewed. The value is far below the
-/// lateness of a normal machine.
+/// offset again: the thread was preempted, or the wall clock was slewed or set.
 const TOLERANCE: Nanos = Nanos::from_micros(20);
 /// The least change of the offset that counts as a step. At 500 ppm, slewing takes two seconds to
 /// change the offset by this much.
 const LEAST_STEP: Nanos = Nanos::from_millis(1);
-/// The longest time for which a frame waits in a socket's buffer. Older timestamps are not trusted
-/// in any case.
+/// The longest time for which a frame is assumed to wait in a socket's buffer. Older timestamps are
+/// not trusted.
 pub(crate) const LONGEST_QUEUED: Nanos = Nanos::from_millis(100);
 
 #[cfg(test)]

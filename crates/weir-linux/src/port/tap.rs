@@ -28,7 +28,6 @@ pub struct TapPort {
     name: String,
     /// One slot, because a read returns one frame.
     slots: Slots,
-    /// Frames lost so far.
     losses: Losses,
     /// The largest frame, from the link-layer header on, that the port writes to the device if the
     /// frame is not a train. The kernel does not check the size.
@@ -40,7 +39,7 @@ pub struct TapPort {
 impl TapPort {
     /// Creates a TAP device in the calling thread's network namespace. `name` may contain `%d` for
     /// a number that the kernel chooses. The device is switched off and has an MTU of 1500. The
-    /// port notices a change of the MTU within a second.
+    /// live loop notices a change of the MTU after about a second.
     ///
     /// # Errors
     /// `/dev/net/tun` cannot be opened, CAP_NET_ADMIN is missing, or the name is taken.
@@ -86,7 +85,7 @@ impl TapPort {
         &self.name
     }
 
-    /// Reads the device's MTU. The port refuses larger frames, except trains.
+    /// Reads the device's MTU, on which the limit of the frame size depends.
     pub(super) fn refresh(&mut self) {
         if let Ok(mtu) = interface_mtu(&self.control, &self.name) {
             self.limit = mtu as usize + LINK_HEADER;
@@ -193,7 +192,7 @@ const LARGEST_COUNTERS: usize = 4 << 20;
 const DEFAULT_MTU: usize = 1500;
 /// Bytes of an Ethernet header and one VLAN tag, which an MTU does not include.
 const LINK_HEADER: usize = 18;
-/// Maximum number of reads in one batch. Each read is a system call, during which due packets wait.
+/// Maximum number of reads in one batch. Due packets wait for the batch.
 const READS: usize = 32;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a program was not started. `exit_code` gives the code that a shell would return.
+/// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// There is no such command.
@@ -54,8 +54,8 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
-    /// 127 when the command is missing, 126 when it cannot be executed, 125 when Weir itself
-    /// failed.
+    /// The exit code for this error: 127 when the command is missing and 126 when it cannot be
+    /// executed, as in a shell; otherwise 125.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -1,8 +1,8 @@
 //! The filter of system calls of a daemon that has started.
 //!
 //! The filter lists the permitted calls; all others fail with `EPERM`. No permitted call starts a
-//! program, enters or creates a namespace, mounts a file system, inspects another process, loads a
-//! program into the kernel, or makes memory executable.
+//! program, enters or creates a namespace, mounts a file system, traces another process, loads a
+//! module or an eBPF program, or makes memory executable.
 
 use std::collections::BTreeMap;
 

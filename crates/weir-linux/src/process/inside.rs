@@ -1,7 +1,7 @@
 //! Commands of a lab, which enter the namespaces of a host or stay in those of this process.
 //!
-//! A process of the host, its process 1, holds the namespaces. When it ends, the kernel ends every
-//! process that has entered its PID namespace.
+//! Process 1 of the host holds the namespaces. When it ends, the kernel ends every process in its
+//! PID namespace.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,8 +25,7 @@ pub(crate) struct TaskSpec {
     /// The current directory. If `None`: the root directory of the namespaces that the command
     /// enters, or this process's directory if it enters none.
     pub(crate) directory: Option<PathBuf>,
-    /// Whether the command uses this process's standard streams and receives the terminal's
-    /// signals.
+    /// Whether the command reads this process's standard input and receives the terminal's signals.
     pub(crate) in_foreground: bool,
     /// The command's standard output and standard error; this process's own if `None`.
     pub(crate) output: Option<OwnedFd>,
@@ -104,7 +103,7 @@ impl Task {
         }
     }
 
-    /// Sends a signal to the command; without effect after its end was reported.
+    /// Sends a signal to the command, whose end must not have been reported yet.
     pub(crate) fn signal(&self, number: i32) {
         signal_process(i32::try_from(self.child.id()).unwrap_or(0), number);
     }

@@ -1,7 +1,7 @@
 //! A command in the machine's own network, with everything that it starts.
 //!
 //! The command runs in a PID namespace of its own, so that all its processes end with it, and with
-//! this process. It shares the terminal and the process group.
+//! this process. The command shares the terminal and the process group of this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -27,7 +27,7 @@ pub enum JobEvent {
     Ended(u8),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The time until which the wait may last was reached.
+    /// The time `until` of [`Job::wait`] was reached.
     Time,
 }
 
@@ -127,7 +127,7 @@ impl Drop for Job {
     }
 }
 
-/// The time that a command has after a second signal.
+/// The most time that a command has after a second signal.
 const HASTE: Duration = Duration::from_secs(5);
 /// The exit code that a shell gives for a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;

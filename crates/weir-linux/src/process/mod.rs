@@ -94,7 +94,6 @@ impl ProgramSpec {
         }
     }
 
-    /// The name of the command, for messages.
     fn name(&self) -> String {
         self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -240,7 +239,6 @@ impl Program {
         self.init.id()
     }
 
-    /// Whether the init process has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         !matches!(self.init.try_wait(), Ok(None))
     }
@@ -278,7 +276,7 @@ pub(crate) enum Wake {
     Signal(Signal),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The time until which the wait may last was reached.
+    /// The time `until` was reached.
     Timeout,
 }
 
@@ -325,7 +323,6 @@ pub(crate) fn wait_any<P: AsFd>(
     }
 }
 
-/// Converts a duration to the kernel's type.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

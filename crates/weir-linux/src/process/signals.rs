@@ -9,8 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::sys;
 
-/// The signals that end or concern a session. They are read from a descriptor and do not interrupt
-/// the process.
+/// The signals that this process reads from a descriptor. They do not interrupt the process.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
@@ -52,8 +51,8 @@ impl AsFd for Signals {
     }
 }
 
-/// Ends [`crate::topology::Session::wait`] or [`super::Job::wait`] from any thread. After the first
-/// use, every further wait ends at once.
+/// Ends a wait, for example [`crate::topology::Session::wait`] or [`super::Job::wait`], from any
+/// thread. After the first use, every further wait ends at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     event: Arc<OwnedFd>,

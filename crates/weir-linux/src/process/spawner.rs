@@ -1,12 +1,12 @@
-//! The spawner: a process that forks processes with bounded resources for its client. The client
-//! may be unable to do so: a daemon has given up the right to start programs, and a session has
-//! entered namespaces of its own.
+//! The spawner: a process that forks processes for its client. The client may be unable to do so:
+//! a daemon has given up the right to start programs, and a session has entered namespaces of its
+//! own.
 //!
 //! The spawner is this executable again, with one thread. It starts before its client gives up
 //! rights, stays in the client's first namespaces, and waits for requests. For each request it
 //! forks a copy of itself that has one end of a socket and runs a function of the executable. The
-//! copy executes no file, so a confined spawner needs none. The spawner ends when its client ends,
-//! in whatever manner.
+//! copy executes no file, so a confined spawner needs no access to files that it could execute. The
+//! spawner ends when its client ends, in whatever manner.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -69,7 +69,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Limits this process. Afterwards the process can write no file and leaves no dump of its
+    /// Limits this process. Afterwards the process can extend no file and leaves no dump of its
     /// memory, and a signal ends it when its processor time is used up.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl Spawner {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        // The spawner ends when its socket is closed; the kill only shortens the wait.
+        // The spawner's socket is still open here, so the spawner would not end on its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -233,7 +233,6 @@ fn serve(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream)>> {
     }
 }
 
-/// A process of a spawner.
 struct Running {
     /// The process's descriptor, which is readable when the process has ended.
     process: OwnedFd,
@@ -287,7 +286,6 @@ fn receive(control: &OwnedFd) -> io::Result<Option<(u8, UnixStream, UnixStream)>
     }
 }
 
-/// Maximum number of processes of a spawner at one time.
 const MOST: usize = 16;
 /// The kinds of reports about an end.
 const CODE: u8 = 0;
@@ -297,8 +295,7 @@ const SIGNAL: u8 = 1;
 mod tests {
     use super::*;
 
-    /// The tests of the web page of `weir pair` cover a whole spawner. This process cannot be a
-    /// spawner, because a spawner has one thread and a test has two.
+    /// This process cannot be a spawner, because a spawner has one thread and a test has several.
     #[test]
     fn a_process_with_threads_is_not_forked() {
         let forked = std::thread::spawn(fork_alone).join().unwrap();

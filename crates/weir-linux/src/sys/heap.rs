@@ -3,11 +3,9 @@
 /// Keeps the memory of a long-running process in a few regions. Call this before threads start.
 ///
 /// glibc gives threads their own regions, up to eight for each processor, and keeps the memory that
-/// a region once used. In a daemon, each burst of clients therefore leaves behind a region that
-/// keeps its memory. glibc also raises the size from which it returns memory at once. This function
-/// fixes that size.
-///
-/// Other C libraries have one region. With them, this function does nothing.
+/// a region once used. In a daemon, each burst of clients may therefore leave behind regions that
+/// keep their memory. glibc also raises the size from which it returns memory at once. This
+/// function fixes that size. With other C libraries, it does nothing.
 pub fn keep_compact() {
     #[cfg(target_env = "gnu")]
     for (setting, value) in [

@@ -143,7 +143,7 @@ pub fn keep_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Removes every capability of the calling thread and of the programs that it starts.
+/// Removes every capability of the calling thread, so that programs inherit none from it.
 ///
 /// # Errors
 /// The kernel's error.
@@ -168,8 +168,8 @@ pub fn drop_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(drop_all) };
 }
 
-/// Sends `signal` to every process of the calling process's PID namespace except itself. Returns
-/// `false` when there is no other process.
+/// Sends `signal` to every process of the calling process's PID namespace except itself and the
+/// init process. Returns `false` when there is no other process.
 #[must_use]
 pub fn signal_all(signal: i32) -> bool {
     // SAFETY: kill touches no memory.
@@ -228,7 +228,6 @@ pub(crate) fn map_executable() -> io::Result<()> {
     Ok(())
 }
 
-/// Number of bytes to map, which is a page or a part of a page.
 #[cfg(test)]
 const PAGE: usize = 4096;
 
@@ -236,7 +235,7 @@ const PAGE: usize = 4096;
 /// connected.
 ///
 /// # Errors
-/// The kernel's error; `ERANGE` for more than a thousand groups.
+/// The kernel's error; `ERANGE` for more than 1024 groups.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0 as libc::gid_t; 1024];
     let mut length = libc::socklen_t::try_from(size_of_val(groups.as_slice())).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The addresses of a link's ends. The ranges overlap with no route of the machine.
+//! The addresses of a link's ends, chosen to avoid the machine's routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -19,8 +19,8 @@ impl Range {
     }
 
     /// The ranges for an ordinary user's link, and for the connection of its router to pasta. Both
-    /// exist only in Weir's namespaces, and are the same in every run. If this process is itself
-    /// behind a link, they leave out the outer link's range, so that its other end stays reachable.
+    /// exist only in Weir's namespaces. If this process is itself behind a link, they leave out the
+    /// range of that outer link, so that its other end stays reachable.
     pub(super) fn choose_two(routes: &[Route]) -> [Range; 2] {
         let mut free = Self::free(routes);
         match (free.next(), free.next()) {
@@ -107,13 +107,13 @@ fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
     (a ^ b) >> (width - u32::from(prefix)) == 0
 }
 
-/// A fixed, locally administered Ethernet address for side 0 or 1 of a link. It is the same in
-/// every run, so that captures can be compared.
+/// A locally administered Ethernet address for side 0 or 1 of a link. It is the same in every run,
+/// so that captures can be compared.
 pub(super) fn mac(side: usize) -> Mac {
     [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
 }
 
-/// A fixed, locally administered Ethernet address for host `number` of a network of several hosts.
+/// A locally administered Ethernet address for host `number` of a network of several hosts.
 pub(super) fn host_mac(number: u16) -> Mac {
     let [high, low] = number.to_be_bytes();
     [0x02, b'w', b'e', b'i', high, low]
@@ -125,8 +125,7 @@ const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 const IPV4_STEP: u32 = 4;
 /// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
-/// Maximum number of links on one machine at a time. The interface names then have at most eight
-/// characters.
+/// Maximum number of links on one machine at a time.
 const SLOTS: u16 = 4096;
 /// The ranges that [`Range::choose`] tries, for messages.
 pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";

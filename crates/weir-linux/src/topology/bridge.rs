@@ -11,8 +11,8 @@ use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
 /// Opens two interfaces of the caller's network namespace as the ports of a link. The interfaces
-/// are promiscuous until the ports close. The machine's own IP stack receives nothing there until
-/// the session ends. On an interface that the machine itself uses, its IP stack still receives, and
+/// are promiscuous until the ports close. Until the session ends, the machine's own IP stack
+/// receives nothing on an interface that the machine does not use itself. Where it still receives,
 /// the session has a note about this.
 ///
 /// # Errors

@@ -31,8 +31,8 @@ pub enum EnterError {
 }
 
 /// Runs a command in the namespaces of process `init`, with the terminal and the signals of this
-/// process, and returns its exit code. If `init` is in a user namespace of its own, this process
-/// enters that namespace for good, which requires that it has only one thread.
+/// process, and returns its exit code. If `init` is in another user namespace, this process enters
+/// that namespace permanently, for which it must have only one thread.
 ///
 /// # Errors
 /// See [`EnterError`].

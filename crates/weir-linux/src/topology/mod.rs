@@ -47,7 +47,7 @@ pub use wait::wait;
 /// How frames are exchanged with the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Packet sockets. They have timestamps of the kernel, so delays are exact.
+    /// Packet sockets. They have timestamps of the kernel, so delays start at the exact arrival.
     #[default]
     Auto,
     /// A TAP device that this process holds. Each frame is copied once less than with a veth pair.

@@ -181,7 +181,7 @@ pub struct Network {
     started: u32,
     stopper: Stopper,
     terminal: Option<Terminal>,
-    /// The namespace of the ports' interfaces, because a port does not keep it alive.
+    /// The namespace of the ports' interfaces. A port does not keep it alive.
     #[expect(dead_code, reason = "held, not used: dropping it deletes the interfaces")]
     held: NetNs,
 }

@@ -183,7 +183,7 @@ pub(super) fn start_pasta(
         Ok(false) | Err(_) => {
             program.kill();
             let mut messages = String::new();
-            // pasta's last message is left out if it is not UTF-8.
+            // The messages of pasta are left out if they are not UTF-8.
             let _ = errors.read_to_string(&mut messages);
             let last = messages
                 .lines()
@@ -218,5 +218,4 @@ const START_TIME: Duration = Duration::from_secs(3);
 /// The longest wait for the removal of an interface. The kernel needs some ten milliseconds, and
 /// more while other interfaces are removed.
 const REMOVAL_TIME: Duration = Duration::from_secs(3);
-/// Interval between two checks for an interface.
 const POLL: Duration = Duration::from_millis(5);

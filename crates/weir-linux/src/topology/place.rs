@@ -55,7 +55,7 @@ pub(super) struct FreshPort {
 }
 
 /// A new network namespace with loopback up and `ping` permitted. IPv6 starts there without delays,
-/// and the kernel sends no unrequested packets.
+/// and the kernel sends no packets of its own except reports of multicast groups.
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     quieten(&netns)?;
@@ -242,15 +242,13 @@ const NEAR_INDEX: u32 = 1 << 30;
 /// The interval of multicast reports in ms; the kernel repeats a report after a random part of this
 /// interval.
 const SOON_MS: &str = "1";
-/// If a kernel does not send the expected reports, the ports are settled after this many polls
-/// without a frame. The kernel's timers have steps of up to ten milliseconds, but on a busy machine
-/// its worker threads run late, even while this program runs in time. All known kernels send the
-/// expected reports and never make a session wait this long.
+/// If a kernel does not send all expected reports, the ports are settled after this many polls
+/// without a frame. The number is large because the kernel's worker threads run late on a busy
+/// machine.
 const SILENCE: u32 = 300;
 /// The longest wait. On a busy machine the reports may begin this late, because a kernel-wide lock
 /// serialises the changes of all interfaces.
 const SETTLE: Duration = Duration::from_secs(1);
-/// The pause between two checks for reports.
 const POLL: Duration = Duration::from_millis(1);
 /// The smallest MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MIN_MTU: u32 = 1280;

@@ -4,7 +4,7 @@
 //! section 6.1): `mld_qrv` times because the group is new, and as often again in the initial
 //! reports that follow the link-local address. The initial reports do not wait for the groups of
 //! the other addresses, so the first initial report may lack those groups. When each group was
-//! reported that often, no further report can follow.
+//! reported as often as expected, no further report can follow.
 
 use std::collections::BTreeMap;
 use std::fs;

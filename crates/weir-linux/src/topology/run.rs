@@ -185,7 +185,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Ses
     let state =
         |source| SetupError::State { path: state_directory().display().to_string(), source };
     // The janitor's work begins when the janitor is dropped, and needs the lock. The janitor is
-    // therefore dropped only after this closure has released the lock. The addresses are chosen and
+    // therefore dropped only after `with_lock` has released the lock. The addresses are chosen and
     // the machine is changed under one lock, so that parallel sessions see each other's changes.
     let session = with_lock(|directory| {
         let mut notes = Vec::new();

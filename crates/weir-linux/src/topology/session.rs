@@ -299,7 +299,7 @@ impl Session {
         Some(end)
     }
 
-    /// Gives the remaining programs a moment to end on their own.
+    /// Gives the remaining programs [`FAREWELL`] to end on their own.
     fn wait_for_remaining(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
         let deadline = Instant::now() + FAREWELL;
         while !self.programs.is_empty() {
@@ -350,8 +350,8 @@ pub const FAREWELL: Duration = Duration::from_millis(100);
 /// How long the right-hand program may continue after the left-hand program has failed: enough to
 /// notice and report the failure.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// Time between SIGINT and the end of the session. A program may treat SIGINT as a request (to
-/// print statistics, to ask the user), so this only bounds a program that hangs unattended.
+/// Time between SIGINT and the end of the session: long, because a program may treat SIGINT as a
+/// request, such as to print statistics or to ask the user.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 /// The exit code that a shell gives for a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;

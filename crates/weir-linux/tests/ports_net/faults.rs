@@ -134,9 +134,7 @@ fn sleeps(running: &Running) -> u64 {
     line.unwrap().trim().parse().unwrap()
 }
 
-/// Packets that find no buffer.
 const BURST: u64 = 20;
-/// An interface number that no namespace of a test reaches.
 const NO_INDEX: u32 = 1 << 30;
 /// The longest wait for an event, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);

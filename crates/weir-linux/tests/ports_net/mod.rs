@@ -92,7 +92,6 @@ impl Net {
         Some(net)
     }
 
-    /// Adds a worker that shares the ports.
     fn add_worker(&mut self) {
         self.more.push(
             self.ports
@@ -102,12 +101,10 @@ impl Net {
         );
     }
 
-    /// The namespace's name.
     pub(crate) fn name(&self, side: &str) -> String {
         format!("{}{side}", self.tag)
     }
 
-    /// Runs `ip` in a namespace.
     pub(crate) fn ip(&self, side: &str, words: &[&str]) {
         let place = self.name(side);
         ip(&[&["-n", &place], words].concat());
@@ -128,7 +125,6 @@ impl Net {
         })
     }
 
-    /// Runs `work` in a namespace.
     pub(crate) fn within<T: Send + 'static>(
         &self,
         side: &str,
@@ -246,7 +242,6 @@ fn launch(mut live: Live) -> Running {
 
 /// A running loop, which ends when this is dropped.
 pub(crate) struct Running {
-    /// Changes the loop and reads its state.
     pub(crate) handle: LiveHandle,
     stop: Arc<AtomicBool>,
     /// The kernel's id of the first worker's thread.
@@ -255,13 +250,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Ends the loop.
     pub(crate) fn stop(self) -> LiveReport {
         self.stop.store(true, Ordering::Relaxed);
         self.wait()
     }
 
-    /// Waits until the loop ends.
     pub(crate) fn wait(mut self) -> LiveReport {
         let thread = self.thread.take().expect("the loop is joined only once");
         let report = thread.join().expect("the loop does not panic");

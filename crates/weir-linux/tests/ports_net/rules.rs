@@ -306,7 +306,6 @@ fn rules_are_replaced_while_packets_are_inside_and_keep_their_counters() {
     }
 }
 
-/// Puts another configuration in force.
 fn change(running: &Running, old: &Ruleset, new: &Ruleset) {
     let changes = Changes::between(old, new);
     let work: Change = Arc::new(move |engine, now| {

@@ -105,8 +105,8 @@ fn workers_that_share_ports_receive_every_frame_once() {
 fn send() {
     let sockets: Vec<_> = (0..FLOWS).map(|_| UdpSocket::bind("10.77.0.1:0").unwrap()).collect();
     let mut data = [0; SIZE];
-    // Resolve the neighbour first: until it is resolved, a kernel queues only a few packets.
-    // Nothing answers on port 9: an ICMP error or the timeout ends the loop.
+    // Resolve the neighbour first, because a kernel queues only a few packets until then. Nothing
+    // answers on port 9: an ICMP error or the timeout ends the loop.
     let (first, mut answer) = (UdpSocket::bind("10.77.0.1:0").unwrap(), [0; 1]);
     first.connect("10.77.0.2:9").unwrap();
     first.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -141,12 +141,11 @@ fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
 }
 
 const FIRST_PORT: u16 = 9000;
-/// Number of destination ports, each with one instance: so many that, for all practical purposes,
-/// the instances never all live on the same worker.
+/// Number of destination ports, each with one instance: so many that it is practically impossible
+/// for all instances to live on the same worker.
 const PORTS: u16 = 20;
 /// Number of flows, which are divided equally among the ports.
 const FLOWS: u16 = 40;
-/// Packets of a flow.
 const PACKETS_EACH: u16 = 150;
 /// Bytes of payload of a packet.
 const SIZE: usize = 500;

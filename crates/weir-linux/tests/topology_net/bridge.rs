@@ -39,7 +39,6 @@ fn start(machine: &Machine) -> Child {
     bridge
 }
 
-/// Waits until a bridge ends, and returns its messages.
 fn words_of(mut bridge: Child) -> String {
     let mut words = String::new();
     bridge.stderr.take().unwrap().read_to_string(&mut words).unwrap();

@@ -126,7 +126,6 @@ impl Machine {
         thread::spawn(work).join().expect("the work does not panic")
     }
 
-    /// Runs `surround` with these words and waits for its end.
     pub(crate) fn surround(&self, words: &[&str]) -> Output {
         self.output(&with_surround(words))
     }
@@ -223,9 +222,8 @@ pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&[path][..], words].concat()
 }
 
-/// The path of `examples/surround`, in a directory where every user may run it. The environment
-/// variable `WEIR_TEST_EXAMPLES` has the directory of built examples; without it, cargo builds the
-/// example.
+/// The path of `examples/surround`. The environment variable `WEIR_TEST_EXAMPLES` names the
+/// directory of built examples; without it, cargo builds the example.
 pub(crate) fn build_surround() -> PathBuf {
     if let Some(examples) = std::env::var_os("WEIR_TEST_EXAMPLES") {
         return PathBuf::from(examples).join("surround");

@@ -1,4 +1,4 @@
-//! Tests of an ordinary user's link: what the program reaches, and that the link limits its rate.
+//! Tests of links that an ordinary user starts: connections, rate, cleanup and missing tools.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::{Machine, as_nobody, kill, skip, with_surround};
 
-/// A machine with everything that an ordinary user needs. If something is missing, reports it and
-/// returns `None`.
+/// A machine with python3, pasta and user namespaces for ordinary users. If one is missing, reports
+/// it and returns `None`.
 fn machine(name: &str) -> Option<Machine> {
     let machine = Machine::new(name)?;
     for tool in ["python3", "pasta"] {
@@ -169,7 +169,7 @@ fn pings_and_datagrams_reach_the_machine() {
     if !machine.users_may_open_tun("rootless_datagrams") {
         return;
     }
-    // pasta speaks IPv6 where the machine has an IPv6 route.
+    // pasta uses IPv6 only if the machine has an IPv6 route.
     let add_route =
         "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
     assert!(machine.output(&["sh", "-c", add_route]).status.success());

@@ -25,8 +25,7 @@ pub(super) struct Board(Arc<Mutex<Rows>>);
 /// The containers and problems that the control socket shows.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// The handles that read and change the links of the shaped containers, by the container's
-    /// name.
+    /// The links of the shaped containers, by the container's name.
     pub(super) shaped: BTreeMap<String, Changes>,
     /// Why other containers are not shaped, and why container engines and runtimes do not answer,
     /// by the name of the container, engine or runtime.
@@ -38,10 +37,9 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the containers that have links with the names in `links`, which are joined by
-    /// commas. Each container comes with those of the names that its links have, joined in the
-    /// same form. If `links` is `None`, returns all containers, each with `None`, which means all
-    /// its links.
+    /// The containers whose links `links` names, with commas between the names. Each container
+    /// comes with the names of its own links. If `links` is `None`, returns all containers, each
+    /// with `None` for all its links.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {
@@ -77,8 +75,8 @@ pub(super) struct Remote {
 
 impl Remote {
     /// Changes the links that a request names, one container after another, and joins the replies.
-    /// A request without names changes all links, except those of containers that end
-    /// before their turn.
+    /// A request without names changes all links, except those of containers that end before their
+    /// turn.
     fn each(
         &self,
         links: Option<&str>,

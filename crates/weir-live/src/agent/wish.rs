@@ -103,7 +103,7 @@ pub(super) fn one_line(text: &str) -> String {
 const EMPTY: &str = "it is empty; give a link such as `4M/20ms`, or `delay 0` for a perfect link";
 /// The labels without their prefix.
 const NAMES: [&str; 4] = ["up", "down", "link", "preset"];
-/// Maximum length of a message about labels in characters, without the ellipsis of a cut message.
+/// Maximum length of a message in characters, without the ellipsis of a shortened message.
 const LONGEST_REASON: usize = 300;
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use super::error::ComposeError;
 pub struct UpArguments {
     /// The options that concern the creation of containers; both commands get them.
     create: Vec<OsString>,
-    /// All arguments.
     all: Vec<OsString>,
     /// The names of services.
     services: Vec<OsString>,
@@ -62,7 +61,7 @@ impl UpArguments {
         self.all.iter().map(OsString::as_os_str)
     }
 
-    /// The words that are not options: names of services.
+    /// The names of services.
     pub fn services(&self) -> &[OsString] {
         &self.services
     }

@@ -34,7 +34,6 @@ impl Project {
     }
 }
 
-/// The setup for these containers.
 fn containers(members: Vec<Member>, selection: Selection) -> Containers {
     let mut targets = Vec::new();
     let mut awaited = Vec::new();

@@ -1,4 +1,4 @@
-//! Topologies of Containerlab.
+//! Converts topologies of Containerlab.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use super::error::ConvertError;
 use super::lab::{Lab, LabLink, LabNode, list, quoted};
 use super::yaml::Yaml;
 
-/// Converts a topology.
 pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     let file = Yaml::parse(text)?;
     let topology = file.get("topology").ok_or_else(|| {
@@ -142,7 +141,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Notes every setting that the scenario's node does not have.
+    /// Notes the settings that have no counterpart in the scenario.
     fn note_the_rest(&self, node: &mut LabNode) {
         let used: &[&str] = if node.is_router || node.image.is_empty() { &[] } else { &USED };
         let mut seen = Vec::new();
@@ -164,7 +163,7 @@ fn volume(text: &str) -> Option<String> {
         [host, inside, mode] => (host, inside, mode),
         _ => return None,
     };
-    // Containerlab replaces such host paths. The path inside must be absolute.
+    // Containerlab expands `~` and names such as `__clabNodeDir__`; Weir does not.
     if host.is_empty()
         || host.contains("__clab")
         || host.starts_with('~')
@@ -339,7 +338,7 @@ mod tests {
         for text in
             ["topology: [", "- a\n- b\n", "topology:\n  nodes: {a: 1, b: [2]}\n  links: {}\n"]
         {
-            // The values have unexpected types; nothing panics.
+            // A malformed file must not cause a panic.
             let _ = convert(text);
         }
     }

@@ -20,7 +20,7 @@ pub struct Lab {
     pub notes: Vec<String>,
     /// The names of nodes in the scenario, by their names in the description.
     pub(super) names: BTreeMap<String, String>,
-    /// The names in the scenario that nodes have already, and those that links have.
+    /// The names that nodes already have in the scenario.
     pub(super) node_names: Names,
     pub(super) link_names: Names,
 }
@@ -40,8 +40,8 @@ pub struct LabNode {
     pub env: Vec<(String, String)>,
     /// Files and directories that the program sees, as `HOST:INSIDE[:ro]`.
     pub volumes: Vec<String>,
-    /// The nodes for which this node waits, by their names in the description. `:ended` follows a
-    /// name if that node must have ended; otherwise, the text is empty and that node must be up.
+    /// The nodes for which this node waits: the name in the description, and `:ended` if that node
+    /// must have ended, or an empty text if it must be up.
     pub after: Vec<(String, &'static str)>,
     /// The entries of the health check's table, as TOML.
     pub health: Vec<(&'static str, String)>,
@@ -254,9 +254,7 @@ fn comment(text: &str) -> String {
     if plain.len() < text.len() { plain.trim_end().to_owned() + " …" } else { plain }
 }
 
-/// Maximum number of nodes.
 pub(super) const MOST_NODES: usize = 5000;
-/// Maximum number of links.
 pub(super) const MOST_LINKS: usize = 10_000;
 /// The longest name of a node, in characters.
 const LONGEST_NAME: usize = 60;

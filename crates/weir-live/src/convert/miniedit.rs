@@ -1,4 +1,4 @@
-//! Networks of MiniEdit, Mininet's editor: a JSON file with hosts, switches and links.
+//! Converts networks of MiniEdit, Mininet's editor: JSON files with hosts, switches and links.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,6 @@ use super::error::ConvertError;
 use super::lab::{Lab, LabLink, LabNode};
 use super::script::{Setting, Settings};
 
-/// Converts a network.
 pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     let file: Value = serde_json::from_str(text)
         .map_err(|error| ConvertError::Syntax { line: error.line(), reason: error.to_string() })?;

@@ -9,7 +9,6 @@ pub(super) struct Token {
     pub(super) kind: Kind,
 }
 
-/// The kinds of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Name(String),
@@ -26,7 +25,6 @@ pub(super) enum Kind {
     End,
 }
 
-/// Divides a script into words.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, ConvertError> {
     let mut reader = Reader { rest: text, line: 1, depth: 0, tokens: Vec::new() };
     while reader.step() {

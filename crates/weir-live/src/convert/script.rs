@@ -1,6 +1,5 @@
 //! Converts Mininet's scripts: their calls of `addHost`, `addNode`, `addSwitch` and `addLink` with
-//! literal arguments. Calls with computed arguments become comments. A script is read and not
-//! executed.
+//! literal arguments. Computed arguments become comments. A script is read and not executed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,6 @@ use super::error::ConvertError;
 use super::lab::{Lab, LabLink, LabNode};
 use super::python::{Kind, Token, tokens};
 
-/// Converts a script.
 pub(super) fn convert(text: &str) -> Result<Lab, ConvertError> {
     let tokens = tokens(text)?;
     let mut script = Script::default();
@@ -178,7 +176,6 @@ impl Script {
         }
     }
 
-    /// Adds the node of a call.
     fn node(
         &mut self,
         words: &[Token],
@@ -211,7 +208,6 @@ impl Script {
         self.lab.add_node(node)
     }
 
-    /// Adds the link of a call of `addLink`.
     fn link(&mut self, line: usize, arguments: &[Argument<'_>]) -> Result<(), ConvertError> {
         let mut ends = Vec::new();
         let mut settings = Settings::default();
@@ -263,7 +259,8 @@ impl Script {
     }
 }
 
-/// The arguments of a call, after the opening bracket; `None` if no bracket closes the call.
+/// The arguments of a call, from the words after its opening bracket; `None` if no bracket closes
+/// the call.
 fn arguments(words: &[Token]) -> Option<Vec<Argument<'_>>> {
     let mut arguments = Vec::new();
     let (mut depth, mut start) = (0usize, 0);

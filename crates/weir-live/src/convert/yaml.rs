@@ -7,7 +7,6 @@ use saphyr_parser::{Event, Parser, ScanError};
 
 use super::error::ConvertError;
 
-/// A value of a YAML document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Yaml {
     /// A text or number, as it is written.

@@ -64,7 +64,6 @@ pub struct Bridges {
     pub(super) netns: Option<String>,
     /// The thread that opens interfaces, in their namespace.
     resident: Resident,
-    /// Number of workers.
     workers: usize,
     /// The workers' requests to keep processors awake. They are opened at the start, while this
     /// process may open them.

@@ -36,7 +36,6 @@ pub(super) struct Portion {
     with_times: bool,
 }
 
-/// Divides these links and queues into portions.
 pub(super) fn portions(links: &BTreeSet<u16>, queues: &BTreeSet<u16>) -> Vec<Portion> {
     let [links, queues] = [links, queues].map(|all| all.iter().copied().collect::<Vec<_>>());
     let with_times = links.len() <= FEW_LINKS;
@@ -52,7 +51,6 @@ pub(super) fn portions(links: &BTreeSet<u16>, queues: &BTreeSet<u16>) -> Vec<Por
 }
 
 impl Gathered {
-    /// The counters of a portion.
     pub(super) fn of(engine: &Emulator, portion: &Portion) -> Self {
         let link = |id| {
             let stats = engine.stats(id)?;
@@ -99,7 +97,6 @@ impl Gathered {
         self
     }
 
-    /// Enters the counters into a snapshot.
     pub(super) fn enter(self, snapshot: &mut Snapshot) {
         for (number, link) in self.links {
             snapshot.links.insert(number, link.view());
@@ -182,8 +179,8 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// The largest number of links at which histograms of delays are copied. With more links, no
-/// histograms are copied. The two histograms of a link take about 30 KB.
+/// The largest number of links at which histograms of delays are copied. The two histograms of a
+/// link take about 30 KB.
 const FEW_LINKS: usize = 64;
 /// Number of links for which a worker copies counters and times between two turns of its loop.
 const LINKS_WITH_TIMES: usize = 8;

@@ -4,7 +4,6 @@ use weir_control::api::BridgeView;
 use weir_linux::live::LiveEvent;
 use weir_linux::port::Fault;
 
-/// The interfaces, by their index.
 pub(super) struct Interfaces(Vec<Interface>);
 
 #[derive(Clone, Debug, Default)]
@@ -15,7 +14,6 @@ struct Interface {
     running: bool,
     /// The error after which the interface's port is no longer used.
     failed: Option<String>,
-    /// How often the interface has disappeared.
     vanished: u64,
     /// How often the interface went down while it existed.
     went_down: u64,
@@ -30,13 +28,12 @@ impl Interfaces {
         Self(attached.into_iter().map(interface).collect())
     }
 
-    /// Records an event. Returns a line for the log; `None` if the event is already known, because
-    /// every worker reports each event, or if [`Self::set_running`] records it.
+    /// Records an event. Returns a line for the log; `None` if another worker has already reported
+    /// the event, or if [`Self::set_running`] records it.
     pub(super) fn note(&mut self, event: &LiveEvent) -> Option<String> {
         let interface = self.0.get_mut(event.port)?;
         let name = &event.interface;
         match event.fault {
-            // [`Self::set_running`] records this when the kernel has been asked.
             Fault::Down => None,
             Fault::Vanished => {
                 let is_news = std::mem::replace(&mut interface.attached, false);
@@ -83,7 +80,6 @@ impl Interfaces {
         news
     }
 
-    /// Notices about the interfaces for the user.
     pub(super) fn notices(&self, names: &[String]) -> Vec<String> {
         let notice = |(interface, name): (&Interface, &String)| match interface {
             Interface { attached: false, .. } => {

@@ -213,7 +213,6 @@ impl LivePlane {
         }
     }
 
-    /// The live loop; `None` before it starts, and without bridges.
     fn handle(&self) -> Option<LiveHandle> {
         self.control().map(|control| control.engine().clone())
     }

@@ -25,7 +25,6 @@ pub(super) enum Shape {
     Rules,
 }
 
-/// The shape of a session.
 pub(super) fn shape(control: &Control) -> Shape {
     if !control.inner_links().is_empty() {
         Shape::Scenario
@@ -36,7 +35,6 @@ pub(super) fn shape(control: &Control) -> Shape {
     }
 }
 
-/// Reads the counters of objects.
 pub(super) fn read(
     control: &Control,
     wanted: &[Object],
@@ -232,7 +230,7 @@ fn add_lane(object: &Object, report: &LiveReport, counts: &mut Counts) {
     let times = Some(Box::new(times_of(lane)));
     let whole = counted(report.at, &lane.counters);
     let count = match counts.remove(object) {
-        // Packets that wait in the queue, without those in the delay line.
+        // The lane's backlog would include the packets in the delay line.
         Some(of_pipe) => Count {
             times,
             queue_packets: of_pipe.queue_packets,
@@ -264,7 +262,6 @@ pub(super) struct LaneName {
     pub(super) to: String,
 }
 
-/// The lanes with the names of their ends.
 pub(super) fn lanes(control: &Control) -> Result<Vec<LaneName>, NoAnswer> {
     let report = control.counters()?;
     let ends = control.lane_ends();
@@ -278,7 +275,6 @@ pub(super) fn lanes(control: &Control) -> Result<Vec<LaneName>, NoAnswer> {
     Ok(report.lanes.into_iter().zip(ends).map(lane).collect())
 }
 
-/// The counters of rules as views.
 pub(super) fn rule_views(
     control: &Control,
     rules: &Ruleset,

@@ -1,4 +1,4 @@
-//! The daemon, as its page shows and changes it. Changes take the path of all commands: they are
+//! The daemon, as its page shows and changes it. Changes are commands of the daemon, so they are
 //! saved before they are in force.
 
 use std::sync::{Arc, OnceLock};
@@ -160,7 +160,7 @@ impl Source for DaemonDashboard {
     }
 }
 
-/// Makes a step of a plan.
+/// Carries out a step of a plan.
 fn made(editor: &Editor, start: &Arc<Ruleset>, step: &PlanStep) -> Result<(), String> {
     let done = match &step.words {
         Some(words) => editor.edit(&Edit { words: words.clone(), ..Edit::default() }),

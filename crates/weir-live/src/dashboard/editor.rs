@@ -10,7 +10,6 @@ use weir_linux::clock;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::{Distinct, MOST_MEMORY};
 
-/// Changes the configuration of a daemon.
 pub(super) struct Editor {
     owner: Owner,
     seen: Mutex<Seen>,
@@ -62,7 +61,6 @@ impl Editor {
         Ok(edited(reply, edit.check_only, change))
     }
 
-    /// Takes back a change.
     pub(super) fn undo(&self, number: u64) -> Result<Edited, EditError> {
         self.look(None, None);
         let (what, ruleset) = {
@@ -120,7 +118,7 @@ impl Editor {
         let back = Before { revision: before.revision, ruleset: before.ruleset };
         // A change that takes another one back cannot be taken back itself.
         let number = seen.log.add(change, undoes.is_none().then_some(back));
-        // Earlier configurations may have tables that no other part of the daemon needs.
+        // Earlier configurations may hold large tables, so the memory of all of them is limited.
         let mut values = Distinct::default();
         seen.log.limit(|back| {
             (*back.ruleset).clone().share_with(&mut values);

@@ -12,7 +12,6 @@ use weir_rules::ruleset::Ruleset;
 use crate::daemon::instances;
 use crate::session::Control;
 
-/// Reads the members of a group.
 pub(super) fn members(
     control: &Control,
     rules: &Ruleset,

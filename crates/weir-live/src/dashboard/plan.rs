@@ -12,8 +12,8 @@ use crate::changes::Refusal;
 use crate::plan::{Start, Step, Wrong, check, lines};
 use crate::session::Link;
 
-/// The steps of a plan, ordered by time, and at most [`MOST_REMARKS`] warnings and notes about the
-/// changes that they state.
+/// The steps of a plan, ordered by time, and at most [`MOST_REMARKS`] warnings and notes about
+/// their words.
 pub(super) fn read(
     text: &str,
     start: Start<'_>,

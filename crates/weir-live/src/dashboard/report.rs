@@ -33,7 +33,6 @@ pub fn span_report(span: &Span) -> String {
     })
 }
 
-/// A point of the report.
 fn reading(point: &Point, at_s: f64) -> SpanPoint {
     let range = |range: Range| [range.min as f64, range.mean, range.max as f64];
     let times = |times: Quantiles| [times.p50, times.p99, times.max].map(|ns| ns as f64);

@@ -130,7 +130,7 @@ fn traced_rule(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
     let what = match reaction {
         Reaction::Missed(missed) => why_not(missed),
         Reaction::Matched { by, probability, jump } => {
-            // If a dynamic rule matched, the action is that of the rule `by`, which made it.
+            // If a dynamic rule matched, the action is that of `by`, the rule that created it.
             let acting = by.and_then(|by| rules.rules.iter().find(|one| one.rule.number == by));
             let rule = acting.map(|entry| &*entry.rule).or(found);
             let mut what = act(rule, *id, *jump, is_last.then_some(leg.fate));
@@ -149,7 +149,6 @@ fn traced_rule(rules: &Ruleset, leg: &Leg, visit: &Visit) -> TracedRule {
     TracedRule { number: *number, id: *id, command, matched, what }
 }
 
-/// Why a rule does not match.
 fn why_not(missed: &Missed) -> String {
     match missed {
         Missed::Disabled => "its set is disabled".to_owned(),

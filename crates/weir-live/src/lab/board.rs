@@ -21,7 +21,6 @@ impl Board {
         *self.nodes.lock().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    /// Changes the host with this number.
     pub(super) fn change(&self, number: usize, change: impl FnOnce(&mut SessionNode)) {
         if let Some(node) =
             self.nodes.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number)

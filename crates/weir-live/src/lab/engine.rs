@@ -1,8 +1,8 @@
 //! Containers of a lab, through the command of their engine: `docker` or `podman`.
 //!
 //! The network of a host belongs to a small separate container, which does nothing but exist, like
-//! the pause container of a pod in Kubernetes. The engine gives this container no network; Weir
-//! gives it the interface of the host. The host's own container then joins this network, so that
+//! the pause container of a pod in Kubernetes. The engine connects this container to no network;
+//! Weir gives it the interface of the host. The host's own container then joins the namespace, so
 //! its program finds the network complete from its first instruction. Every container and image has
 //! the label of the lab. A guard ([`weir_linux::helper::Guard`]) removes everything with this label
 //! in the end, even after `kill -9`.
@@ -149,7 +149,7 @@ pub(crate) struct Containers {
     images: BTreeMap<&'static str, String>,
     /// The containers of each host, by node.
     hosts: BTreeMap<usize, Container>,
-    /// Removes the containers; `None` before the first one is created.
+    /// Removes the containers and images; `None` before the first image is created.
     guard: Option<Guard>,
     /// Whether the engine creates no more containers when this is dropped. Otherwise the guard
     /// repeats the removal.
@@ -179,7 +179,6 @@ impl Containers {
         }
     }
 
-    /// The container of a node.
     pub(crate) fn of(&self, node: usize) -> Option<&Container> {
         self.hosts.get(&node)
     }

@@ -76,7 +76,8 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// The exit code of the command: 126 or 127 if a program cannot be executed or found.
+    /// The exit code of the command: 126 or 127 if a program cannot be executed or found, and
+    /// otherwise 125.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -21,7 +21,6 @@ struct Shared {
     ended: Condvar,
 }
 
-/// The kept bytes.
 #[derive(Debug, Default)]
 struct Kept {
     /// The first bytes.
@@ -90,7 +89,6 @@ impl Log {
         waited.map_or_else(|error| error.into_inner().0.text(), |(kept, _)| kept.text())
     }
 
-    /// The last lines, for a message.
     pub(crate) fn last_lines(&self) -> String {
         let text = self.text().text;
         let text = String::from_utf8_lossy(&text);
@@ -104,7 +102,6 @@ impl Log {
 }
 
 impl Kept {
-    /// Adds bytes that the program printed.
     fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         let room = (self.part - self.head.len()).min(bytes.len());

@@ -7,7 +7,7 @@
 //! runs in the namespaces of its host; for a container, it is a command of the engine and runs on
 //! the machine.
 //!
-//! A program has a defined end if its node has the key `ends`. The run is over when all such
+//! A program has a defined end if its node has the key `ends`. The lab is over when all such
 //! programs have ended or, if there are none, when all programs have ended.
 
 mod board;
@@ -44,8 +44,7 @@ pub(crate) struct Lab {
     directory: PathBuf,
     /// The start of the first program.
     began: Option<Instant>,
-    /// Whether the clock of the scenario runs: only then may programs with a defined end start, and
-    /// programs that wait for the end of a program.
+    /// Whether the clock of the scenario runs. Late programs (see [`late`]) start only then.
     clock_runs: bool,
     notes: Vec<String>,
 }
@@ -70,7 +69,6 @@ struct Node {
     ended: Option<Instant>,
 }
 
-/// The state of a host's program.
 #[derive(Debug)]
 enum State {
     Waiting,
@@ -102,7 +100,6 @@ struct Check {
     timeout: Duration,
     /// The number of failed checks at which the host counts as not healthy.
     retries: u32,
-    /// The number of failed checks so far.
     failed: u32,
     state: Checking,
 }
@@ -115,7 +112,6 @@ enum Checking {
     Running(ProgramId, Instant, Log),
 }
 
-/// The results of a lab's hosts.
 #[derive(Debug, Default)]
 pub(crate) struct LabResults {
     pub(crate) nodes: Vec<NodeOutcome>,
@@ -170,7 +166,6 @@ impl Lab {
         }
     }
 
-    /// The states of the hosts, for the control socket.
     pub(crate) fn board(&self) -> &Board {
         &self.board
     }
@@ -235,14 +230,13 @@ impl Lab {
         }
     }
 
-    /// Permits the start of programs with a defined end and of programs that wait for the end of a
-    /// program.
+    /// Permits the start of late programs (see [`late`]).
     pub(crate) fn start_clock(&mut self) {
         self.clock_runs = true;
     }
 
-    /// Starts every program and check that is due. Returns the time by which this must be called
-    /// again. If a command ends before that time, this must be called then.
+    /// Starts every program and check that is due. Returns the time of the next call. If a command
+    /// ends before that time, the next call is due at its end.
     pub(crate) fn advance(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -287,7 +281,6 @@ impl Lab {
         Ok(true)
     }
 
-    /// Starts the program of a node.
     fn start(
         &mut self,
         session: &mut LiveSession<Network>,
@@ -434,9 +427,9 @@ impl Lab {
         counting.peek().is_some() && counting.all(|node| matches!(node.state, State::Ended { .. }))
     }
 
-    /// Waits until the engine lists the containers of the commands that still run, so that the
-    /// guard finds these containers: an engine completes a creation that it has begun even if
-    /// its command is killed. Must be called before the commands are asked to end.
+    /// Waits until the engine lists the containers that are starting, so that the guard finds them:
+    /// an engine completes a creation that it has begun even if its command is killed. Must be
+    /// called before the commands are asked to end.
     pub(crate) fn settle(&mut self, session: &mut LiveSession<Network>, signals: &Signals) {
         let pending = |node: &Node| match (&node.state, &node.container) {
             (State::Starting { id, .. }, Some(container)) => Some((*id, container.clone())),

@@ -20,7 +20,6 @@ use crate::session::LiveSession;
 #[derive(Debug)]
 pub(super) struct Agent {
     id: ProgramId,
-    /// Name of the generator's host.
     host: String,
     /// The pipe for orders to the generator.
     input: File,
@@ -50,7 +49,6 @@ impl Agent {
         Ok(Self { id, host: name, input, lines })
     }
 
-    /// The identity of the process.
     pub(super) fn id(&self) -> ProgramId {
         self.id
     }
@@ -90,8 +88,6 @@ impl Agent {
 fn read_lines(from: OwnedFd) -> io::Result<Receiver<String>> {
     let (lines, received) = channel();
     std::thread::Builder::new().name("weir-hear".into()).spawn(move || {
-        // The lines end with the process. A line that arrives after its reader was dropped is
-        // discarded.
         for line in BufReader::new(File::from(from)).lines().map_while(Result::ok) {
             if lines.send(line).is_err() {
                 break;
@@ -135,7 +131,6 @@ impl Program {
         Ok(Self { id, output })
     }
 
-    /// The identity of the process.
     pub(super) fn id(&self) -> ProgramId {
         self.id
     }

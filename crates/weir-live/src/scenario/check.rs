@@ -14,9 +14,8 @@ use super::plan::MOST_LAB_HOSTS;
 use crate::lab::{EngineError, check_image, choose};
 
 /// Returns an error, with a remedy, for each part of a scenario that cannot run live, and a note
-/// for each TCP setting that has no effect. Both refer to places in `text`, the scenario's text,
-/// which is the content of `file`. `mtu` is the largest IP packet of the hosts' interfaces, in
-/// bytes.
+/// for each TCP setting that has no effect. Both refer to places in `text`, the content of `file`.
+/// `mtu` is the largest IP packet of the hosts' interfaces, in bytes.
 pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
     let mut diagnostics = Diagnostics::default();
@@ -110,8 +109,7 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
     diagnostics
 }
 
-/// An error at the first host beyond those that a lab may have. The simulator cannot run such a
-/// scenario either, because its hosts have programs.
+/// An error at the first host beyond the maximum number of hosts of a lab.
 #[must_use]
 pub fn too_many_hosts(scenario: &Scenario, text: &str, file: &str) -> Option<Diagnostic> {
     let mut hosts = (0..).zip(&scenario.nodes).filter(|(_, node)| node.kind == NodeKind::Host);

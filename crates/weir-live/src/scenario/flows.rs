@@ -7,10 +7,8 @@ use weir_sim::topology::{PathError, Topology};
 
 use super::kinds::{Carrier, carrier_of, protocol};
 
-/// A flow of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// The flow's number.
     pub(super) number: u32,
     /// Index of the flow's entry in the scenario's traffic.
     pub(super) traffic: usize,
@@ -26,7 +24,6 @@ pub(super) struct Flow {
     pub(super) back: Vec<usize>,
     /// Addresses and port numbers of the flow's packets.
     pub(super) key: FlowKey,
-    /// The flow's traffic class.
     pub(super) class: u16,
 }
 
@@ -44,7 +41,7 @@ impl Flow {
     }
 }
 
-/// All flows of a scenario, in order.
+/// All flows of a scenario, in the order of their numbers.
 ///
 /// # Errors
 /// There is no path between two hosts. This cannot happen for a scenario that was read from a file.

@@ -38,7 +38,6 @@ pub(super) struct Impossible {
     pub(super) help: String,
 }
 
-/// The source of the packets for a kind of traffic.
 pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     let common = spec.common();
     let settings = serde_json::to_value(spec).unwrap_or(Value::Null);
@@ -72,7 +71,6 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     }
 }
 
-/// A TCP transfer with these settings.
 fn transfer(settings: &Value, common: &Common) -> Result<Transfer, Impossible> {
     if common.ecn == Some(Ecn::Ect1) {
         let what = "the kernel's TCP sends ECT(0) where it uses ECN".to_owned();

@@ -1,8 +1,8 @@
 //! The plan of a live run: hosts, lanes between them, rules that lead each packet over the links of
 //! its path, and the tasks at both ends of each flow.
 //!
-//! The port of a node is that of its host in the session. The ports of a path and of the engine are
-//! directions of links, as in the simulator.
+//! *Port* has two meanings here. The port of a node is the port of its host in the session. A port
+//! of a path or of the engine is one direction of a link, as in the simulator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,7 +27,6 @@ use super::kinds::Carrier;
 use crate::rules::ActiveRules;
 use crate::session::{Lanes, Link, NamedLink};
 
-/// The plan of a scenario's live run.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The nodes that have a namespace and a port, in the order of the ports.
@@ -49,12 +48,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The port of a node.
     pub(super) fn port(&self, node: usize) -> Option<usize> {
         self.hosts.binary_search(&node).ok()
     }
 
-    /// The lane from one node to another.
     pub(super) fn lane(&self, from: usize, to: usize) -> Option<u16> {
         self.pairs.binary_search(&(from, to)).ok().map(|lane| lane as u16)
     }

@@ -118,7 +118,7 @@ impl<F: FnMut(&Control)> Follower for F {
 }
 
 impl LiveScenario {
-    /// Sets up the hosts. It starts no thread: see [`LiveSession::build`].
+    /// Sets up the hosts. Starts no thread: see [`LiveSession::build`].
     ///
     /// # Errors
     /// The scenario or the machine does not allow it. The machine is unchanged after an error.
@@ -221,14 +221,13 @@ fn add_networks(
     Ok(())
 }
 
-/// How late the packets of all lanes departed.
 fn lateness(report: &LiveReport) -> Lateness {
     let mut ns = Distribution::default();
     report.lanes.iter().for_each(|lane| ns.merge(&Distribution::from(&lane.lateness)));
     Lateness { ns, late: report.lanes.iter().map(|lane| lane.late_1ms).sum() }
 }
 
-/// Warnings about the live loop that affect the results.
+/// Warnings about the validity of the results.
 fn warnings(report: &LiveReport) -> Vec<String> {
     let mut words = Vec::new();
     let lateness = lateness(report);
@@ -280,20 +279,17 @@ fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
     plan.flows.iter().filter_map(|flow| Some((flow.number, sign(flow)?))).unzip()
 }
 
-/// A run and its sampler.
 struct Run<'a> {
     setup: &'a ScenarioSetup,
     plan: &'a Plan,
     /// The order for each generator, without its host and tasks.
     order: Order,
     sampler: Sampler,
-    /// Numbers of the watched flows.
     watched: &'a [u32],
     /// The interval of the series.
     interval: Duration,
 }
 
-/// The collected data of a run.
 struct Collected {
     seen: Seen,
     notes: Vec<String>,
@@ -317,7 +313,6 @@ enum Step {
     Close,
     /// Start the program of this flow.
     Program(usize),
-    /// End the run.
     End,
 }
 
@@ -480,7 +475,6 @@ impl<'a> Run<'a> {
         Ok((agents, began))
     }
 
-    /// Starts the program of this flow on its host.
     fn start_program(
         &self,
         session: &mut LiveSession<Network>,
@@ -540,10 +534,8 @@ struct Waiting<'a> {
     lab: Option<&'a mut Lab>,
 }
 
-/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waited {
-    /// The time was reached.
     Time,
     /// This signal arrived.
     Signal(i32),

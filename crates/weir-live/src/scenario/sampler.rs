@@ -8,11 +8,9 @@ use weir_measure::series::{FlowPeriod, LinkPeriod};
 use super::plan::engine_id;
 use super::watch::{Count, Counts};
 
-/// A sampler of a running live loop.
 #[derive(Debug)]
 pub(super) struct Sampler {
     handle: LiveHandle,
-    /// Number of ports.
     ports: usize,
     /// The counters of watched flows, which the observer updates.
     watched: Counts,
@@ -29,7 +27,6 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of this many ports and watched flows.
     pub(super) fn new(handle: LiveHandle, ports: usize, watched: Counts, flows: usize) -> Self {
         Self {
             handle,

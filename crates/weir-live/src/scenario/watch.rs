@@ -42,7 +42,6 @@ pub(super) enum Sign {
     Lane(u16),
 }
 
-/// The observer that counts.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// The index in `counts` of the flow with these ends.

@@ -1,5 +1,5 @@
-//! Sessions that shape running programs: they redirect packets of interfaces of existing
-//! namespaces while the session lasts.
+//! Sessions that shape programs in namespaces that Weir did not create. While such a session lasts,
+//! it redirects packets of the namespaces' interfaces.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -66,9 +66,7 @@ pub(super) type Beats = Arc<Mutex<Vec<Heartbeat>>>;
 /// One interface of one site of a target.
 #[derive(Debug)]
 struct Slot {
-    /// Index of the target.
     target: usize,
-    /// Name of the site.
     site: String,
     /// The control group of a systemd unit; `None` for other targets. A unit has the same group
     /// after a restart, so another group with the unit's name belongs to another systemd.
@@ -202,7 +200,6 @@ impl Attached {
         })
     }
 
-    /// Attaches to an interface of a site.
     fn add(
         &mut self,
         target: usize,
@@ -496,12 +493,12 @@ impl private::Sealed for Attached {}
 /// Maximum number of interfaces of one session. Each interface needs two links of the engine, and
 /// some descriptors.
 const MAX_INTERFACES: usize = 1000;
-/// The open files to permit for each attached interface: one more than the six BPF programs, two
-/// TAP devices with three files each, the namespace with a directory, and two netlink sockets need.
+/// The open files to permit for each attached interface: six BPF programs, two TAP devices with
+/// three files each, the namespace with a directory, two netlink sockets, and one spare file.
 const FILES_EACH: u64 = 17;
 /// The open files for the rest of the process.
 const FILES: u64 = 128;
 /// How long packets are redirected after a heartbeat. If this process is stopped, its targets are
-/// cut off for at most this long. If only the loop hangs, they are cut off for one heartbeat's
+/// cut off for at most this long. If only the loop hangs, they are cut off for up to one heartbeat
 /// interval longer.
 pub(super) const ALIVE: Nanos = Nanos::from_millis(550);

@@ -39,7 +39,7 @@ impl<S> SessionConfig<S> {
         }
     }
 
-    /// Sets the seed of all random draws: with the same seed, the same packets are lost.
+    /// Sets the seed of all random draws.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }

@@ -10,8 +10,7 @@ use weir_report::CaptureError;
 /// Why the surroundings of a session could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The processor that the loop should run on does not exist. Without this error the thread
-    /// would run on any processor.
+    /// The processor that the loop should run on does not exist.
     #[error("there is no such processor; there are {online}")]
     NoProcessor {
         /// The requested number.

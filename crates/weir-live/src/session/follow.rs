@@ -167,7 +167,7 @@ fn send_beats(control: &Control, beats: &Beats, over: &AtomicBool) {
 }
 
 /// The interval at which the session checks whether its targets still exist. A restarted target is
-/// shaped again about this long after its start.
+/// shaped again at most about this long after its start.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// The interval at which the session checks whether an awaited container has its network. The
 /// container's program begins some tens of milliseconds after the network is there.

@@ -129,8 +129,8 @@ impl HeldSite {
 }
 
 impl LiveSession<HeldSite> {
-    /// Puts the redirection in force, if the loop answers. It lapses after 0.6 s, and packets then
-    /// pass unshaped, unless [`Self::hold`] continues it.
+    /// Puts the redirection in force, if the loop answers. Unless [`Self::hold`] continues it, the
+    /// redirection lapses after 0.6 s, and packets then pass unshaped.
     pub fn shape(&self) {
         if self.control.counters().is_ok() {
             self.place.beat();
@@ -152,8 +152,8 @@ impl LiveSession<HeldSite> {
             if self.has_ended() {
                 break HoldEnd::Failed;
             }
-            // Without a heartbeat packets soon pass unshaped, so a loop that hangs does no harm.
-            // The loop's number of turns shows that it works, without waking it up.
+            // Without heartbeats, packets soon pass unshaped, so a loop that hangs does no lasting
+            // harm. The loop's number of turns shows that it works, without waking it up.
             let now = self.control.engine().turns();
             if now != turns {
                 turns = now;

@@ -70,8 +70,8 @@ pub struct Prepared<P: Place = Session> {
 
 impl LiveSession {
     /// Sets up the surroundings. It starts no thread, because the process of an ordinary user must
-    /// have a single thread for this step. Threads inherit the blocked signals of a process, so
-    /// take [`Signals`] after this and before [`Prepared::start`].
+    /// have a single thread for this step. Later threads inherit the blocked signals of this
+    /// thread, so take [`Signals`] after this and before [`Prepared::start`].
     ///
     /// # Errors
     /// The configuration or the machine does not allow it. The machine is unchanged after an error.

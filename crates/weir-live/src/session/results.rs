@@ -73,8 +73,8 @@ impl Finished {
         matches!(self.report.stopped, Some(StopReason::PortVanished(_)))
     }
 
-    /// Warnings that affect the results, for example about faults of ports, frames that were not
-    /// read, a capture with gaps, packets that passed unshaped, and changes to the machine that
+    /// Warnings about the run and its results, for example about faults of ports, frames that were
+    /// not read, a capture with gaps, packets that passed unshaped, and changes to the machine that
     /// could not be undone.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

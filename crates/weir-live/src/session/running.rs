@@ -67,7 +67,6 @@ impl Running {
         Arc::clone(&self.stop)
     }
 
-    /// Whether the loop has ended.
     pub(super) fn has_ended(&self) -> bool {
         let is_finished = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
         is_finished || self.ended.load(Ordering::Relaxed)

@@ -20,7 +20,6 @@ pub(super) struct State {
     histories: Vec<LinkHistory>,
     /// When the links started, on the monotonic clock.
     started: Nanos,
-    /// The rules; `None` in a session without rules.
     pub(super) rules: Option<ActiveRules>,
 }
 
@@ -50,8 +49,8 @@ impl State {
         self.histories[index].change(at, &old.pipe.link, &spec.pipe.link);
     }
 
-    /// The specification in force of the link with this index, and the means of all that it has had
-    /// until `now`.
+    /// The specification in force of the link with this index, and the means over all its
+    /// specifications until `now`.
     pub(super) fn configured(&self, index: usize, now: Nanos) -> (&LinkSpec, ConfiguredMeans) {
         let spec = &self.links[index].link.spec;
         (spec, self.histories[index].means(&spec.pipe.link, now.since(self.started)))

@@ -8,8 +8,8 @@ use weir_linux::topology::End;
 use weir_measure::stats::DropReason;
 use weir_report::format::{count, percent};
 
-/// Warnings that affect the results: faults of ports, frames that were not read or sent, steps that
-/// were skipped, and traffic that no pipe shaped. `ends` has the end of each port.
+/// Warnings about faults of ports, frames that were not read or sent, steps that were skipped, and
+/// traffic that no pipe shaped. `ends` has the end of each port.
 pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     let mut warnings = faults(report, ends);
     for lane in &report.lanes {
@@ -38,8 +38,8 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// An interface in words, with its end, such as a target, if the end's name differs from the
-/// interface's.
+/// An interface in words. If the name of its end, such as a target, differs from the interface's,
+/// the words include that name.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
     // Both ports of an attachment have the target's interface. Only one of them has the target's
     // name.
@@ -142,8 +142,7 @@ fn unshaped(report: &LiveReport, lane: &LaneReport) -> Option<String> {
 /// The name of an end that is not a target.
 const NETWORK: &str = "network";
 /// A direction carries most of the traffic if it has more than this many times the bytes of all
-/// other directions. Requests and their answers, as of a ping, have as many bytes in both
-/// directions.
+/// other directions. A ping has equally many bytes in both directions.
 const BULK_TO_REST: u64 = 2;
 /// The least share of unsent packets that is worth a warning. A queue of the kernel may be full for
 /// a moment.

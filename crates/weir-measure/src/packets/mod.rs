@@ -191,7 +191,6 @@ impl Encoder {
     }
 }
 
-/// The bytes of a packet's entry.
 fn encoded(packet: &Packet) -> [u8; ENTRY] {
     let mut bytes = words(packet.time, packet.wait.unwrap_or(u64::MAX), packet.fate as u8);
     bytes[16..20].copy_from_slice(&packet.flow.to_le_bytes());

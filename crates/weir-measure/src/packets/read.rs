@@ -110,7 +110,6 @@ impl Decoder {
         FormatError::Entry(self.entries + 1, AFTER_END)
     }
 
-    /// Checks and decodes an entry.
     fn read(&mut self, bytes: &[u8; ENTRY]) -> Result<Entry, &'static str> {
         if self.over {
             return Err(AFTER_END);

@@ -2,8 +2,8 @@
 //!
 //! [`Periods`] are consecutive intervals of equal width. When their number exceeds the capacity,
 //! adjacent periods are merged in pairs and the width doubles. Merging preserves sums and extremes,
-//! so the peak of a single reading remains visible in a recording of any length. An [`Envelope`] is
-//! a quantity within a period; a [`LinkPeriod`] is the activity of a link in a period.
+//! so a peak in a single reading remains visible in a recording of any length. An [`Envelope`] is a
+//! quantity within a period; a [`LinkPeriod`] is the activity of a link in a period.
 //!
 //! Three recorders use these types. The live loop's [`LinkRecorder`] spreads the increments of
 //! running counters over time; the simulator's meter and the probe record at each sample.

@@ -12,7 +12,7 @@ pub struct Envelope {
     /// `u64::MAX` before the first value.
     min: u64,
     max: u64,
-    /// Exact below 2⁵³, with a relative error of 2⁻⁵³ above.
+    /// Exact below 2⁵³; above, each addition is rounded.
     sum: f64,
     weight: u64,
 }
@@ -40,8 +40,7 @@ impl Envelope {
         self.weight += weight;
     }
 
-    /// Includes a value that was reached at an unknown time within the period. Only the maximum
-    /// changes.
+    /// Raises the maximum to a value that was reached at an unknown time within the period.
     pub fn peak(&mut self, value: u64) {
         self.max = self.max.max(value);
     }

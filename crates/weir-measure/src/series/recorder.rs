@@ -43,7 +43,6 @@ pub struct LinkRecorder {
     periods: Periods<LinkPeriod>,
     /// Bytes in and bytes out of each base period within the last second.
     window: VecDeque<(u64, u64)>,
-    /// The sums over `window`.
     window_sum: (u64, u64),
     /// Most bytes in and most bytes out within a second.
     peak_second: Option<(u64, u64)>,
@@ -90,9 +89,8 @@ impl LinkRecorder {
     pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: QueueState) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
-        // The peak occurred at an unknown time since the previous call, so it is counted in the
-        // period of the previous call. If there is about one call in each period, most of the time
-        // since that call is in that period.
+        // The time of the peak since the previous call is unknown. It is counted in the base period
+        // that was open at that call.
         self.open.queue_packets.peak(queue.peak_packets);
         self.open.queue_bytes.peak(queue.peak_bytes);
         self.spread(&totals.since(&self.seen), now);
@@ -115,8 +113,8 @@ impl LinkRecorder {
             periods: rest.periods,
             base_ns: rest.base_ns,
             end_ns: self.last,
-            // The last second ends with the open period, which `rest` has closed. The peak of
-            // `rest` therefore includes the traffic at the end.
+            // The peak of `rest` includes the open period. A series without a full second of
+            // closed periods has no peak.
             peak_second: self.peak_second.and(rest.peak_second),
         }
     }
@@ -132,7 +130,7 @@ impl LinkRecorder {
             return;
         }
         let mut given = LinkPeriod::default();
-        // With a span of 0 no period ends, so the division by the span is safe.
+        // `share` divides by the span.
         while span > 0 && (self.closed + 1) * self.base_ns <= now {
             let end = (self.closed + 1) * self.base_ns;
             let upto = delta.share(end.saturating_sub(from), span);
@@ -140,12 +138,10 @@ impl LinkRecorder {
             given = upto;
             self.close();
         }
-        // An increment at the exact end of a period belongs to that period. The open period
-        // receives only the remainder.
+        // The open period receives the remainder.
         self.open.add(&delta.since(&given));
     }
 
-    /// Ends the open base period and begins the next.
     fn close(&mut self) {
         let mut period = core::mem::replace(&mut self.open, LinkPeriod::holding(self.level));
         period.bytes_out_peak = period.bytes_out;
@@ -169,7 +165,6 @@ impl LinkRecorder {
         self.last_busy = Some(self.closed);
     }
 
-    /// Adds a period to the window of the last second, and updates the peaks.
     fn slide_window(&mut self, period: &LinkPeriod) {
         let full = usize::try_from(SECOND_NS.div_ceil(self.base_ns)).unwrap_or(usize::MAX);
         self.window.push_back((period.bytes_in, period.bytes_out));
@@ -191,11 +186,10 @@ impl LinkRecorder {
 /// The default base period: short enough to show the bursts of a TCP window on a fast link, and
 /// long enough to be cheap.
 const DEFAULT_PERIOD_NS: u64 = 10_000_000;
-/// The default maximum number of periods: more than twice the number of columns on any screen.
+/// The default maximum number of periods: more than twice the 1920 columns of a common screen.
 const DEFAULT_CAPACITY: usize = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The longest pause that counts as busy: longer than the interval of one second between pings, and
-/// shorter than a user's pause.
+/// The longest pause that counts as busy: longer than the second between two pings.
 const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 
 #[cfg(test)]

@@ -102,7 +102,6 @@ impl LateCauses {
         }
     }
 
-    /// Counts a period in which a cause took `time_ns`.
     fn count(&mut self, cause: LateCause, time_ns: u64) {
         let (periods, total) = &mut self.counts[cause as usize];
         *periods += 1;

@@ -99,7 +99,6 @@ counters! {
 }
 
 impl CounterKind {
-    /// Merges the value `other` of a counter of this kind into `mine`.
     fn merge(self, mine: &mut u64, other: u64) {
         match self {
             Self::Sum => *mine += other,
@@ -168,8 +167,8 @@ impl LinkCounters {
         arrivals == departures.wrapping_add(self.backlog_packets)
     }
 
-    /// Both sides of the identity, arrivals first. `None` if a sum overflows, which never happens
-    /// for the counters of a whole link.
+    /// Both sides of the identity, arrivals first. `None` if a sum overflows, as it does with the
+    /// wrapped counters of a part of a link.
     pub fn accounts(&self) -> Option<(u64, u64)> {
         let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
         let mut drops = self.reasons.drop_counts().of_all();

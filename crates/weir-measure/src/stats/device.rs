@@ -122,7 +122,6 @@ impl DeviceStats {
         self.byte_ns += u128::from(bytes) * u128::from(inside_ns);
     }
 
-    /// Counts `drops` packets dropped at a stage.
     #[inline]
     fn count_drops(&mut self, stage: usize, drops: u64) {
         if self.drops.len() <= stage {

@@ -83,7 +83,6 @@ macro_rules! reasons {
                 }
             }
 
-            /// Applies `count` to the two counts of each reason.
             fn map_both(&self, other: &Self, mut count: impl FnMut(u64, u64) -> u64) -> Self {
                 Self(core::array::from_fn(|at| count(self.0[at], other.0[at])))
             }

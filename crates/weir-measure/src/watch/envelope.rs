@@ -76,7 +76,6 @@ impl Recent {
         self.level = (packets, bytes);
     }
 
-    /// Adds drops to the period that contains `time`.
     pub(super) fn drop_packets(&mut self, time: u64, drops: u64) {
         self.reach(time).drops += drops;
     }

@@ -1,5 +1,5 @@
-//! A histogram of the gaps between readings: exact to 1 ns below 8 us, to 1 us below 8 ms, and to 1
-//! ms below 8 s.
+//! A histogram of the gaps between readings: exact to 1 ns below 8 us, to about 1 us below 8 ms,
+//! and to about 1 ms below 8 s.
 
 use alloc::vec;
 use alloc::vec::Vec;

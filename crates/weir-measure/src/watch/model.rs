@@ -61,7 +61,7 @@ pub struct Queue {
     pub netns: Option<String>,
     /// The discipline, such as `tbf` or `htb`; `band` for a band.
     pub kind: String,
-    /// The discipline's handle; [`none`](Handle) for disciplines that `tc` does not show.
+    /// The discipline's handle; 0 for a discipline that the kernel creates by default.
     pub handle: Handle,
     /// Handle of the parent class.
     pub parent: Handle,

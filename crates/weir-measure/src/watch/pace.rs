@@ -30,7 +30,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Every method for the kernel's queues, the fastest first.
+    /// Every method for the kernel's queues.
     pub const ALL: [Method; 5] =
         [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
 

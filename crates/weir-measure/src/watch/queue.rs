@@ -38,7 +38,7 @@ pub struct Measured {
     recent: Recent,
 }
 
-/// The queue's length at the last observed moment; everything before that moment is counted.
+/// The queue's length at the last observed moment. The statistics include the time before it.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     time: u64,
@@ -80,7 +80,6 @@ impl EventCounts {
 }
 
 impl Measured {
-    /// The statistics of a queue that appeared at `since`, before the first reading.
     pub(super) fn new(
         id: QueueId,
         queue: Queue,
@@ -164,15 +163,14 @@ impl Measured {
         &self.recent
     }
 
-    /// Counts a run of equal readings.
     pub(super) fn run(&mut self, run: &Run) {
         let count = u64::from(run.count);
         self.readings += count;
         self.read[0].record(run.qlen.into(), count);
         self.read[1].record(run.backlog.into(), count);
         if self.is_exact() {
-            // The reading lies between events. Events determine the length, and earlier events may
-            // not have been delivered yet.
+            // Events determine the length. Events before this reading may not have been delivered
+            // yet.
             return;
         }
         // Each reading except the first has a predecessor. Within a run the difference is 0.
@@ -248,7 +246,6 @@ impl Measured {
         }
     }
 
-    /// Notes that the queue vanished at `time`.
     pub(super) fn vanish(&mut self, time: u64) {
         self.hold_until(time);
         self.until = Some(time);

@@ -214,7 +214,6 @@ impl Serialize for Summary {
 }
 
 impl DeviceSummary {
-    /// The summary of one device.
     fn of(
         tally: &Tally,
         (device, netns): (&str, Option<&str>),
@@ -235,8 +234,8 @@ impl DeviceSummary {
         own.iter()
             .filter(|queue| takes_packets(queue, &own))
             .for_each(|queue| steps.merge(queue.steps()));
-        // Each reading includes every root once. Without a root, the number is that of the queue
-        // with the most readings.
+        // Each reading of a device includes its current root. Without a root, the number is that
+        // of the queue with the most readings.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
             readings => readings,
@@ -271,8 +270,8 @@ impl DeviceSummary {
     }
 }
 
-/// Whether the device hands its packets to this discipline: to the root, or to the children of a
-/// root that only distributes packets among the device's transmission queues.
+/// Whether the device hands its packets to this discipline: the root, or a child of an `mq` or
+/// `mqprio` root.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
     let below = |root: &Measured| {
@@ -300,7 +299,6 @@ fn notes(tally: &Tally, start: u64) -> Vec<String> {
 }
 
 impl QueueSummary {
-    /// The summary of a queue in a watch from `start` to `end`.
     fn of(queue: &Measured, (start, end): (u64, u64)) -> QueueSummary {
         let life = seconds_between(queue.since, queue.until.unwrap_or(end));
         let counted = queue.counters().map(|_| queue.counted());
@@ -329,7 +327,6 @@ impl QueueSummary {
 }
 
 impl TransmissionSummary {
-    /// The summary of the readings of one transmission queue.
     fn of(ring: &Ring) -> TransmissionSummary {
         let (limit_bytes, inflight_bytes) = (Spread::of(&ring.limit), Spread::of(&ring.inflight));
         TransmissionSummary {

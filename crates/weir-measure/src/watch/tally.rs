@@ -111,7 +111,6 @@ impl Tally {
             .for_each(|queue| queue.hold_until(last));
     }
 
-    /// Stores a remark, or only counts it if there are too many.
     fn keep_remark(&mut self, time: Option<u64>, text: &str) {
         if self.remarks.len() < MOST_REMARKS {
             self.remarks.push(Remark { time, text: text.to_owned() });
@@ -120,10 +119,9 @@ impl Tally {
         }
     }
 
-    /// Extends the span of the watch to `time`.
+    /// Extends the span of the watch to `time`, at its start or at its end.
     fn saw(&mut self, time: u64) {
         let (first, last) = self.span.get_or_insert((time, time));
-        // The first readings of a queue may be delivered before its appearance.
         (*first, *last) = ((*first).min(time), (*last).max(time));
     }
 
@@ -132,8 +130,7 @@ impl Tally {
         self.indices.get(&id).map(|&index| &mut self.queues[index])
     }
 
-    /// The latest vanished queue at the place of `queue`. Both are counted as one queue if there
-    /// are too many queues for separate statistics.
+    /// The index of the latest vanished queue at the place of `queue`.
     fn predecessor(&self, queue: &Queue) -> Option<usize> {
         let same = |kept: &Measured| {
             let old = &kept.queue;
@@ -254,10 +251,8 @@ impl Sink for Tally {
 
 /// Maximum number of queues with statistics, including vanished ones, and of transmission queues.
 const MOST_QUEUES: usize = 1024;
-/// Maximum number of remarks.
 const MOST_REMARKS: usize = 1000;
-/// Maximum number of periods of a queue. This is far more than a screen shows, so that a report
-/// allows zooming.
+/// Maximum number of periods of a queue: more than a screen shows, so that a report allows zooming.
 const MOST_PERIODS: usize = 1 << 16;
 /// Maximum number of periods of all queues together, 72 bytes each.
 const ALL_PERIODS: usize = 1 << 19;

@@ -208,7 +208,6 @@ proptest! {
 
 #[test]
 fn a_tee_passes_everything_on() {
-    /// The names of the calls, in their order.
     #[derive(Default)]
     struct Calls(Vec<&'static str>);
     impl Sink for Calls {

@@ -99,7 +99,7 @@ pub(super) fn accepted_bytes(record: &Record, packets: u32, before: Option<u32>)
     match before {
         Some(before) => record.backlog.saturating_sub(before),
         None if record.qlen == packets => record.backlog,
-        // No accepted packet is longer than the whole backlog.
+        // The backlog includes the accepted packets.
         None => record.bytes.min(record.backlog),
     }
 }

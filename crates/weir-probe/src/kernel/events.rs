@@ -1,5 +1,5 @@
-//! The method `events`: a record of every enqueue and dequeue of the disciplines that take a
-//! device's packets: its root, or the children of an `mq` root.
+//! The method `events` records every enqueue and dequeue of the disciplines to which a device hands
+//! its packets: its root, or the children of an `mq` root.
 //!
 //! The kernel calls the BPF programs at each enqueue and dequeue. The programs write records,
 //! separately on each processor. A turn collects the records, sorts them, and checks that each
@@ -30,15 +30,15 @@ use weir_measure::watch::{Gaps, Method, Pace};
 const TRACEPOINT_PROGRAMS: [&str; 4] = ["on_enqueue", "on_dequeue", "on_reset", "on_destroy"];
 /// The BPF programs for single packets.
 const PACKET_PROGRAMS: [&str; 3] = ["on_arrive", "on_sent", "on_free"];
-/// Time between two reads of the records, in ns. It is short enough that a region does not fill up.
+/// Time between two reads of the records, in ns: short, so that regions do not fill up.
 const POLL: u64 = 3_000_000;
 /// Time between two scans of disciplines and devices, in ns.
 const SCAN_INTERVAL: u64 = 20_000_000;
 /// Records younger than this, in ns, wait for the next turn, because the records of lock-free
 /// disciplines are written only nearly in order.
 const GUARD: u64 = 50_000;
-/// Number of records of 64 bytes each: in all regions together, and the bounds for one region. Each
-/// processor has [`records::LEVELS`] regions.
+/// Number of records of 64 bytes each: the aim for all regions together, and the bounds for one
+/// region. Each processor has [`records::LEVELS`] regions.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
@@ -71,7 +71,6 @@ struct Tracked {
 /// The numbers of recorded and of missing events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Recorded events.
     events: u64,
     /// Events that followed a gap in the record of their queue.
     after_gap: u64,
@@ -81,7 +80,6 @@ struct Sums {
     lost: u64,
 }
 
-/// The method `events`.
 pub(crate) struct Recording {
     sampling: Sampling,
     programs: Programs,
@@ -224,8 +222,7 @@ impl Recording {
         self.records.take(until, &mut ready);
         let mut ended = Vec::new();
         for record in &ready {
-            // A device that was removed from the plan in between, such as by renaming, is in no
-            // group.
+            // A device that no longer matches the plan, such as after renaming, is in no group.
             let key = record.key;
             let here = |at: &usize| {
                 self.netns[*at] == key.netns
@@ -371,7 +368,7 @@ impl Recording {
         })
     }
 
-    /// Adds a remark at the first lost record.
+    /// Reports the number of lost events if it has grown, the first time with a remark.
     fn remark_losses(&mut self, sink: &mut dyn Sink) {
         let (unwritten, lost) = self.lost();
         if lost > 0 && self.sums.lost == 0 {
@@ -449,8 +446,7 @@ impl Source for Recording {
     }
 }
 
-/// Whether the device hands its packets to this discipline: it is the root, or the root only
-/// distributes among the device's transmission queues.
+/// Whether this is the root of a device, or a child of an `mq` or `mqprio` root.
 fn takes_packets(slot: &Slot, all: &[Slot]) -> bool {
     let dealt_by = |root: &Slot| {
         root.flags & ROOT != 0

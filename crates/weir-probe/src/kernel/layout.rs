@@ -11,7 +11,6 @@ pub(super) const MAX_DEVICES: usize = 64;
 pub(super) const MAX_QUEUES: usize = 4096;
 /// Maximum number of runs of readings that one call writes.
 pub(super) const MAX_RUNS: usize = 65536;
-/// Maximum number of processors.
 pub(super) const MAX_CPUS: usize = 512;
 
 /// Flags of a queue: it is the root of its device, it counts on each processor separately, it is a
@@ -57,7 +56,7 @@ pub(super) mod control {
     pub(crate) const NEXT_READING: usize = 10;
     /// Longest time between two readings in ns.
     pub(crate) const LONGEST_GAP: usize = 11;
-    /// Two interface indices per word, followed by the number of disciplines of each device.
+    /// Two interface indices per word, followed by the number of queues of each device.
     pub(crate) const IFINDEX: usize = 13;
     pub(crate) const DISCIPLINES: usize = IFINDEX + MAX_DEVICES / 2;
     /// Number of words in the structure.
@@ -149,7 +148,6 @@ impl Slot {
         }
     }
 
-    /// The identity of the queue.
     pub(super) fn identity(&self) -> Identity {
         let band = (self.flags & BAND != 0).then_some(self.band as u8);
         let kind = if band.is_some() { "band".to_owned() } else { self.kind() };
@@ -158,7 +156,6 @@ impl Slot {
         Identity { ifindex, handle, parent, kind, band, root, address }
     }
 
-    /// The name of the discipline.
     pub(super) fn kind(&self) -> String {
         let end = self.kind.iter().position(|&byte| byte == 0).unwrap_or(self.kind.len());
         String::from_utf8_lossy(&self.kind[..end]).into_owned()

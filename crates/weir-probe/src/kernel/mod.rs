@@ -115,8 +115,8 @@ impl Programs {
         Ok(program.test_run(ProgramInput::default()).map_err(|error| refused(&error))?.return_value)
     }
 
-    /// Attaches the programs to the kernel functions or tracepoints that their sections name.
-    /// Dropping the links detaches the programs.
+    /// Attaches the programs to the tracepoints that their sections name. Dropping the links
+    /// detaches the programs.
     ///
     /// # Errors
     /// The kernel refuses, or has no such tracepoint.

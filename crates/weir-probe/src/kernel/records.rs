@@ -31,16 +31,12 @@ pub(super) const CPUS: usize = 9;
 const WATCHED: usize = 10;
 pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
 
-/// The kinds of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A packet was enqueued.
     Enqueue,
-    /// Packets were dequeued.
     Dequeue,
     /// All packets are about to be discarded.
     Reset,
-    /// The discipline is destroyed.
     Destroy,
     /// An event of a packet. Its record has other fields.
     Packet(PacketEventKind),
@@ -156,9 +152,9 @@ impl Records {
         self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
     }
 
-    /// Moves the records up to a moment into `ready`, sorted by time. The moment must be in the
-    /// past: the kernel starts an event of a discipline only when the record of the previous one is
-    /// complete, so all records up to that moment are already in their regions.
+    /// Moves the records up to a moment into `ready`, sorted by time. The moment must not be in the
+    /// future. The next call takes a record that is still being written. Unless the discipline is
+    /// lock-free, it has no later event yet.
     pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
         let cpus = self.regions.len() / REGION / LEVELS;
         for (place, region) in self.regions.chunks_exact(REGION).enumerate() {
@@ -210,7 +206,7 @@ fn own_place((netns, ifindex): (u32, u32)) -> usize {
     (ifindex.wrapping_mul(0x9e37_79b1).wrapping_add(netns.wrapping_mul(0x85eb_ca6b)) >> 22) as usize
 }
 
-/// The name of the discipline that the program has looked up.
+/// The name of the kind of discipline that the program has looked up.
 pub(super) fn kind_of(recorder: &[AtomicU64]) -> String {
     let bytes: Vec<u8> =
         (KIND..KIND + 2).flat_map(|i| recorder[i].load(Relaxed).to_ne_bytes()).collect();

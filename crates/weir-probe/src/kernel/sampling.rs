@@ -35,7 +35,6 @@ struct Pacing {
     counted: u64,
 }
 
-/// The methods `loop` and `timer`.
 pub(crate) struct Sampling {
     method: Method,
     /// The requested readings per second; as many as possible if `None`.
@@ -321,7 +320,7 @@ impl Source for Sampling {
             self.hand_over_counters(group_index, time, &slots, sink);
         }
         self.remark_cuts(time, sink);
-        // While a namespace has none of the devices, it is read slowly.
+        // Without a queue to read, the call returns at once.
         if slots.is_empty() && self.method == Method::Loop {
             sleep_until(monotonic() + SLICE);
         }

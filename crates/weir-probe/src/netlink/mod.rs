@@ -44,7 +44,6 @@ struct Place {
     counted: u64,
 }
 
-/// The method `netlink`.
 pub(crate) struct NetlinkSource {
     pacer: Pacer,
     children: bool,
@@ -83,7 +82,7 @@ pub(crate) fn discipline_of(ifindex: u32) -> io::Result<Discipline> {
     let inner = others.next().filter(|_| others.next().is_none());
     let limits = inner.map_or(root.shaping, |inner| inner.shaping);
     let known = |value: u64| Some(value).filter(|&value| value > 0);
-    // A discipline with its own rate and limit may contain a queue that has neither.
+    // If the inner discipline reports no limit, the limit of the root is used.
     let limit = |of: fn(&wire::Shaping) -> u32| {
         [of(&limits), of(&root.shaping)].into_iter().find(|&limit| limit > 0)
     };
@@ -121,8 +120,7 @@ impl NetlinkSource {
         };
         let places =
             Group::of(&plan.targets)?.into_iter().map(place).collect::<Result<_, ProbeError>>()?;
-        // A late wake-up disturbs the pace. Without the privilege for exact timers, wake-ups are
-        // slightly late.
+        // Without the privilege for exact timers, wake-ups are slightly late.
         let _ = weir_linux::sys::thread::exact_timers();
         Ok(NetlinkSource {
             pacer: Pacer::new(plan.rate, plan.interval()),
@@ -323,7 +321,7 @@ impl Source for NetlinkSource {
         self.hand_over(sink);
         let now = monotonic();
         self.hand_over_counters(now, sink);
-        // Without a device there is nothing to read, so the turn only sleeps.
+        // Without a device, the turn ends with a sleep.
         if self.places.iter().all(|place| place.group.devices.is_empty()) {
             sleep_until(now + NAP);
         }

@@ -1,8 +1,8 @@
 //! Traffic control over a netlink socket: two queries and the kernel's answers.
 //!
 //! Both queries share one encoded message, in which each query sets a few fields. Answers are
-//! parsed in place, so a reading allocates nothing. Layouts are those of `linux/netlink.h`,
-//! `linux/rtnetlink.h` and `linux/gen_stats.h`, in the byte order of the machine.
+//! parsed in place. Layouts are those of `linux/netlink.h`, `linux/rtnetlink.h` and
+//! `linux/gen_stats.h`, in the byte order of the machine.
 
 use std::io;
 
@@ -41,7 +41,6 @@ impl Answer {
             == (other.ifindex, other.handle, other.parent, other.kind)
     }
 
-    /// The name of the discipline.
     pub(super) fn kind(&self) -> String {
         String::from_utf8_lossy(self.kind_bytes()).into_owned()
     }
@@ -51,7 +50,6 @@ impl Answer {
         &self.kind[..end]
     }
 
-    /// Whether this is the root discipline of its device.
     pub(super) fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
     }
@@ -158,7 +156,6 @@ impl Shaping {
     }
 }
 
-/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The answer is complete.
@@ -170,7 +167,6 @@ pub(super) enum Outcome {
     Cut,
 }
 
-/// A netlink socket for queries.
 pub(super) struct QuerySocket {
     socket: Socket,
     request: [u8; REQUEST],

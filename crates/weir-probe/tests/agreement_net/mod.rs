@@ -60,7 +60,6 @@ impl Place {
         &self.name
     }
 
-    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, words: &str) {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(words.split(' ')).collect();
         assert!(run("ip", &words), "ip {words:?}");
@@ -146,7 +145,6 @@ impl Place {
         all.iter().map(one).collect()
     }
 
-    /// A plan for a device of this namespace.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
@@ -172,8 +170,8 @@ impl Place {
     }
 }
 
-/// Opens a plan and lets `work` read. Both happen on a new thread, since a source moves its thread
-/// into the namespace that it reads.
+/// Opens a plan and lets `work` read. Both happen on a new thread, since a source may move its
+/// thread into the namespace that it reads.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Seen) + Send,
@@ -215,11 +213,8 @@ pub(crate) struct Seen {
     pub(crate) lengths: BTreeMap<QueueId, (u32, u32)>,
     /// Number of readings of each queue.
     pub(crate) counts: BTreeMap<QueueId, u64>,
-    /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
-    /// Queues that have vanished.
     pub(crate) gone: Vec<QueueId>,
-    /// All remarks.
     pub(crate) remarks: Vec<String>,
     /// Transmission queues: device, number, limit.
     pub(crate) transmission: Vec<(String, u32, u64)>,
@@ -290,5 +285,4 @@ fn run(program: &str, words: &[&str]) -> bool {
     Command::new(program).args(words).status().is_ok_and(|status| status.success())
 }
 
-/// Number of turns per test.
 const TURNS: u32 = 5;

@@ -1,4 +1,4 @@
-//! The kernel objects that remain after a watching process has ended in any manner, and the
+//! Tests that no kernel object remains after a watching process has ended, and tests of the
 //! messages for a process without privileges.
 
 use std::collections::BTreeSet;
@@ -98,7 +98,7 @@ fn no_object_remains_in_the_kernel_however_the_process_ends() {
     for method in [Method::Loop, Method::Timer, Method::Events] {
         for (end, seconds) in [(None, "0.3"), (Some("INT"), "600"), (Some("KILL"), "600")] {
             let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-            // The device exists as long as the namespace at its other end.
+            // The device in `other` exists as long as the namespace of its peer in `place`.
             place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
             place.discipline("add dev x0 root handle 1: tbf rate 20mbit burst 2000 limit 20k");
             let Some(mut child) = watching(&place, method, seconds) else { return };

@@ -8,7 +8,6 @@ use weir_probe::{Handle, Method, Namespace, Target};
 
 use super::{Log, Place, run, turn_until, watch};
 
-/// The methods that these tests run.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink];
 /// Capacity of the disciplines in these tests: 100 packets of 142 bytes.
 const LIMIT: u32 = 14_200;
@@ -121,7 +120,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_distinguished() {
 fn a_namespace_without_a_name_is_read_until_the_end_and_then_released() {
     for method in METHODS {
         let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-        // The device exists as long as the namespace at its other end.
+        // The device in `other` exists as long as the namespace of its peer in `place`.
         place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
         let log = watch(&place.plan("x0", method), |source, log| {
             assert!(run("ip", &["netns", "del", &place.name]));

@@ -60,7 +60,6 @@ impl Place {
         self.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev x0 nud permanent");
     }
 
-    /// Runs `ip` in the namespace.
     pub(crate) fn ip(&self, words: &str) {
         let words: Vec<&str> = ["-n", &self.name].into_iter().chain(words.split(' ')).collect();
         assert!(run("ip", &words), "ip {words:?}");
@@ -119,7 +118,6 @@ impl Place {
         })
     }
 
-    /// Whether the namespace has a device of this name.
     pub(crate) fn has_link(&self, name: &str) -> bool {
         self.within(|| {
             std::fs::read_to_string("/proc/thread-self/net/dev")
@@ -145,7 +143,6 @@ impl Place {
         sent
     }
 
-    /// A plan for devices of this namespace.
     pub(crate) fn plan(&self, device: &str, method: Method) -> Plan {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
@@ -171,8 +168,8 @@ impl Drop for Place {
 }
 
 /// Opens a plan, takes the first turn, calls `work`, and finishes the source. All this is on a new
-/// thread, because a source moves its thread into the namespace that it watches. `None`, with the
-/// reason on standard output, if the method is not available.
+/// thread, because a source may move its thread into the namespace that it watches. `None`, with
+/// the reason on standard output, if the method is not available.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Log) + Send,
@@ -224,9 +221,7 @@ pub(crate) fn turn_until(
 pub(crate) struct Log {
     /// Every queue that ever existed.
     pub(crate) queues: BTreeMap<QueueId, Queue>,
-    /// The queues that have vanished.
     pub(crate) gone: BTreeSet<QueueId>,
-    /// Every event.
     pub(crate) events: Vec<Event>,
     /// Every event of a packet, if the plan records packets.
     pub(crate) packets_seen: Vec<PacketEvent>,
@@ -234,11 +229,9 @@ pub(crate) struct Log {
     pub(crate) readings: BTreeMap<QueueId, u64>,
     /// The largest number of packets and the largest number of bytes in any reading or event.
     pub(crate) most: (u32, u32),
-    /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
     /// The last time at which no packet waited.
     pub(crate) empty_at: Option<u64>,
-    /// All remarks.
     pub(crate) remarks: Vec<String>,
 }
 
@@ -252,7 +245,6 @@ impl Log {
             .collect()
     }
 
-    /// Whether a remark contains these words.
     pub(crate) fn has_remark(&self, words: &str) -> bool {
         self.remarks.iter().any(|remark| remark.contains(words))
     }
@@ -266,7 +258,6 @@ impl Log {
             .sum()
     }
 
-    /// Includes a queue's length in `most`.
     fn note_length(&mut self, id: QueueId, (qlen, backlog): (u32, u32)) {
         assert!(
             self.queues.contains_key(&id) && !self.gone.contains(&id),
@@ -313,7 +304,6 @@ impl Sink for Log {
     }
 }
 
-/// Runs a program and returns whether it succeeded.
 pub(crate) fn run(program: &str, words: &[&str]) -> bool {
     Command::new(program).args(words).status().is_ok_and(|status| status.success())
 }

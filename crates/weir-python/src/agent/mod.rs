@@ -148,8 +148,8 @@ impl Environment {
                 return Ok(());
             }
             py.check_signals()?;
-            // A slice takes between SHORT and LONG of real time, so that a person hardly notices
-            // the wait.
+            // The next slice should take between SHORT and LONG of real time, so that a person
+            // hardly notices the wait.
             slice = match took {
                 took if took < SHORT => Nanos(slice.0.saturating_mul(2)),
                 took if took > LONG => Nanos((slice.0 / 2).max(1)),

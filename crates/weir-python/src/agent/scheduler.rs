@@ -45,7 +45,7 @@ struct AgentScheduler {
 }
 
 impl AgentScheduler {
-    /// Changes the sums of a priority, and notes when its first packet arrived.
+    /// Changes the sums of a priority, and notes when the packet at its head arrived.
     fn set(&self, place: usize, change: impl FnOnce(&mut Sums)) {
         let mut agent = lock(&self.agent);
         let priorities = &mut agent.scheduler.priorities;

@@ -7,7 +7,6 @@ use pyo3::exceptions::PyValueError;
 use weir_core::Nanos;
 use weir_core::settings::Row;
 
-/// The last action of an agent, and its sums since the last step.
 #[derive(Debug, Default)]
 pub(super) struct Agent {
     /// The last action. All kinds of agents use only the action's first number: the window in
@@ -52,7 +51,6 @@ pub(super) fn during<T>(agent: &Shared, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The row of an agent.
 pub(super) const fn row<T>(traits: T) -> Row<T> {
     Row {
         name: "gym.agent",
@@ -110,7 +108,6 @@ pub(super) struct OfAqm {
     pub(super) full: u64,
     pub(super) dropped: u64,
     pub(super) marked: u64,
-    /// Packets sent.
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
     pub(super) wait_sum: u64,
@@ -157,13 +154,12 @@ pub(super) struct OfScheduler {
 pub(super) struct Sums {
     /// The weight of the flow that was added or changed last.
     pub(super) weight: u64,
-    /// Packets in the queues now.
+    /// Packets that wait now.
     pub(super) packets: u64,
-    /// Bytes in the queues now.
+    /// Bytes that wait now.
     pub(super) bytes: u64,
     /// Arrival of the packet at the head.
     pub(super) head: Option<Nanos>,
-    /// Packets sent.
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
     pub(super) wait_sum: u64,
@@ -171,8 +167,8 @@ pub(super) struct Sums {
 
 impl OfScheduler {
     /// Takes, for each priority, the weight of the flow added or changed last, the packets and
-    /// bytes in its queues, the age of the packet at the head in ns, the packets and bytes sent,
-    /// and their mean sojourn time in ns.
+    /// bytes that wait, the age of the packet at the head in ns, the packets and bytes sent, and
+    /// their mean sojourn time in ns.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<f64> {
         let one = |sums: &mut Sums| {
             let age = sums.head.map_or(0, |head| now.since(head).0);

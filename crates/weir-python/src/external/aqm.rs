@@ -15,7 +15,7 @@ use super::packet::{Packet, Queue};
 pub(crate) struct PythonAqm {
     instance: Instance,
     arrive: Method,
-    /// `None` if the class does not override the method, which then passes every packet.
+    /// `None` if the class inherits the method of `Aqm`, which passes every packet.
     leave: Option<Method>,
 }
 
@@ -26,7 +26,6 @@ impl std::fmt::Debug for PythonAqm {
 }
 
 impl PythonAqm {
-    /// Makes an AQM from its class.
     pub(crate) fn new(py: Python<'_>, class: &Bound<'_, PyAny>, setup: &Setup) -> PyResult<Self> {
         let mut stream = setup.stream.clone();
         let bounded = |limit: u64, unlimited: u64| (limit != unlimited).then_some(limit);

@@ -103,7 +103,6 @@ impl std::fmt::Debug for PythonControl {
 }
 
 impl PythonControl {
-    /// Makes a congestion control from its class.
     pub(crate) fn new(py: Python<'_>, class: &Bound<'_, PyAny>, setup: &Setup) -> PyResult<Self> {
         let mut stream = setup.stream.clone();
         let given = [

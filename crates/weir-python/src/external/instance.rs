@@ -35,7 +35,6 @@ pub(super) struct Method {
     pub(super) name: &'static str,
 }
 
-/// A Python object with the methods of an algorithm.
 pub(super) struct Instance {
     pub(super) object: Py<PyAny>,
     /// The name of its class.
@@ -79,7 +78,6 @@ impl Instance {
         Ok(Method { call: self.object.getattr(py, name)?, name })
     }
 
-    /// A class attribute that is true or false.
     pub(super) fn flag(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.object.getattr(py, name)?.is_truthy(py)
     }

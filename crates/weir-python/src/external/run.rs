@@ -40,7 +40,6 @@ impl Run {
         RUN.with_borrow(Option::clone).unwrap_or_default()
     }
 
-    /// Whether an instance has failed.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }

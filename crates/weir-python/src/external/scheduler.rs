@@ -1,9 +1,9 @@
 //! A scheduler in Python.
 //!
-//! This file keeps a list of the packets inside. It thus knows whether a packet that the object
-//! returns is inside, and the length and backlog never depend on the object. The waiting packets of
-//! a removed flow leave with the flow. If the object returns such a packet later, the packet is
-//! skipped and the object is asked again.
+//! [`PythonScheduler`] keeps a list of the packets inside. It thus knows whether a packet that the
+//! object returns is inside, and its length and backlog do not depend on the object. The waiting
+//! packets of a removed flow leave with the flow. If the object returns such a packet later, the
+//! packet is skipped and the object is asked again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -32,7 +32,6 @@ pub(crate) struct PythonScheduler {
     now: Nanos,
 }
 
-/// The object and its methods.
 struct Object {
     instance: Instance,
     enqueue: Method,
@@ -47,7 +46,6 @@ impl std::fmt::Debug for Object {
     }
 }
 
-/// The packets inside.
 #[derive(Debug, Default)]
 struct Held {
     /// The serial number, flow and length of each packet inside, by the index of the packet's id.
@@ -122,7 +120,6 @@ impl Held {
 }
 
 impl PythonScheduler {
-    /// Makes a scheduler from its class.
     pub(crate) fn new(py: Python<'_>, class: &Bound<'_, PyAny>, seed: u64) -> PyResult<Self> {
         let setup = [("seed", Some(seed))];
         let instance = Instance::new(py, class, Kind::Scheduler, &setup)?;

@@ -17,7 +17,7 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     let mut rng = 1u64;
     for ms in 0..seconds * 1000 {
         let now = ms * MS;
-        // The server pauses once, for 1.5 s.
+        // In a run longer than 10 s, the server pauses once, for 1.5 s.
         let pause = seconds > 10 && (seconds * 400..seconds * 400 + 1500).contains(&ms);
         for _ in 0..down.poll(now, &mut rng) {
             up.submit(now, 52, &mut rng);

@@ -113,8 +113,8 @@ impl Range {
         }
     }
 
-    /// The distance of an interval from the nearest limit, relative to the limit. The smaller the
-    /// distance, the closer the decision.
+    /// The distance by which an interval is inside the range, relative to the nearest limit;
+    /// negative if a part of the interval is outside.
     fn margin(&self, quantity: &Quantity) -> f64 {
         let Some([from, to]) = quantity.interval() else { return f64::NEG_INFINITY };
         let relative = |distance: f64, limit: f64| distance / limit.abs().max(f64::MIN_POSITIVE);

@@ -17,7 +17,7 @@ pub(super) struct Chart {
 
 /// One alternative of a chart.
 pub(super) struct Variant {
-    /// Its label on the switch.
+    /// The label on the switch.
     pub(super) name: String,
     pub(super) plot: Plot,
     pub(super) data: Data,
@@ -51,7 +51,6 @@ pub(super) struct Detail {
     pub(super) items: String,
 }
 
-/// The values of one curve.
 #[derive(Serialize)]
 struct Values {
     name: String,
@@ -225,7 +224,6 @@ fn marks(l: &LinkResult, points: usize) -> Chart {
     })
 }
 
-/// Bars over time, stacked by reason.
 fn by_reason(
     l: &LinkResult,
     points: usize,
@@ -308,8 +306,8 @@ fn steps(s: &LinkSeries, value: impl Fn(u64, &LinkPeriod) -> f64) -> Shape {
 }
 
 /// An axis for the latencies in `h`, and for the times `least` and `most`, in ns. The axis is
-/// logarithmic if the largest value on it is more than 20 times the 0.005 quantile of `h` or, if
-/// that is smaller and not 0, `most`.
+/// logarithmic if its largest value is more than 20 times the 0.005 quantile of `h`, or more than
+/// 20 times `most` if `most` is not 0.
 fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     let bulk = h.quantile(0.005).max(1);
     let bulk = if most > 0 { bulk.min(most) } else { bulk } as f64;
@@ -443,10 +441,10 @@ pub(super) fn micro(text: &str) -> String {
 /// Minimum period of the throughput plot, ns; in a run shorter than 40 such periods, a fortieth of
 /// the run.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis of latencies begins at most this factor below the 0.005 quantile or, if that
-/// is smaller, below the configured delay or the bound of lateness. A logarithmic axis of rates
-/// begins at most twice this factor below the greatest measured rate. Smaller values are shown at
-/// the beginning of the axis.
+/// A logarithmic axis of latencies begins at most this factor below the smaller of the 0.005
+/// quantile and the parameter `most` of [`latency_axis`]. A logarithmic axis of rates begins at
+/// most twice this factor below the greatest measured rate. Smaller values are shown at the
+/// beginning of the axis.
 const MAX_LOG_SPAN: f64 = 100.0;
 /// The axis of rates is logarithmic if the configured rate is more than this multiple of the
 /// greatest measured rate.

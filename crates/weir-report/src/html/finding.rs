@@ -43,8 +43,7 @@ fn contents(finding: &Finding) -> Markup {
 }
 
 /// A finding without its title: notes, claims, matrices, tables, the plots of the finding and
-/// `more` plots, and the list of provenances. `id` begins the identifiers of the pictures.
-///
+/// `more` plots, and the list of provenances. `id` begins the identifiers of tables and pictures.
 /// The values of the plots go to `data`.
 pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Data>) -> Markup {
     let plots: Vec<Plot> =
@@ -55,7 +54,7 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Da
         @for note in &finding.notes { p.note { (note) } }
         (claims(&finding.claims, &provenances))
         @for matrix in &finding.matrices { (coloured(matrix, id, finding)) }
-        // The overview comes before the tables that it sums up.
+        // Plots beside matrices sum up the tables, and come before them.
         @if !finding.matrices.is_empty() { section { (figures(&format!("{id}o"), &plots, data)) } }
         @for (n, table) in finding.tables.iter().enumerate() {
             section id={ (id) (n) } {

@@ -17,7 +17,6 @@ pub(super) fn page(title: &str, content: &Markup, result: &str, data: &[Data]) -
     page_with(title, content, result, &values(data))
 }
 
-/// The values of plots as JSON text.
 pub(super) fn values(data: &[Data]) -> String {
     serde_json::to_string(data).expect("plain data always serialises")
 }
@@ -48,7 +47,7 @@ pub(super) fn page_with(title: &str, content: &Markup, result: &str, plots: &str
     page.into_string() + "\n"
 }
 
-/// JSON for programs and for the page's script. Inside a script element only `<` could end it.
+/// JSON for programs and for the page's script. Only `<` could end the script element.
 fn json(id: &str, text: &str) -> Markup {
     let text = PreEscaped(text.replace('<', "\\u003c"));
     html! { script type="application/json" id=(id) { (text) } }
@@ -70,7 +69,6 @@ pub(super) fn tile(name: &str, value: impl Render, detail: impl Render) -> Marku
     html! { div { dt { (name) } dd { (value) small { (detail) } } } }
 }
 
-/// A number with its share of a whole.
 pub(super) fn with_share(number: impl Render, share: impl Render) -> Markup {
     html! { (number) " " i { (share) } }
 }
@@ -93,7 +91,6 @@ pub(super) fn table(
     }
 }
 
-/// A row of a table with its heading.
 pub(super) fn row(heading: impl Render, cells: impl IntoIterator<Item = impl Render>) -> Markup {
     html! {
         tr {
@@ -150,7 +147,6 @@ pub(super) fn figure_title(title: &str, switch: &Markup) -> Markup {
     html! { figcaption { h3 { (title) } (switch) } }
 }
 
-/// The pictures of a plot, wide and narrow.
 pub(super) fn pictures(plot: &Plot, id: &str, sizes: [Size; 2]) -> Markup {
     html! {
         @for (class, size) in ["wide", "narrow"].into_iter().zip(sizes) {
@@ -168,5 +164,4 @@ const SCRIPT: &str =
     concat!(include_str!("detail.js"), include_str!("report.js"), include_str!("save.js"));
 /// Sizes of a plot that is next to another one, wide and narrow.
 pub(super) const SIZES: [Size; 2] = [Size { width: 600, height: 270 }, NARROW];
-/// Size of a plot on a narrow screen.
 pub(super) const NARROW: Size = Size { width: 350, height: 250 };

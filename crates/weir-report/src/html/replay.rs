@@ -43,7 +43,7 @@ fn header(replay: &Replay) -> Markup {
     };
     let entries = [
         ("Recorded", head.started.clone()),
-        ("Discipline", kernel(&head.discipline)),
+        ("Discipline", discipline_words(&head.discipline)),
         ("Length", elapsed(content.duration_ns)),
         ("Packets", count(content.packets)),
         ("Flows", count(content.flows)),
@@ -65,8 +65,7 @@ fn header(replay: &Replay) -> Markup {
     }
 }
 
-/// The discipline of a recording in words.
-fn kernel(discipline: &Discipline) -> String {
+fn discipline_words(discipline: &Discipline) -> String {
     let inner = discipline.inner.as_ref().map(|inner| format!(" + {inner}")).unwrap_or_default();
     format!("{}{inner}", discipline.kind)
 }

@@ -230,8 +230,8 @@ fn at(h: &Histogram, q: f64) -> String {
     if h.count() == 0 { "–".to_owned() } else { micro(&duration(ns as f64)) }
 }
 
-/// Maximum and minimum number of points of one curve, and number of points of all links together.
-/// They keep the file small.
+/// A curve has `TOTAL_POINTS` divided by the number of links, within the two bounds. This keeps the
+/// file small.
 const MAX_POINTS: usize = 400;
 const MIN_POINTS: usize = 40;
 const TOTAL_POINTS: usize = 4000;

@@ -9,7 +9,7 @@ use super::page::{figure, meta, page, row, table, tile};
 use crate::format::{count, duration, elapsed, rate};
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 
-/// A span of time with the objects and changes in it. Times are in seconds after its start.
+/// A span of time with its objects and changes. Times in seconds count from its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SpanReport {
     /// The name of the session, or of the daemon.
@@ -66,7 +66,7 @@ pub struct SpanPoint {
     pub queue_bytes: Option<[f64; 3]>,
     /// Queueing delay: median, 99th percentile and greatest, in ns; `None` if unknown.
     pub wait_ns: Option<[f64; 3]>,
-    /// Time from arrival to departure: median, 99th percentile and greatest, in ns; `None` if
+    /// Time from arrival to due time: median, 99th percentile and greatest, in ns; `None` if
     /// unknown.
     pub total_ns: Option<[f64; 3]>,
     /// Lateness: median, 99th percentile and greatest, in ns; `None` if unknown.
@@ -274,7 +274,7 @@ fn listed(all: &[(String, u64)]) -> String {
 fn charts(object: &SpanObject, report: &SpanReport) -> Vec<Chart> {
     let over_time = |title: &str, what: &str, y: Axis, mut curves: Vec<Curve>| {
         for (number, change) in report.changes.iter().enumerate() {
-            // All marks have one entry in the legend.
+            // All changes share one entry of the legend.
             let name = if number == 0 { "change" } else { "" };
             curves.push(Curve::new(name, 3, Shape::Mark(change.at_s)));
         }
@@ -405,7 +405,7 @@ fn walk(object: &SpanObject, mut each: impl FnMut(f64, Option<f64>, &SpanPoint, 
     let mut before: Option<f64> = None;
     for (number, point) in object.points.iter().enumerate() {
         let from = (point.at_s - point.span_s).max(before.unwrap_or(0.0)).max(0.0);
-        // Readings are never exactly on time, so a short distance is not a gap.
+        // Readings may be late, so a short distance is not a gap.
         let gap = before.filter(|before| from > before + 0.25 + 0.5 * point.span_s);
         let to = (number + 1 == object.points.len()).then_some(point.at_s);
         each(if gap.is_some() { from } else { before.unwrap_or(from) }, to, point, gap);
@@ -437,7 +437,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e9) as u64
 }
 
-/// Palette of reasons: adjacent colours also differ in lightness.
+/// Palette indices of the reasons. Consecutive colours also differ in lightness.
 const COLOURS: [u8; 7] = [1, 6, 3, 5, 2, 4, 0];
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A capture in a file.
 //!
 //! The file gets its name when it is complete; until then it has a temporary name in the same
-//! directory. Complete packets are collected in memory and written about 256 KiB at a time. After
-//! an error, such as a full disk, the file is truncated to the packets of earlier writes, the error
-//! is kept for the report, and further packets are only counted. Writing may wait for the disk, so
-//! it belongs on a thread that moves no packets.
+//! directory. Records are collected in memory and written about 256 KiB at a time. After an error,
+//! such as a full disk, the file is truncated to the records of earlier writes, the error is kept
+//! for the report, and further records are only counted. Writing may wait for the disk, so it
+//! belongs on a thread that moves no packets.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -116,8 +116,7 @@ impl CaptureFile {
                 self.report.written += self.buffered;
             }
             Err(source) => {
-                // Remove the part of the buffer that was written. A pipe cannot be truncated; its
-                // reader notices the early end.
+                // Remove the part of the buffer that was written. A pipe cannot be truncated.
                 let _ = file.set_len(self.report.bytes);
                 self.report.dropped += self.buffered;
                 self.report.error = Some(CaptureError::Write { path: self.path.clone(), source });
@@ -135,7 +134,8 @@ impl CaptureFile {
         std::mem::take(&mut self.report)
     }
 
-    /// Gives the file its name, unless it has no packet because of an error.
+    /// Writes the buffered packets and gives the file its name. After an error, a file without
+    /// packets gets no name.
     fn close(&mut self) {
         self.flush();
         let Some(file) = self.file.take() else { return };
@@ -151,7 +151,7 @@ impl CaptureFile {
     }
 }
 
-/// A capture that is dropped keeps its packets.
+/// The file of a capture that ends without [`CaptureFile::finish`] also gets its name.
 impl Drop for CaptureFile {
     fn drop(&mut self) {
         self.close();

@@ -1,6 +1,6 @@
 //! Captures of the packets of links as pcapng. Each direction of a link is an interface, and times
-//! are in nanoseconds. The comment on a departure states its delays, and that on a drop the drop
-//! reason.
+//! are in nanoseconds. The comment on a departure states its delays; the comment on a drop states
+//! the drop reason.
 //!
 //! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section
 //! header, interface description with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and
@@ -60,8 +60,8 @@ pub enum Event {
         marked: bool,
         /// The packet is a duplicate made by the link.
         duplicate: bool,
-        /// The number of the inverted bit, counted from the network-layer header; `None` if the
-        /// packet was not corrupted.
+        /// The number of the inverted bit, from the start of the network-layer header; `None` if
+        /// the packet was not corrupted.
         corrupted: Option<u32>,
     },
     /// The packet was dropped.

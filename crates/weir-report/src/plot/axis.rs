@@ -22,7 +22,7 @@ pub enum Unit {
 pub enum Scale {
     /// Values are spaced evenly.
     Linear,
-    /// Values are spaced by their logarithm; values below the range are drawn at its start.
+    /// Values are spaced by their logarithm.
     Log,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Fitted {
     pub(crate) ticks: Vec<(f64, String)>,
     /// The label; on a linear axis, with its unit.
     pub(crate) title: String,
-    /// The size of the unit in which the tick labels are written.
+    /// The size of the unit of a linear axis, such as 1e6 for Mbit/s.
     pub(crate) unit_size: f64,
 }
 
@@ -115,7 +115,7 @@ impl Fitted {
         };
         match axis.scale {
             Scale::Linear => {
-                // Counts have whole ticks, unless a mean or a ratio would then have only one.
+                // Counts have whole ticks, unless the range is short and fractional, as for a mean.
                 let span = fitted.high - fitted.low;
                 let is_whole = axis.unit == Unit::Count && (span == 1.0 || span >= 2.0);
                 fitted.linear_ticks(wanted, axis.range.is_none(), if is_whole { 1.0 } else { 0.0 });
@@ -180,8 +180,7 @@ impl Fitted {
         }
     }
 
-    /// Replaces the ticks of a logarithmic axis that spans too little for powers of ten by ticks at
-    /// equal distances.
+    /// Replaces the ticks of a logarithmic axis by ticks at equal distances.
     fn even_ticks(&mut self, wanted: f64, unit: Unit) {
         let step = nice_step((self.high - self.low) / wanted);
         let mut i = (self.low / step - 1e-9).ceil();

@@ -40,7 +40,7 @@ impl From<&found::Axis> for Axis {
     }
 }
 
-/// The name of a curve, with the kind of its provenance unless the curve was measured here.
+/// The name of a curve, followed by its provenance if it has one.
 fn named(series: &found::Series) -> String {
     match &series.provenance {
         Some(provenance @ found::Provenance::Measured { program, .. }) => {

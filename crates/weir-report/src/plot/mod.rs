@@ -268,7 +268,7 @@ fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
     path
 }
 
-/// The area of a band. Each part between two gaps has a path of its own.
+/// The path of a band: a closed area for each part without a gap.
 fn band(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
     let mut path = String::new();
     let mut rest = points;
@@ -508,8 +508,8 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// The style sheet for pictures. The palette follows Okabe and Ito, with lighter colours on dark
-/// backgrounds.
+/// The style sheet for pictures. The first four colours for light backgrounds are from the palette
+/// of Okabe and Ito.
 pub const STYLE: &str = include_str!("plot.css");
 /// A line covers another one if their points are nearer than this, px.
 const NEAR: f64 = 1.5;

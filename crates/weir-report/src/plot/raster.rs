@@ -1,4 +1,4 @@
-//! Plots as PNG: the picture of the SVG at twice its size, on a light background, for programs
+//! Plots as PNG: the picture of the SVG at twice its size, on a white background, for programs
 //! without SVG support.
 //!
 //! The picture consists of straight strokes, rectangles and text, so a canvas with these three
@@ -67,7 +67,7 @@ struct Canvas<'a> {
     width: usize,
     height: usize,
     pixels: Vec<u8>,
-    /// Drawing is clipped to this frame.
+    /// Strokes and rectangles are clipped to this frame.
     clip: Option<&'a Frame>,
 }
 

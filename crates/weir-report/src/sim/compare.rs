@@ -11,10 +11,10 @@
 //! one significant difference is therefore expected by chance.
 //!
 //! # Agreement
-//! A difference that is not significant does not show that two results agree: with few runs, no
-//! difference is significant. A [`Tolerance`] tests agreement. Results agree if the 95 % confidence
-//! interval of the difference lies within the tolerance, and differ if it lies outside. If the
-//! interval contains a bound of the tolerance, more runs are needed.
+//! A difference that is not significant does not show that two results agree: with few runs, even a
+//! large difference may not be significant. A [`Tolerance`] tests agreement. Results agree if the
+//! 95 % confidence interval of the difference lies within the tolerance, and differ if it lies
+//! outside. If the interval contains a bound of the tolerance, more runs are needed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,8 +72,7 @@ pub struct Summary {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Object {
     name: String,
-    /// The values of each metric, one for each run that has the metric, in the order of the
-    /// summary.
+    /// Each metric with its values, one for each run that has the metric.
     runs: Vec<(String, Vec<f64>)>,
     /// The means of each metric over twentieths of the run; empty unless there is a single run.
     batches: BTreeMap<String, Vec<f64>>,
@@ -132,7 +131,7 @@ pub struct Difference {
 }
 
 /// The largest difference with which two results agree in a metric: the larger of a part of the
-/// left mean and of an absolute value.
+/// left mean and an absolute value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
     /// The name of the metric.

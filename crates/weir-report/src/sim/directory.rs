@@ -55,7 +55,6 @@ pub enum DirectoryError {
     },
 }
 
-/// The constructor of a table.
 type MakeTable = fn(&Results) -> Table;
 
 /// Writes results into `dir`, which must exist. Equal results give equal bytes.

@@ -1,7 +1,7 @@
 //! Where a directory of results appears, and what it may replace.
 //!
-//! Results may replace an empty directory, or a directory that has results and nothing else. The
-//! files of a user are therefore never removed.
+//! Results may replace an empty directory, or a directory that has results and nothing else. This
+//! protects the files of the user.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirEntry, Metadata};
@@ -33,7 +33,7 @@ pub enum PlaceError {
         /// The missing directory.
         parent: PathBuf,
     },
-    /// Nothing can be written in the directory that would have the results.
+    /// The directory in which the results would be is not writable.
     #[error("nothing can be written in {}: {source}; name a directory elsewhere", parent.display())]
     Closed {
         /// The directory.
@@ -68,7 +68,7 @@ pub enum PlaceError {
         /// The path.
         path: PathBuf,
     },
-    /// The directory has no summary.
+    /// The directory has no valid summary.
     #[error("{} is no directory of results, because it has no valid {SUMMARY}: name another \
              directory, or remove this one", path.display())]
     NoResults {
@@ -102,8 +102,8 @@ pub enum PlaceError {
     },
 }
 
-/// Checks, before the runs, that their results can have this path. With `replace`, an empty
-/// directory and a directory of results are accepted.
+/// Checks that results can have this path. With `replace`, an empty directory and a directory of
+/// results are accepted.
 ///
 /// # Errors
 /// The path cannot be used.
@@ -177,7 +177,7 @@ fn check_results(path: &Path, entries: &[DirEntry]) -> Result<(), PlaceError> {
     let is_known = |name: &str| {
         FILES.contains(&name)
             || [".txt", ".log"].iter().filter_map(|end| name.strip_suffix(end)).any(|stem| {
-                // The output of several runs has their seeds in its names.
+                // With several runs, the name of an output contains the seed.
                 let of_run = stem
                     .rsplit_once('.')
                     .filter(|(_, seed)| seed.bytes().all(|byte| byte.is_ascii_digit()));
@@ -215,7 +215,7 @@ fn entries(path: &Path) -> io::Result<Vec<DirEntry>> {
     Ok(all)
 }
 
-/// The path without a final slash, with which it would name the target of a link.
+/// The path without a final slash. With the slash, it would name the target of a symbolic link.
 fn exact(path: &Path) -> Result<PathBuf, PlaceError> {
     match path.file_name() {
         Some(name) => Ok(parent(path).join(name)),
@@ -303,7 +303,7 @@ impl Draft {
         let old = hidden(&exact, "old");
         fs::rename(&exact, &old).map_err(system)?;
         if let Err(error) = fs::rename(building, &exact) {
-            // The error is reported; the old directory gets its name back if possible.
+            // If possible, the old directory gets its name back.
             let _ = fs::rename(&old, &exact);
             return Err(system(error));
         }
@@ -345,7 +345,6 @@ mod tests {
             Self(path)
         }
 
-        /// A directory with these files.
         fn directory(&self, name: &str, files: &[(&str, &str)]) -> PathBuf {
             let path = self.0.join(name);
             fs::create_dir_all(&path).unwrap();

@@ -1,11 +1,11 @@
 //! The results document of a scenario: one JSON object with a fixed order of keys.
 //!
-//! Keys that end in `_s` are in seconds; other times are integers in nanoseconds. Rates are in
-//! bit/s and count network-layer bytes; goodput counts payload bytes. With several runs, counts and
-//! rates are means over the runs, distributions contain the packets of all runs, `runs` has the
-//! metrics of each run, and `ci95` is the half width of the confidence interval of each mean. With
-//! a single run, `batches` has the means over twentieths of the run, by which [`super::compare()`]
-//! judges differences. Keys are only ever added.
+//! Keys that end in `_s` are in seconds, keys that end in `_ns` in nanoseconds. Rates are in bit/s
+//! and count network-layer bytes; goodput counts payload bytes. With several runs, counts and rates
+//! are means over the runs, distributions contain the packets of all runs, `runs` has the metrics
+//! of each run, and `ci95` is the half width of the confidence interval of each mean. With a single
+//! run, `batches` has the means over twentieths of the run, by which [`super::compare()`] judges
+//! differences. Keys may be added, but are not removed.
 
 use std::collections::BTreeMap;
 
@@ -465,8 +465,8 @@ impl<'a> Batches<'a> {
     fn of(run: &'a Outcome) -> Option<Self> {
         let series = &run.series;
         let from = run.warmup_ns.div_ceil(series.interval_ns.max(1)) as usize;
-        // The last interval may be incomplete. It is left out, like the intervals that do not fill
-        // a part.
+        // The last interval is left out if it is incomplete, and so are the intervals that do not
+        // fill a part.
         let whole = (series.end_ns / series.interval_ns.max(1)) as usize;
         let each = whole.saturating_sub(from) / BATCHES;
         let batches: Vec<_> =
@@ -540,8 +540,9 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The highest rate of link `n` in any run over any second after the warm-up, bit/s, in steps of
-/// the series; `None` when a second is not a multiple of the interval.
+/// The highest rate of link `n` over any second after the warm-up in any run, bit/s. The seconds
+/// begin at intervals of the series. `None` if a second is not a multiple of the interval, or if no
+/// full second was counted.
 fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
     let of_run = |run: &Outcome| {
         let interval = run.series.interval_ns.max(1);
@@ -590,7 +591,6 @@ fn seconds(ns: u64) -> Number {
     rounded(ns as f64 / 1e9)
 }
 
-/// A number with nine significant digits.
 fn rounded(value: f64) -> Number {
     Number::new(value)
 }

@@ -1,5 +1,4 @@
-//! Metrics: the numbers of a flow or link that the results give for each run and over all runs, and
-//! that comparisons use.
+//! The metrics of a flow or link in one run.
 //!
 //! One list of names serves the runs of the summary, its confidence intervals, the tables of the
 //! report and the comparisons.
@@ -19,7 +18,6 @@ pub(crate) struct Metric {
     pub(crate) value: Option<f64>,
 }
 
-/// The metrics of a flow.
 pub(crate) fn metrics_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Metric> {
     let given = f.carried + f.sent + f.duplicated;
     let mut all = vec![
@@ -44,7 +42,6 @@ pub(crate) fn metrics_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Metric> {
     all
 }
 
-/// The metrics of a link.
 pub(crate) fn metrics_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Metric> {
     let arrived = l.counters.carried + l.counters.packets_in + l.counters.duplicated;
     let mut all = vec![
@@ -86,7 +83,6 @@ pub(crate) fn merged_queue(results: &Results, link: usize) -> Distribution {
     merged(results.runs.iter().filter_map(|run| run.links.get(link)).map(|l| &l.queue_ns))
 }
 
-/// Merges distributions into one.
 pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a Distribution>) -> Distribution {
     let mut all = Distribution::default();
     parts.for_each(|part| all.merge(part));

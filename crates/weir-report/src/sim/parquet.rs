@@ -1,9 +1,9 @@
-//! Tables as Parquet files: columns of integers, fractions and names, written at once or in groups
-//! of rows.
+//! Tables as Parquet files: columns of integers, floating-point numbers and names, written at once
+//! or in groups of rows.
 //!
-//! The module uses only the file format, without Arrow. Nothing is compressed; names are stored
-//! once and counters as differences, so the files are small. They do not contain the program's
-//! version, so equal rows give equal bytes.
+//! The module uses only the file format, without Arrow. Nothing is compressed, but the files are
+//! small, because each name is stored once in a group of rows, and integers are stored as
+//! differences. Files do not contain the program's version, so equal rows give equal bytes.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,13 +24,13 @@ use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type, TypePtr};
 /// The values of a column. An optional value is `None` where the row has none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Integers up to 2⁶³ − 1.
+    /// Integers. Values above 2⁶³ − 1 are stored as 2⁶³ − 1.
     Int(Vec<u64>),
     /// Optional integers.
     SomeInt(Vec<Option<u64>>),
-    /// Fractions.
+    /// Floating-point numbers.
     Float(Vec<f64>),
-    /// Optional fractions.
+    /// Optional floating-point numbers.
     SomeFloat(Vec<Option<f64>>),
     /// Names, each stored once, and the index of each row's name.
     Name(Vec<String>, Vec<u32>),
@@ -155,7 +155,7 @@ impl<W: Write + Send> TableWriter<W> {
             // The path has one part, because a name may contain dots.
             let path = ColumnPath::new(vec![name.as_ref().to_owned()]);
             if column.is_name() {
-                // The writer would compare the names of all rows.
+                // For statistics of names, the writer would compare the names of all rows.
                 let none = EnabledStatistics::None;
                 properties = properties.set_column_statistics_enabled(path, none);
                 continue;
@@ -388,8 +388,9 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
-/// Number of rows with the same name that are written at once. Each row needs a copy of the name,
-/// and making a copy takes longer than writing it, so longer sequences use the same copies again.
+/// Number of rows with the same name that are written at once. The writer needs a copy of the name
+/// for each of them, and making a copy takes longer than writing it. Longer sequences of rows with
+/// the same name therefore use the same copies again.
 const COPIES: usize = 128;
 
 #[cfg(test)]

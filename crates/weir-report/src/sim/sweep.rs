@@ -1,5 +1,5 @@
-//! The points of a sweep side by side: tables with a row for each point, and plots over the key
-//! that is swept.
+//! The points of a sweep side by side: tables with a row for each point, and plots over a key of
+//! the sweep.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,6 @@ pub fn sweep_finding(name: &str, points: &[(&Settings, Results)]) -> Finding {
     finding
 }
 
-/// The flow or link that a table describes.
 enum Subject {
     Flow(String),
     Link(String),
@@ -68,7 +67,6 @@ impl Subject {
         }
     }
 
-    /// The metrics that have a plot.
     const fn plotted(&self) -> &'static [(&'static str, &'static str, Unit)] {
         match self {
             Self::Flow(_) => &[
@@ -128,8 +126,8 @@ fn table(subject: &Subject, points: &[(&Settings, Results)]) -> Table {
     table
 }
 
-/// Plots over the first key with several values that are numbers; a curve for each combination of
-/// the other keys.
+/// Plots over the first key with several values that are numbers, with a curve for each combination
+/// of values of the other keys.
 fn plots(subject: &Subject, points: &[(&Settings, Results)]) -> Vec<Plot> {
     let Some(key) = swept(points) else { return Vec::new() };
     let x_of = |settings: &Settings| settings.get(key).and_then(|(_, text)| number(text));
@@ -211,13 +209,14 @@ fn bare(value: &str) -> &str {
     value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
 }
 
-/// The last part of a key.
+/// The part of a key after its last dot.
 fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// The names of the points' directories: each consists of the point's keys and their values, or of
-/// the point's number if these are too long. Two points never have the same name.
+/// The names of the points' directories. A name consists of the point's keys and their values, or
+/// of the point's number if these are too long. If another point has the name already, the point's
+/// number is added.
 pub fn point_names<'a>(points: impl IntoIterator<Item = &'a Settings>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (number, settings) in (1..).zip(points) {
@@ -243,9 +242,9 @@ pub fn point_names<'a>(points: impl IntoIterator<Item = &'a Settings>) -> Vec<St
     names
 }
 
-/// The most flows, links and curves that are shown.
+/// Maximum number of flows, of links, and of curves in a plot.
 const MOST: usize = 8;
-/// The longest name of a directory that consists of keys and values.
+/// Maximum length of a directory name that consists of keys and values, in bytes.
 const LONGEST: usize = 120;
 const OF_FLOWS: [Shown; 5] = [
     ("goodput_bps", "goodput Mbit/s", 1e6, 2),

@@ -8,7 +8,6 @@ use super::Results;
 use super::metrics::{Metric, metrics_of_flow, metrics_of_link};
 use super::parquet::{Column, Table};
 
-/// Reads a count of an outcome.
 type Count<T> = fn(&T) -> u64;
 
 /// A table with a row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and
@@ -41,8 +40,7 @@ pub fn flows(results: &Results) -> Table {
 }
 
 /// A table with a row for each direction of a link of each run: `seed`, `name`, `from`, `to`,
-/// counts and statistics. After live runs, also how late the packets of all links together
-/// departed.
+/// counts and statistics. With live runs, it also has the lateness of all links together.
 pub fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> =
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
@@ -74,7 +72,7 @@ pub fn links(results: &Results) -> Table {
     Table { columns }
 }
 
-/// Columns that say how late the packets of each row's run departed, over all links.
+/// The columns with the lateness of all links in the run of each row.
 fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
     let of = |read: fn(&Lateness) -> u64| {
         Column::SomeInt(rows.iter().map(|(run, _)| run.lateness.as_ref().map(read)).collect())
@@ -198,7 +196,6 @@ struct SeriesRows {
 }
 
 impl SeriesRows {
-    /// Columns with room for `rows`.
     fn new(rows: usize) -> Self {
         Self {
             names: Vec::new(),

@@ -1,8 +1,8 @@
 //! Traces as files: a table with a row for each event of a packet, or a packet capture.
 //!
-//! Both kinds of file accept blocks of records during the run, so the memory does not grow with the
-//! length of the run. The frames of a capture are synthetic: addresses, ports, sequence numbers and
-//! the ECN field are those of the simulated packet, and the payload is left out.
+//! Both kinds of file are written during the run, in blocks of records. The frames of a capture are
+//! synthetic: addresses, ports, sequence numbers and the ECN field are those of the simulated
+//! packet, and the payload is left out.
 
 use std::io::{self, Write};
 
@@ -199,7 +199,7 @@ impl<W: Write> TraceCapture<W> {
         Ok(())
     }
 
-    /// Returns the writer, after all records were written.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.writer.into_inner()
     }

@@ -104,7 +104,8 @@ impl Entry<'static> {
 pub(super) struct Merger {
     /// The entries to which further equal readings may be added.
     open: std::collections::BTreeMap<QueueId, Readings>,
-    /// The maximum duration of an entry. It makes an unchanged queue appear in the growing file.
+    /// The maximum duration of a merged entry, with which an unchanged queue also appears in the
+    /// growing file.
     longest_ns: u64,
 }
 
@@ -155,7 +156,7 @@ impl Merger {
     }
 }
 
-/// The maximum duration of an entry by default.
+/// The default of [`Merger::longest_ns`].
 const LONGEST_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]

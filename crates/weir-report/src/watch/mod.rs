@@ -138,7 +138,7 @@ enum RecordFile {
 
 impl Recorder {
     /// Starts a record at `path`: a file, which is replaced when the record ends, or a pipe such as
-    /// `/dev/stdout`. The record contains `version`, the version of the program.
+    /// `/dev/stdout`. A record in JSON lines contains `version`, the version of the program.
     ///
     /// # Errors
     /// [`RecordError::Create`] if the file cannot be created.
@@ -168,7 +168,7 @@ impl Recorder {
         self.merger.end_after(longest);
     }
 
-    /// The error that ended the record early; the record accepts no more entries.
+    /// The error that ended the record early. After it, the record accepts no more entries.
     #[must_use]
     pub fn error(&self) -> Option<&RecordError> {
         self.error.as_ref()

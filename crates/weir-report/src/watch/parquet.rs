@@ -1,8 +1,9 @@
 //! Records as Parquet: a row for each run of equal readings, and for each enqueue or dequeue.
 //!
 //! A Parquet file is readable only with its footer. It is therefore written under a temporary name
-//! and renamed when it is complete. If the disk is full, the last group of rows is removed to make
-//! room for the footer, and the result is a complete file.
+//! and renamed when it is complete. After an error, such as a full disk, the footer follows the
+//! last complete group of rows. If the footer does not fit, groups of rows are removed from the end
+//! until it fits.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -26,7 +27,6 @@ pub(super) struct ParquetRecord {
     queues: BTreeMap<QueueId, Queue>,
     /// The queues that vanished since the last group was written.
     gone: Vec<QueueId>,
-    /// The buffered rows.
     rows: Vec<Row>,
 }
 
@@ -101,7 +101,7 @@ impl ParquetRecord {
         Ok(())
     }
 
-    /// Writes the footer and gives the file its final name.
+    /// Writes the buffered rows and the footer, and gives the file its final name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.group()?;
         let end = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
@@ -111,7 +111,7 @@ impl ParquetRecord {
     }
 
     /// Completes the file with the data written before an error, and gives it its final name.
-    /// Returns the number of rows; if completing fails, no file remains.
+    /// Returns the number of rows; `None` if this fails, in which case no file remains.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let mut temporary = self.file.take()?;
         while let Some((end, rows)) = self.ends.pop().filter(|&(_, rows)| rows > 0) {
@@ -195,8 +195,7 @@ fn table(rows: &[Row], queues: &BTreeMap<QueueId, Queue>) -> Table {
     }
 }
 
-/// Converts an error of the format layer, which only writes to memory, so that such an error is a
-/// bug.
+/// Converts an error of the Parquet writer. It writes only to memory, so an error is a bug.
 fn io_error(error: TableError) -> io::Error {
     io::Error::other(error)
 }

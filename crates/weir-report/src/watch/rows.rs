@@ -17,7 +17,7 @@ pub struct CsvRows {
     partial: Vec<u8>,
     /// Whether the header line has been read.
     headed: bool,
-    /// The different names in each column with names of a queue.
+    /// The distinct names in each column with names of a queue.
     names: [Names; NAMED],
     /// The cells with the names of each queue, as text, and the index of each name in `names`.
     queues: HashMap<QueueId, (Vec<u8>, [u32; NAMED])>,
@@ -31,7 +31,7 @@ pub struct RowError {
     pub line: String,
 }
 
-/// The different names of a column, in the order of their appearance.
+/// The distinct names of a column, in the order of their appearance.
 #[derive(Debug, Default)]
 struct Names {
     all: Vec<String>,
@@ -237,7 +237,8 @@ fn refused(line: &[u8]) -> RowError {
 const WHAT: [&str; 3] = ["readings", "enqueue", "dequeue"];
 /// Number of columns with names of a queue.
 const NAMED: usize = 6;
-/// Maximum length of a line in bytes. The names of namespaces have 255 bytes at most.
+/// Maximum length of an incomplete line in bytes. The longest names, those of namespaces, have at
+/// most 255 bytes.
 const LONGEST_LINE: usize = 16 << 10;
 /// Bytes of a faulty line that an error shows.
 const SHOWN: usize = 80;

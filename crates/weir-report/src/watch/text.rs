@@ -41,7 +41,6 @@ impl Lines {
         if self.waiting.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Writes buffered lines.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut rest = self.waiting.as_slice();
         let Some(file) = self.file.as_mut().map(TemporaryFile::file) else { return Ok(()) };
@@ -84,15 +83,14 @@ impl Lines {
     /// Truncates the file to its complete lines. Returns `error`.
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if let Some(file) = self.file.as_mut().filter(|file| file.is_regular()) {
-            // If truncating fails too, the last line is incomplete; the error already reports that
-            // the file ends early.
+            // If truncating fails too, the last line may be incomplete; the error already reports
+            // that the file ends early.
             let _ = file.file().set_len(self.whole.0);
         }
         Err(error)
     }
 }
 
-/// JSON lines.
 #[derive(Debug)]
 pub(super) struct JsonLines(pub(super) Lines);
 
@@ -158,7 +156,6 @@ impl Csv {
         self.lines.flush()
     }
 
-    /// As [`Lines::finish`].
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.lines.finish()
     }

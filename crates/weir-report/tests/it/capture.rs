@@ -63,7 +63,7 @@ fn an_existing_file_stays_until_the_new_capture_is_complete() {
     assert_eq!(std::fs::read(&path).unwrap(), b"the capture before");
     assert_eq!(capture.finish(0).written, 1);
     assert_eq!(packets_in(&path), 1);
-    // A capture that is dropped, for example in a panic, keeps its packets too.
+    // A capture that ends without `finish`, for example in a panic, keeps its packets too.
     let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
     (0..2).for_each(|i| capture.write(&meta(0, i, Event::Arrived), &ip_packet()));
     drop(capture);

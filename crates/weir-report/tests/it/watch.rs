@@ -1,5 +1,5 @@
-//! Records and the report of a watch contain every reading, keep the written data on a full disk,
-//! and show a peak.
+//! Records of a watch contain every reading, and keep the written data on a full disk. The report
+//! shows a single long reading.
 
 #[path = "../../examples/demo_watch/data.rs"]
 mod data;
@@ -89,7 +89,7 @@ fn of_parquet(path: &Path) -> Totals {
 fn every_format_has_every_reading_and_equal_ones_are_one_row() {
     let scratch = Scratch::new("forms");
     let play = |sink: &mut dyn Sink| data::play(3, sink);
-    // 3 s of 4000 steps, each with 50 readings of 6 queues, and the peak.
+    // 4000 steps in each of 3 s, 50 readings of 6 queues in each step, and the peak.
     let expected = 3 * 4000 * 50 * 6 + 1;
     let lines = of_lines(&scratch.record(Format::JsonLines, play));
     assert_eq!((lines.0, lines.1), (expected, data::PEAK.into()));

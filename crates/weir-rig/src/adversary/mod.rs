@@ -2,10 +2,10 @@
 //!
 //! A pattern consists of a few acts. In each act, some flows of a group each send a number of
 //! packets of one length, starting at a given time. The search starts with arrangements that are
-//! known to be bad (one flow joins all other flows; one flow gets ahead before the other flows
-//! arrive). It then changes start times, lengths, packet counts and flows step by step, and also
-//! weights if these may change. It measures each pattern with [`crate::service`] and accepts a
-//! pattern with a score that is not much lower than that of the last accepted pattern. The
+//! known to be bad, such as one flow that joins all other flows, or that gets ahead before the
+//! other flows arrive. It then changes start times, lengths, packet counts and flows step by step,
+//! and also weights if these may change. It measures each pattern with [`crate::service`] and
+//! accepts a pattern unless its score is much lower than that of the last accepted pattern. The
 //! tolerance shrinks to zero over a cycle of 400 tries. The next cycle starts either from the worst
 //! pattern found so far or from new random patterns.
 //!
@@ -193,7 +193,6 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries one pattern.
     fn step(&self, at: &mut State) {
         let mut random = Stream::new(self.hunt.seed, at.evaluations, Purpose::Generator);
         let (cycle, step) = (at.evaluations / CYCLE, at.evaluations % CYCLE);
@@ -223,7 +222,6 @@ impl Search<'_> {
         }
     }
 
-    /// Measures a pattern.
     fn scored(&self, pattern: Pattern) -> Scored {
         let Some(trace) = self.space.trace(&pattern, MAX_PACKETS) else {
             return Scored::default();
@@ -232,7 +230,8 @@ impl Search<'_> {
         Scored { pattern, score, worst }
     }
 
-    /// The group of the worst flow under a trace, its score, and the interval of its B-WFI.
+    /// The group with the worst service under a trace, the group's score, and the interval of its
+    /// B-WFI.
     fn worst(&self, trace: &Trace) -> (usize, i64, (u64, u64)) {
         let owed = service::owed(&self.hunt.discipline, trace);
         let groups = self.space.victims.iter().map(|&group| group as usize);
@@ -250,8 +249,8 @@ impl Search<'_> {
         }
     }
 
-    /// The worst pattern as a trace. The trace ends with the worst interval if that does not change
-    /// the score.
+    /// The worst pattern as a trace. The trace is cut at the end of the worst interval, unless the
+    /// cut changes the score.
     fn found(&self, at: &State) -> Found {
         let whole = self.space.trace(&at.best.pattern, MAX_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
@@ -294,8 +293,8 @@ const CYCLE: u64 = 400;
 /// pattern. The other tries of the cycle change patterns step by step, starting from the worst of
 /// these.
 const BEGINNINGS: u64 = 40;
-/// The divisor of the initial tolerance: at the start of a cycle, the search accepts a pattern with
-/// a score that is lower than the previous one by up to 1/20.
+/// The divisor of the initial tolerance: at the start of a cycle of changes, the search accepts a
+/// pattern with a score that is lower than the previous one by up to 1/20.
 const ALLOWANCE: i64 = 20;
 /// The number of tries between two saves of the state, each followed by a call of `watch`.
 const STEPS: u64 = 32;

@@ -86,7 +86,7 @@ impl Space {
     }
 
     /// The packets of the pattern, at most `most`, ordered by time. Packets of equal time keep the
-    /// order of their acts. `None` when the weights make the flow set invalid.
+    /// order of their acts. `None` when the flow set or the trace is invalid.
     pub(super) fn trace(&self, pattern: &Pattern, most: usize) -> Option<Trace> {
         let mut groups = self.groups().to_vec();
         for (group, &weight) in groups.iter_mut().zip(&pattern.weights) {

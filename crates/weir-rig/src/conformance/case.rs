@@ -47,7 +47,7 @@ pub struct Case {
 /// The subject of a case.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// An AQM in front of a list, or a scheduler.
+    /// A list, with an AQM or without one, or a scheduler.
     Manager(Manager),
     /// A pipe of the engine: queue, link and impairments.
     Pipe(Box<LinkSpec>),

@@ -79,7 +79,6 @@ impl Finding {
         }
     }
 
-    /// Compares one play.
     pub(super) fn compare(&mut self, expected: &Expectation, play: &Play, within: u64) {
         let (holds, found) = match &expected.wanted {
             Wanted::After(column, values) => {
@@ -130,7 +129,7 @@ impl Finding {
         self.passed &= holds;
     }
 
-    /// Concludes after the plays with all seeds.
+    /// Judges the mean, after the plays with all seeds.
     pub(super) fn conclude(&mut self, expected: &Expectation) {
         let Wanted::Total { bound, .. } = expected.wanted else { return };
         let (found, own_error) = (self.sample.mean(), self.sample.error());
@@ -286,5 +285,5 @@ pub(crate) fn milliseconds(ns: u64) -> String {
 
 /// The allowed difference of two means, in standard errors of this difference.
 const STANDARD_ERRORS: f64 = 3.0;
-/// The rounding error of a mean in a file: half of its last decimal place.
+/// The rounding error of a mean in a file with three decimal places.
 const ROUNDING: f64 = 0.0005;

@@ -138,7 +138,5 @@ pub(super) fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
 /// The keys that classes and flows share.
 const NAMES: &[&str] =
     &["class", "weight", "priority", "max_packet", "rate", "ceil", "burst", "deadline"];
-/// The maximum number of classes.
 const MAX_CLASSES: usize = 1024;
-/// The maximum number of flows.
 const MAX_FLOWS: usize = 65_536;

@@ -42,7 +42,6 @@ pub(super) fn play(case: &Case, spec: &LinkSpec, seed: u64) -> Play {
     player.record.play
 }
 
-/// Plays a case with one pipe.
 struct Player<'a> {
     emulator: Emulator,
     record: Record<'a>,
@@ -55,7 +54,6 @@ struct Player<'a> {
     next: usize,
 }
 
-/// A packet that departed.
 struct Departed {
     due: u64,
     number: u32,
@@ -144,5 +142,4 @@ impl Player<'_> {
     }
 }
 
-/// The number of the pipe.
 const PIPE: u16 = 1;

@@ -129,7 +129,6 @@ fn play_with<S: Scheduler, A: Aqm>(
     play
 }
 
-/// Plays a case with queues in front of a scheduler.
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
     /// The number of each flow's queue, by the flow's number; empty when the case states no flows.

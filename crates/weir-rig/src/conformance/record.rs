@@ -240,7 +240,6 @@ impl<'a> Record<'a> {
         self.departed(at, number, packet.mark);
     }
 
-    /// Records the departure of packet `number`.
     pub(super) fn departed(&mut self, at: u64, number: u32, mark: Option<MarkReason>) {
         let event = self.event(at, number, "dequeue", mark.map(MarkReason::name));
         let late = self.last.is_some_and(|last| number < last);

@@ -239,8 +239,8 @@ mod tests {
         }
     }
 
-    /// Bianchi's model counts busy slots in a backoff. Stations of DCF do not count them, so the
-    /// difference is systematic.
+    /// In Bianchi's model, a backoff also counts busy slots. Stations of DCF do not count them, so
+    /// the difference is systematic.
     #[test]
     fn intervals_over_seeds_are_near_bianchis_model() {
         for (name, settings) in [
@@ -296,9 +296,7 @@ mod tests {
 
     /// With the standard's parameters and with other parameters, the total is near the zone
     /// model's, and each category has its share of the total to within 1.5 percentage points. The
-    /// model overestimates background, which gets less than 1.5 % in most of these cells: the slots
-    /// in which background may begin are hardly ever idle, because the backoffs of the high
-    /// categories are short and not geometric.
+    /// model overestimates background, which gets less than 1.5 % in most of these cells.
     #[test]
     fn categories_get_the_shares_of_the_zone_model() {
         for settings in [

@@ -6,8 +6,7 @@
 //! long at attempt `j`, where `CW_j + 1` doubles with each retry up to `CWmax + 1`. With at most
 //! `R` retries, a packet has `Σ p^j` attempts, and its backoffs and attempts take
 //! `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the number of attempts divided by this
-//! number of slots. Without a bound on retries, this is
-//! Bianchi's formula.
+//! number of slots. Without a bound on retries, this is Bianchi's formula.
 //!
 //! Access categories differ in the gap (AIFS) that they wait before contention. Slot 0 after a
 //! transmission begins at the end of the shortest gap. A category with a gap that is `d` slots
@@ -106,7 +105,7 @@ pub(super) fn category(settings: &DcfSettings, group: &Group) -> Category {
     }
 }
 
-/// The number of packets that an access sends, and its length in us.
+/// The number of packets that an access sends, and the duration of the access in us.
 fn txop(air: &Air, len: u32, rate: u32, limit: u64) -> (u32, f64) {
     let first = air.success(len, rate);
     let next = air.sifs() + air.exchange(len, rate);

@@ -47,7 +47,6 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    /// The number of flows.
     pub(super) fn len(&self) -> usize {
         self.offered.len()
     }

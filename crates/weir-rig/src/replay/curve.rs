@@ -69,9 +69,9 @@ impl Curve {
     }
 }
 
-/// Later times count for the last period of a curve, ns.
+/// Later times count as this time, ns.
 const LATEST: u64 = 1 << 60;
-/// The first length of a period, ns.
+/// The initial length of a period, ns.
 const FINEST: u64 = 1_000_000;
 /// Maximum number of periods.
 const MAX_POINTS: usize = 512;

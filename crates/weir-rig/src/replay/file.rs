@@ -95,7 +95,6 @@ fn regular(path: &Path) -> Result<File, RecordingError> {
     File::open(path).map_err(read)
 }
 
-/// One pass over a recording.
 pub(super) struct Pass<'a> {
     recording: &'a Recording,
     pub(super) head: Head,

@@ -177,7 +177,7 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
     }
 }
 
-/// A token bucket. Tokens are counted in bits times 10^9, so that nothing is rounded.
+/// A token bucket. Tokens are counted in bits times 10^9, so that their number is exact.
 struct Bucket {
     rate: u128,
     size: u128,

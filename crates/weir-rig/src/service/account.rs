@@ -1,9 +1,9 @@
 //! The service that each flow was owed: worst-case fair index and delay, in integers.
 //!
-//! `w` is a flow's weight, `Σ` the sum of the weights of all flows of the set, active or not,
-//! `φ = w / Σ`. `W` is the number of bytes that the link has sent, including the sent part of the
-//! packet on the wire; `W_k` is the part of `W` that belongs to flow k. A flow is behind its share
-//! by
+//! `w` is a flow's weight, `Σ` is the sum of the weights of all flows of the set, active or not,
+//! and `φ` is `w / Σ`. `W` is the number of bytes that the link has sent, including the sent part
+//! of the packet on the wire; `W_k` is the part of `W` that belongs to flow k. A flow is behind its
+//! share by
 //!
 //! ```text
 //! D(t) = w W(t) − Σ W_k(t)            in bytes times Σ, hence an integer
@@ -12,8 +12,8 @@
 //! largest `D(t2) − D(t1)` with `t1 ≤ t2` in the same backlogged period, where a packet of the flow
 //! ends at `t2`. `D` has its minimum at the beginning of a period or at the end of a packet of the
 //! flow. Therefore one stored minimum per flow and one comparison per packet suffice. If a period
-//! begins while another flow's packet is on the wire, it begins in the middle of that packet; if
-//! the packet is the flow's own, the period begins at the end of the packet.
+//! begins while another flow's packet is on the wire, it begins within that packet; if the packet
+//! is the flow's own, the period begins at the end of the packet.
 //!
 //! A flow that is still backlogged when the observation ends counts as if its first packet were
 //! sent next. The true value cannot be smaller.
@@ -24,7 +24,6 @@ use super::link::Watch;
 use crate::flows::FlowSet;
 use crate::trace::Arrival;
 
-/// The accounts of all flows.
 #[derive(Debug)]
 pub(super) struct Account {
     flows: Vec<FlowAccount>,
@@ -36,7 +35,6 @@ pub(super) struct Account {
     wire: (u32, u64),
 }
 
-/// The account of one flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlowAccount {
     weight: i128,
@@ -62,7 +60,6 @@ pub(super) struct FlowAccount {
     pub(super) dropped: u64,
 }
 
-/// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     arrived: u64,

@@ -1,9 +1,9 @@
-//! Bounds of the B-WFI: the theoretical bounds, one row for each scheduler with a guarantee.
+//! The theoretical bounds of the B-WFI, one row for each scheduler with a guarantee.
 //!
 //! Every bound applies to the quantity that [`super`] defines: for any arrivals, and over any
 //! interval that starts at any moment of a backlogged period of the flow and ends at a departure of
-//! the flow. `docs/guarantees.md` derives each bound for the scheduler as implemented here, and
-//! explains where the literature states another form.
+//! the flow. `docs/guarantees.md` derives the verified bounds for the schedulers as implemented
+//! here, and explains where the literature states another form.
 //!
 //! ```text
 //! φ          w / (sum of the weights of all flows)
@@ -11,7 +11,7 @@
 //! σ          least power of two with w σ ≥ L_k
 //! n          the number of flows in the aggregate of QFQ+
 //! L_k, ℓ_k   the flow's largest and shortest packet
-//! L, L_j     the largest packet of all, of another flow
+//! L, L_j     the largest packet of all flows, and the largest packet of another flow
 //! Σ          over all other flows
 //! B          the largest n L_k of all aggregates
 //! ```
@@ -302,8 +302,8 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // (1 − 1/500) times four quanta of a packet, plus 1/500 of 1000 packets: one packet of each
-        // other flow, and one more.
+        // (1 − 1/500) times a quantum of four packets, plus 1/500 of 1000 packets: one packet of
+        // each other flow, and one more.
         assert_eq!(
             packets("drr", "500:w1,250:w2,250:w4"),
             Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
-        // `w σ` is one packet. The bound is 3, plus 7/8 of two packets, minus 1/8, plus 1/8 of 9
-        // packets of the other flows.
+        // `w σ` is one packet. The bound is 3 packets, plus 7/8 of two packets, minus 1/8 of a
+        // packet, plus 1/8 of `B + L`, which is 9 packets.
         assert_eq!(packets("qfq+", "8:w1024:l1024"), Some(3.0 + 1.75 - 0.125 + 9.0 / 8.0));
         // A heavy flow waits for the budget of eight light ones.
         let heavy = packets("qfq+", "8:w1:l1024,1:w1024:l1024").unwrap();

@@ -35,7 +35,7 @@ impl Exact {
         Self { numerator: number.into(), denominator: 1 }
     }
 
-    /// The nearest floating-point number, for output.
+    /// The value as a floating-point number, for output.
     pub fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }

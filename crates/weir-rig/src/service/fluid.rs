@@ -11,12 +11,10 @@
 //! V, S, F, times   127 ........................ 64 | 63 ........................ 0
 //!                  bytes (for a unit of weight)    | fraction
 //! ```
-//! The step from one finish to the next is exact. Two quantities are rounded, by less than 2^-64
-//! bytes for a unit of weight at each arrival and each packet sent: the growth of `V` up to an
-//! instant between two finishes, and `L / w`. For a million packets and the largest weights the
-//! error is less than a thousandth of a byte. For flows that are always backlogged nothing is
-//! rounded, since `V` is the number of bytes that the link has sent, divided by the sum of all
-//! weights.
+//! The step from one finish to the next is exact. Two quantities are rounded down, each time by
+//! less than 2^-64 bytes for a unit of weight: the growth of `V` up to an instant between two
+//! finishes, and `L / w`. For flows that are always backlogged nothing is rounded, since `V` is the
+//! number of bytes that the link has sent, divided by the sum of all weights.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -37,12 +35,9 @@ pub(super) struct Fluid {
     sent: Vec<u64>,
     /// The fluid where backlogs come and go; `None` where every flow always has packets.
     changing: Option<Gps>,
-    /// The largest differences of each flow.
     worst: Vec<Deviation<i128>>,
-    /// For each flow, the sum of the distances between its service and the fluid's at the ends of
-    /// its packets, and the number of these packets.
+    /// The result of [`Fluid::distances`], with sums in [`Fluid::unit`]s.
     distances: Vec<(i128, u64)>,
-    /// Jain's index at the end of the arrivals.
     fairness: f64,
 }
 
@@ -60,7 +55,7 @@ pub(super) struct Deviation<T> {
 }
 
 impl Fluid {
-    /// A fluid for these flows. `steady` means that all flows always have packets.
+    /// `steady` means that all flows always have packets.
     pub(super) fn new(flows: &FlowSet, steady: bool) -> Self {
         let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
         let changing = (!steady).then(|| Gps::new(&weights));
@@ -77,7 +72,6 @@ impl Fluid {
         }
     }
 
-    /// The largest differences of each flow.
     pub(super) fn worst(&self) -> impl Iterator<Item = Deviation<Exact>> {
         let unit = self.unit();
         self.worst.iter().zip(&self.weights).map(move |(deviation, &weight)| Deviation {
@@ -103,7 +97,7 @@ impl Fluid {
         self.fairness
     }
 
-    /// One byte of service, in the unit of the counters.
+    /// One byte of service, in the unit of [`Fluid::ahead`].
     fn unit(&self) -> i128 {
         if self.changing.is_some() { ONE as i128 } else { self.total.into() }
     }
@@ -117,8 +111,8 @@ impl Fluid {
         given - i128::from(self.sent[flow as usize]) * self.unit()
     }
 
-    /// The time by which the flow's last packet ends later than in the fluid: in bytes times the
-    /// flow's weight when the flows are steady, otherwise in bytes with [`FRACTION`] bits of
+    /// The time by which the flow's packet that ends now is later than in the fluid: in bytes times
+    /// the flow's weight when the flows are steady, otherwise in bytes with [`FRACTION`] bits of
     /// fraction.
     fn late(&mut self, now: u64, flow: u32) -> i128 {
         let (weight, sent) =
@@ -192,7 +186,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// A fluid for these flows. `steady` means that all flows always have packets.
+    /// `steady` means that all flows always have packets.
     pub(super) fn new(flows: &FlowSet, steady: bool) -> Self {
         let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
         let changing = (!steady).then(|| Gps::new(&weights));
@@ -237,7 +231,6 @@ struct Gps {
     finishes: BinaryHeap<Reverse<(u128, u32)>>,
 }
 
-/// A flow in the fluid.
 #[derive(Debug)]
 struct GpsFlow {
     weight: u128,
@@ -287,7 +280,6 @@ impl Gps {
         self.now = self.now.max(to);
     }
 
-    /// Finishes a flow's first packet.
     fn finish(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
         let Some((_, len)) = flow.queue.pop_front() else { return };

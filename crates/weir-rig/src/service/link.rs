@@ -21,8 +21,8 @@ pub(super) trait Watch {
     /// A packet arrives.
     fn arrives(&mut self, arrival: &Arrival);
 
-    /// The scheduler refuses the arriving packet, or drops a waiting one. `arrived` is the time of
-    /// its arrival.
+    /// The scheduler refuses the arriving packet, or drops a waiting one. `arrived` is the time at
+    /// which the refused or dropped packet arrived.
     fn refuses(&mut self, arrived: u64, flow: u32, len: u32);
 
     /// The transmission of a packet starts.
@@ -85,7 +85,7 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
             break;
         }
         let dequeued = scheduler.dequeue(Nanos(now), &mut store);
-        // Packets that were dropped here are replaced like packets that depart.
+        // The source replaces packets that the dequeue drops, like packets that depart.
         while let Some((id, _)) = scheduler.pop_refused(&mut store) {
             let (flow, len) = refuse(&mut store, id, watch);
             source.departs(now, flow, len);
@@ -110,8 +110,8 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
     (now, sent)
 }
 
-/// Enqueues the packets that arrive up to `until`. A backlogged flow does not replace packets that
-/// the scheduler drops here, since a full scheduler would drop the new ones at the same time.
+/// Enqueues the packets that arrive up to `until`. The source does not replace packets that an
+/// enqueue drops, since a full scheduler would drop the replacements at once.
 fn deliver<S: Scheduler, W: Watch>(
     scheduler: &mut S,
     store: &mut StampedDescriptors,

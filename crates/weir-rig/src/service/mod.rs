@@ -5,15 +5,15 @@
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
 //!   of the bytes that the link sent, over any interval that lies within a backlogged period of the
 //!   flow and ends with a departure of the flow. The share is the flow's weight divided by the sum
-//!   of the weights of *all* flows of the set. No scheduler can guarantee much less than one packet
-//!   to flows of all weights.
+//!   of the weights of *all* flows of the set. No scheduler can guarantee flows of all weights a
+//!   B-WFI much below one packet.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the limit of this
 //!   delay that follows from the bound and the largest backlog of a flow.
 //! - **lag**, **lead** and **lateness** against the *fluid*, which gets the same arrivals and
 //!   serves all backlogged flows at once, by weight.
 //! - **mean deviation**: the mean distance between a flow's service and its service in the fluid,
-//!   over the ends of the packets of a group. The other quantities are extremes.
+//!   over the ends of the packets of a group.
 //! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
 //!   in the fluid.
 //!
@@ -58,13 +58,12 @@ pub struct Service {
     pub time: u64,
 }
 
-/// The service of one group of flows: the worst value of each quantity over the flows, and a mean
-/// deviation.
+/// The service of one group of flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The group.
     pub group: Group,
-    /// B-WFI in bytes.
+    /// The largest B-WFI of a flow, in bytes.
     pub bwfi: Exact,
     /// The flow with this B-WFI.
     pub worst_flow: u32,
@@ -126,7 +125,7 @@ impl Class {
     }
 }
 
-/// Number of packets over which service is measured: enough for many turns of every flow.
+/// Number of packets over which service is measured.
 pub fn enough_packets(flows: &FlowSet) -> u64 {
     (u64::from(flows.len()) * TURNS).max(LEAST_PACKETS)
 }
@@ -178,7 +177,7 @@ fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
     shortest
 }
 
-/// The B-WFI and the excess delay of a group, without the other quantities of a measurement.
+/// The B-WFI and the excess delay of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) lmax: u32,
@@ -191,8 +190,8 @@ pub(crate) struct Owed {
     pub(crate) excess: Exact,
 }
 
-/// The B-WFI and the excess delay of each group under a trace: the same values as in [`measure`],
-/// without the comparison with the fluid.
+/// The B-WFI and the excess delay of each group under a trace, as in [`measure`] but without the
+/// comparison with the fluid.
 pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     let (flows, workload) = (trace.flows(), Workload::Trace(trace));
     let (mut source, mut account) = (Source::new(&workload, flows, 0), Account::new(flows));

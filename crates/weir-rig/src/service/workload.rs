@@ -1,7 +1,7 @@
 //! Workloads: the arrivals at the link and their times.
 //!
-//! Workloads other than `Backlogged` are generated in advance and do not depend on the scheduler.
-//! Two schedulers therefore see the same packets at the same times for the same seed.
+//! The arrivals of workloads other than `Backlogged` do not depend on the scheduler. Two schedulers
+//! therefore see the same packets at the same times for the same seed.
 
 use std::collections::VecDeque;
 
@@ -27,8 +27,8 @@ pub enum Workload<'a> {
         /// Packets that arrive.
         packets: u64,
     },
-    /// One flow after the other sends twenty packets. Together the flows send at twice the link's
-    /// rate. The next round starts when the link has caught up.
+    /// One flow after the other sends twenty packets, at twice the link's rate. The next round
+    /// starts when the link has caught up.
     Ramp {
         /// Packets that arrive.
         packets: u64,
@@ -137,7 +137,6 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes the next arrival.
     pub(super) fn take(&mut self) -> Option<Arrival> {
         let (all, next) = match &mut self.arrivals {
             Arrivals::Replenished(replenished) => return replenished.pending.pop_front(),
@@ -149,14 +148,14 @@ impl<'a> Source<'a> {
         arrival
     }
 
-    /// The transmission of a packet of `flow` starts.
+    /// A packet of `flow` starts its transmission, or a dequeue drops it.
     pub(super) fn departs(&mut self, now: u64, flow: u32, len: u32) {
         if let Arrivals::Replenished(replenished) = &mut self.arrivals {
             replenished.departs(now, flow, len);
         }
     }
 
-    /// Whether the observation ends after `sent` packets.
+    /// Whether the run has ended when the link has sent `sent` packets.
     pub(super) fn is_over(&self, sent: u64) -> bool {
         self.most.is_some_and(|most| sent >= most)
     }

@@ -17,7 +17,7 @@ fn run(hunt: &Hunt) -> Found {
     search(hunt, None, |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// A file that only this test uses.
+/// A path that no other process uses. A file at this path is removed.
 fn file(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("weir-rig-{}-{name}", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -65,7 +65,7 @@ fn an_interrupted_search_finds_the_same_as_an_uninterrupted_one() {
     let whole = hunt(Kind::RoundRobin, "6:w1:l64-1500,2:w5", 900);
     let expected = run(&whole);
     let path = file("resumed");
-    // The observer interrupts the search after 320 tries, the budget ends it after 500.
+    // The observer interrupts the first search, the budget ends the second.
     let until = |progress: &Progress| {
         if progress.evaluations >= 320 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

@@ -1,4 +1,5 @@
-//! Every conformance case of the repository passes, and errors in a file name their line.
+//! Every case directly in `weir-core/tests/conformance` passes, and errors in a file name their
+//! line.
 
 use std::path::{Path, PathBuf};
 
@@ -265,8 +266,8 @@ fn a_pipe_is_a_token_bucket_with_and_without_dequeues() {
     );
     let pipe = pipe.replace("[expect", "[expect]\ntaken = \"0-1 - 2 -*2 3\"\n[expect");
     let outcome = Case::read(&pipe).unwrap().run();
-    // The dequeues are 0.5 ms apart, and each takes one packet. The two packets of the burst
-    // therefore leave one dequeue apart.
+    // The dequeues are 0.5 ms apart, and each takes at most one packet. The two packets of the
+    // burst therefore leave 0.5 ms apart.
     assert!(outcome.passed, "{}", failures(&outcome));
     let no_dequeues = pipe.split("[[dequeue]]").next().unwrap();
     let play = Case::read(no_dequeues).unwrap().run().play;

@@ -1,5 +1,5 @@
-//! Every case that was recorded from a kernel holds, or states the cause of its difference. The
-//! table in `docs/kernel.md` shows the results of the cases.
+//! Every case that was recorded from a kernel holds, states the cause of its difference, or states
+//! that Weir lacks the discipline. The table in `docs/kernel.md` shows the results of the cases.
 //!
 //! `WEIR_UPDATE_DOCS=1` writes the table.
 
@@ -53,7 +53,7 @@ impl Played {
         }
     }
 
-    /// The first expectation that does not hold, as words.
+    /// The first expectation that does not hold.
     fn difference(&self) -> String {
         let failed = self.outcome.expectations.iter().find(|finding| !finding.passed);
         failed.map_or(String::new(), |finding| match self.is_random() {

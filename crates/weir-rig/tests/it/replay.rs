@@ -1,4 +1,4 @@
-//! Replays of recordings: a FIFO gives the kernel's row again, other disciplines share fairly, and
+//! Replays of recordings: a FIFO gives the kernel's row again, fair queueing shares fairly, and
 //! damaged files are refused.
 
 use weir_core::config::QueueLimit;
@@ -41,7 +41,7 @@ fn packet(time: u64, flow: u32, bytes: u32) -> Packet {
 }
 
 /// The outcomes of `packets` at a queue of `limit` packets, computed without the code under test.
-/// The link behind the queue sends one packet after the other, the first at once.
+/// The link behind the queue sends one packet after the other.
 fn through_a_fifo(mut packets: Vec<Packet>, limit: usize) -> Vec<Packet> {
     let mut departures: Vec<u64> = Vec::new();
     let mut free = 0;
@@ -51,7 +51,7 @@ fn through_a_fifo(mut packets: Vec<Packet>, limit: usize) -> Vec<Packet> {
             packet.fate = Fate::Dropped;
             continue;
         }
-        // All packets have 1250 bytes, 1 ms at this rate; the bucket holds one of them.
+        // All packets have 1250 bytes, which take 1 ms at this rate.
         let at = packet.time.max(free);
         free = at + 1_000_000;
         packet.wait = Some(at - packet.time);

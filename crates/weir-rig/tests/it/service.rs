@@ -12,7 +12,6 @@ use weir_rig::flows::FlowSet;
 use weir_rig::service::{Exact, Service, Status, Workload, bounds, measure};
 use weir_rig::trace::{Arrival, Trace};
 
-/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     arrived: u64,
@@ -81,8 +80,8 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let own: Vec<&Sent> = sent.iter().filter(|s| s.flow == flow).collect();
     let (mut worst, mut first) = (0, 0);
     while first < own.len() {
-        // The period continues while each packet arrives before the transmission of the previous
-        // one starts.
+        // The period continues while each packet arrives no later than the transmission of the
+        // previous one starts.
         let last = (first..own.len() - 1)
             .find(|&n| own[n + 1].arrived > own[n].start)
             .unwrap_or(own.len() - 1);
@@ -304,7 +303,7 @@ proptest! {
     }
 
     /// No scheduler exceeds its verified bound with random arrivals and few flows with large
-    /// shares. Schedulers with an exact fluid clock keep their bounds packet by packet.
+    /// shares. With an exact fluid clock, the bound also holds for the excess delay of each packet.
     #[test]
     fn bounds_hold_for_any_arrivals(
         weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),
@@ -454,8 +453,8 @@ fn qfqp_exceeds_its_published_bound_but_not_the_derived_one() {
     assert!(plus > bound_of_qfq + 3.0, "{plus} {bound_of_qfq}");
 }
 
-/// The published properties: with KPS, a deviation that does not grow with the number of flows, and
-/// with L-WF2Q, the least deviation, one packet.
+/// As published, the B-WFI of KPS does not grow with the number of flows, and that of L-WF2Q is at
+/// most one packet.
 #[test]
 fn kps_and_l_wf2q_are_as_fair_with_many_flows_as_with_few() {
     for flows in ["4:w1,2:w2,1:w4", "64:w1,32:w2,16:w4", "1024:w1,512:w2,256:w4"] {
@@ -516,8 +515,8 @@ fn equal_arguments_give_equal_results() {
     }
 }
 
-/// A codel queue measures how long a packet has waited from the packet's arrival, and packets that
-/// it drops are no backlog.
+/// A CoDel queue measures the sojourn time from a packet's arrival. Packets that it drops are no
+/// backlog.
 #[test]
 fn packets_of_a_scheduler_with_an_aqm_have_a_time_of_arrival() {
     let flows: FlowSet = "16:w1".parse().unwrap();

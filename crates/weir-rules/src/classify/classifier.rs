@@ -114,7 +114,7 @@ impl Classifier {
         self.rules.each_segment
     }
 
-    /// Whether any rule needs the packet's flow key, for a test or to find a dynamic rule.
+    /// Whether any rule needs the packet's flow key, for a test or for a dynamic rule.
     pub fn needs_key(&self) -> bool {
         self.rules.key
     }

@@ -130,7 +130,7 @@ pub(super) fn failing<'a>(
     rule.body.iter().find(|clause| !holds(clause))
 }
 
-/// The result of evaluating a term at compile time, for the pass of the program.
+/// The result of evaluating a test at compile time, for the pass of the program.
 enum Folded {
     Known(bool),
     AtRunTime(Check),
@@ -146,7 +146,6 @@ pub(super) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Compiles the program for `pass`; `None` means any pass.
     pub(super) fn run(
         ruleset: &Ruleset,
         place: &'a Place,
@@ -354,8 +353,7 @@ pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
         .filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
 }
 
-/// The argument of a rule's action or tags: the number of `target`, or `found`, the value that the
-/// look-up found. `None` if a value is required and none was found.
+/// The number of `target` or, for `tablearg`, the value `found` by the look-up.
 pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     match target {
         Target::Number(number) => Some(number.into()),

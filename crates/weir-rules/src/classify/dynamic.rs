@@ -20,7 +20,7 @@ use weir_wire::protocol;
 
 use crate::rule::{LimitMask, Name};
 
-/// The dynamic rules of one or more workers.
+/// The dynamic rules, which all workers share.
 #[derive(Debug, Default)]
 pub struct Dynamic {
     flows: HashMap<Ends, Vec<Flow>>,
@@ -28,7 +28,6 @@ pub struct Dynamic {
     limits: HashMap<LimitKey, u32>,
     /// When to check each entry for expiry: at or before the end of its lifetime.
     due: BinaryHeap<Reverse<(Nanos, u64, Ends)>>,
-    /// The number of entries.
     entries: usize,
     /// The number of entries created so far, which is the serial number of the next one.
     created: u64,
@@ -76,7 +75,7 @@ struct Ends {
     ipv6: bool,
 }
 
-/// An entry, with the data by which the table keeps it.
+/// An entry, with the table's own data about it.
 #[derive(Debug)]
 struct Flow {
     entry: DynamicEntry,
@@ -104,7 +103,7 @@ struct LimitKey {
     ipv6: bool,
 }
 
-/// A packet of a flow, with the fields that dynamic rules need.
+/// What dynamic rules need of a packet or an offload train.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) key: &'a FlowKey,
@@ -266,7 +265,7 @@ impl Dynamic {
 }
 
 impl Flow {
-    /// Counts a packet of the flow and restarts the lifetime of the entry.
+    /// Counts packets of the flow and restarts the lifetime of the entry.
     fn touch(&mut self, seen: Seen<'_>, upwards: bool) {
         let flags = u16::from(seen.flags & (FIN | SYN | RST));
         self.seen |= if upwards == self.upwards { flags } else { flags << 8 };

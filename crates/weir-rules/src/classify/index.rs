@@ -1,11 +1,11 @@
 //! An index over the steps of a long program: it finds the steps that a packet can match.
 //!
 //! # Model
-//! Each step is filed under one field, its most selective one: an address, a port or a protocol. It
-//! is in the list of each value (a prefix, a range of ports, a protocol) that the step demands of
-//! this field. The fields of a packet select a few lists of steps. The search tries the steps of
-//! these lists in order of position, together with the steps that could not be filed. A list that
-//! is still long is divided again by the remaining fields.
+//! A step is filed under its most selective field: an address, a port or a protocol. The step is in
+//! the list of each value (a prefix, a range of ports, a protocol) that it demands of this field.
+//! The fields of a packet select a few lists of steps. The search tries the steps of these lists in
+//! order of position, together with the steps that are not filed. A list that is still long is
+//! divided again by the remaining fields.
 //!
 //! A step that a packet can match is always in one of the selected lists. The lists may contain
 //! other steps too, so the search still tests every step in full. A program with an index therefore
@@ -99,7 +99,6 @@ impl Index {
         let mut index = Self { nodes: Vec::new(), lists: Vec::new() };
         let all: Vec<u32> = (0..program.steps.len() as u32).collect();
         index.node(&demands, &all, &Field::ALL);
-        // An index that separates no steps is useless.
         (!index.nodes[0].branches.is_empty()).then_some(index)
     }
 
@@ -321,8 +320,8 @@ impl<'a> Sizes<'a> {
         };
         for field in fields.iter().copied().filter(|field| matches!(field, Field::Port(_))) {
             let starts = elementary(demands, steps, field);
-            // For each start: the number of ranges that begin there minus the number that end
-            // there. The running sum is the number of ranges that contain a port.
+            // For each start: the number of ranges that begin there minus the number that end just
+            // before it. The running sum is the number of ranges that contain the start.
             let mut changes = vec![0isize; starts.len() + 1];
             for (first, last) in
                 steps.iter().flat_map(|&step| spans(&demands[step as usize], field))

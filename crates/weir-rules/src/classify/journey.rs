@@ -47,7 +47,7 @@ pub enum End {
     Unfinished,
 }
 
-/// One search: its rules and its verdict.
+/// One search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leg {
     /// The pass in which the packet is examined.
@@ -64,14 +64,14 @@ pub struct Leg {
     pub key: FlowKey,
 }
 
-/// A listed rule, and its effect on the packet.
+/// A listed rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
     /// The rule's number.
     pub number: u16,
     /// The rule's identity.
     pub id: u32,
-    /// The effect of the rule.
+    /// The effect of the rule on the packet.
     pub reaction: Reaction,
 }
 
@@ -107,7 +107,7 @@ pub enum Missed {
     Probability(Probability),
     /// The flow has no dynamic rule.
     NoState,
-    /// The rule's table has no value that the action can use.
+    /// The look-up found no value that the rule's `tablearg` can use.
     NoValue,
 }
 
@@ -293,7 +293,6 @@ impl Guide {
         visits.push(Visit { number: head.number, id: head.id, reaction });
     }
 
-    /// The reason why a rule does not match.
     fn why(&self, run: &Run<'_>, rule: usize) -> Missed {
         let (classifier, view) = (run.classifier, &run.view);
         let head = &classifier.heads()[rule];

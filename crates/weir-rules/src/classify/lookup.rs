@@ -57,8 +57,8 @@ impl Lookup {
         }
     }
 
-    /// The compiled form after entries of the table were added, removed or changed: those with
-    /// `keys`. `table` already contains the changes.
+    /// The compiled form after the entries with `keys` were added, removed or changed. `table`
+    /// already contains the changes.
     pub(super) fn update(&self, table: &Table, keys: &[TableKey], place: &Place) -> Self {
         match (self, table.kind) {
             (Self::Address { v4, v6 }, TableKind::Address) => {

@@ -50,8 +50,7 @@ impl Place {
         self.interfaces.iter().flat_map(|interface| &interface.v6).chain(&self.me6).copied()
     }
 
-    /// Whether the interface with this number is the one that a rule names. This method does not
-    /// check tables.
+    /// Whether `wanted` accepts the interface with this number. Tables are not checked.
     pub(super) fn is(&self, number: u16, wanted: &Interface) -> bool {
         let Some(interface) = self.interface(number) else { return *wanted == Interface::Any };
         match wanted {

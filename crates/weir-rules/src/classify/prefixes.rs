@@ -415,7 +415,7 @@ mod tests {
             let mut map = start;
             let mut set = built(&map);
             for ((address, len), value) in changes {
-                // Half of the removals remove an existing entry.
+                // About half of the removals remove an existing entry.
                 let (address, len) =
                     match (value, map.keys().nth(address as usize % (2 * map.len() + 1))) {
                         (None, Some(&key)) => key,

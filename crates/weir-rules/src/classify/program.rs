@@ -77,7 +77,7 @@ pub(super) struct Step {
     pub(super) ip: bool,
     /// Whether the rule checks dynamic rules before its own tests.
     pub(super) probes: bool,
-    /// Whether the rule is skipped when a frame leaves a bridge.
+    /// Whether the rule is skipped when a packet leaves a bridge.
     pub(super) inwards: bool,
 }
 

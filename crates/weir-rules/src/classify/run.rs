@@ -93,7 +93,6 @@ impl State {
     }
 }
 
-/// Applies the rules to a packet.
 fn run(
     classifier: &Classifier,
     state: &mut State,

@@ -92,8 +92,7 @@ pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     match test {
         Test::Layer2 => true,
         Test::Mac { dst, src } => {
-            // A frame without a link-layer header has no MAC addresses and matches only an empty
-            // mask.
+            // Without a link-layer header, both MAC addresses are 0.
             key.dst_mac & dst.mask == dst.address && key.src_mac & src.mask == src.address
         }
         Test::MacType(spans) => view.parsed.is_some_and(|parsed| within(spans, parsed.ethertype)),

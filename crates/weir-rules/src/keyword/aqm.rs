@@ -17,7 +17,6 @@ const AQMS: Keyword = Keyword {
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&RED, &GRED, &CODEL, &PIE, &AQM];
 
-/// RED.
 pub(crate) static RED: Keyword = Keyword {
     name: "red",
     argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
@@ -33,7 +32,6 @@ pub(crate) static RED: Keyword = Keyword {
     ..AQMS
 };
 
-/// Gentle RED.
 pub(crate) static GRED: Keyword = Keyword {
     name: "gred",
     argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
@@ -44,7 +42,6 @@ pub(crate) static GRED: Keyword = Keyword {
     ..AQMS
 };
 
-/// CoDel.
 pub(crate) static CODEL: Keyword = Keyword {
     name: "codel",
     argument: "[target TIME] [interval TIME] [ecn|noecn] [SETTING …]",
@@ -56,7 +53,6 @@ pub(crate) static CODEL: Keyword = Keyword {
     ..AQMS
 };
 
-/// PIE.
 pub(crate) static PIE: Keyword = Keyword {
     name: "pie",
     argument: "[target TIME] [tupdate TIME] [alpha N] [beta N] [max_burst TIME] [max_ecnth P] \
@@ -70,7 +66,6 @@ pub(crate) static PIE: Keyword = Keyword {
     ..AQMS
 };
 
-/// Any AQM.
 pub(crate) static AQM: Keyword = Keyword {
     name: "aqm",
     argument: "NAME [SETTING VALUE …]",

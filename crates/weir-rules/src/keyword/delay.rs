@@ -24,7 +24,6 @@ const LINK: Keyword =
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&DELAY, &JITTER, &REORDER];
 
-/// Propagation delay.
 pub(crate) static DELAY: Keyword = Keyword {
     name: "delay",
     argument: "TIME",
@@ -37,7 +36,6 @@ pub(crate) static DELAY: Keyword = Keyword {
     ..LINK
 };
 
-/// Random delay.
 pub(crate) static JITTER: Keyword = Keyword {
     name: "jitter",
     argument: "TIME [DISTRIBUTION] [correlation P] [ordered|reorder]",
@@ -66,7 +64,6 @@ pub(crate) static JITTER: Keyword = Keyword {
     ..LINK
 };
 
-/// Reordering.
 pub(crate) static REORDER: Keyword = Keyword {
     name: "reorder",
     argument: "P [gap N] [correlation P]",

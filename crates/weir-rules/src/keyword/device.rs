@@ -26,7 +26,6 @@ const DEVICE: Keyword = Keyword {
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&RING, &DQL, &COALESCE, &CPU];
 
-/// Transmission ring.
 pub(crate) static RING: Keyword = Keyword {
     name: "ring",
     argument: "N or SIZE [sent]",
@@ -59,7 +58,6 @@ pub(crate) static RING: Keyword = Keyword {
     ..DEVICE
 };
 
-/// Dynamic queue limits.
 pub(crate) static DQL: Keyword = Keyword {
     name: "dql",
     aliases: &["bql"],
@@ -82,7 +80,6 @@ pub(crate) static DQL: Keyword = Keyword {
     ..DEVICE
 };
 
-/// Coalesced completions.
 pub(crate) static COALESCE: Keyword = Keyword {
     name: "coalesce",
     argument: "N/TIME",
@@ -108,7 +105,6 @@ pub(crate) static COALESCE: Keyword = Keyword {
     ..DEVICE
 };
 
-/// Processor time.
 pub(crate) static CPU: Keyword = Keyword {
     name: "cpu",
     argument: "TIME",

@@ -17,7 +17,6 @@ const FLOW: Keyword = Keyword {
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&RATE, &CEIL, &BURST, &DEADLINE];
 
-/// Promised rate.
 pub(crate) static RATE: Keyword = Keyword {
     name: "rate",
     argument: "RATE",
@@ -31,7 +30,6 @@ pub(crate) static RATE: Keyword = Keyword {
     ..FLOW
 };
 
-/// Bound on the rate.
 pub(crate) static CEIL: Keyword = Keyword {
     name: "ceil",
     argument: "RATE",
@@ -44,7 +42,6 @@ pub(crate) static CEIL: Keyword = Keyword {
     ..FLOW
 };
 
-/// Credit of an idle flow.
 pub(crate) static BURST: Keyword = Keyword {
     name: "burst",
     argument: "SIZE",
@@ -57,7 +54,6 @@ pub(crate) static BURST: Keyword = Keyword {
     ..FLOW
 };
 
-/// Deadline of packets.
 pub(crate) static DEADLINE: Keyword = Keyword {
     name: "deadline",
     argument: "TIME",

@@ -16,7 +16,6 @@ const LINK: Keyword = Keyword {
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&LOSS, &PLR, &DUP, &CORRUPT];
 
-/// Loss on the link.
 pub(crate) static LOSS: Keyword = Keyword {
     name: "loss",
     argument: "P or K,p,H,r",
@@ -32,7 +31,6 @@ pub(crate) static LOSS: Keyword = Keyword {
     ..LINK
 };
 
-/// Loss before the queue.
 pub(crate) static PLR: Keyword = Keyword {
     name: "plr",
     objects: &[Object::Link, Object::Queue],
@@ -47,7 +45,6 @@ pub(crate) static PLR: Keyword = Keyword {
     ..LINK
 };
 
-/// Duplication.
 pub(crate) static DUP: Keyword = Keyword {
     name: "dup",
     aliases: &["duplicate"],
@@ -60,7 +57,6 @@ pub(crate) static DUP: Keyword = Keyword {
     ..LINK
 };
 
-/// Corruption.
 pub(crate) static CORRUPT: Keyword = Keyword {
     name: "corrupt",
     argument: "P",

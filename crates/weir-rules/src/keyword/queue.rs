@@ -23,12 +23,10 @@ const QUEUE: Keyword = Keyword {
 pub(super) const ROWS: &[&Keyword] =
     &[&LIMIT, &SCHED, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
 
-/// The base of the rows of keywords that are also accepted for an inner scheduler, that is, a
-/// scheduler that is a flow of another scheduler.
+/// The base of the rows of keywords that are also accepted for an inner scheduler.
 const ALL_OBJECTS: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
 
-/// Limit of the queue.
 pub(crate) static LIMIT: Keyword = Keyword {
     name: "queue",
     part: Part::Limit,
@@ -52,7 +50,6 @@ pub(crate) static LIMIT: Keyword = Keyword {
     ..QUEUE
 };
 
-/// Scheduler between the queue and the link.
 pub(crate) static SCHED: Keyword = Keyword {
     name: "sched",
     objects: &[Object::Link],
@@ -74,7 +71,6 @@ pub(crate) static SCHED: Keyword = Keyword {
     ..QUEUE
 };
 
-/// No AQM.
 pub(crate) static DROPTAIL: Keyword = Keyword {
     name: "droptail",
     value: Value::DropTail,
@@ -86,7 +82,6 @@ pub(crate) static DROPTAIL: Keyword = Keyword {
     ..QUEUE
 };
 
-/// The bits that distinguish flows.
 pub(crate) static MASK: Keyword = Keyword {
     name: "mask",
     aliases: &["flow_mask", "sched_mask"],
@@ -127,7 +122,6 @@ pub(crate) static MASK: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Bound on the instances that the mask creates.
 pub(crate) static MAX_FLOWS: Keyword = Keyword {
     name: "max_flows",
     aliases: &["max-flows"],
@@ -147,7 +141,6 @@ pub(crate) static MAX_FLOWS: Keyword = Keyword {
     ..QUEUE
 };
 
-/// Share of the link.
 pub(crate) static WEIGHT: Keyword = Keyword {
     name: "weight",
     argument: "N",
@@ -159,7 +152,6 @@ pub(crate) static WEIGHT: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Largest packet.
 pub(crate) static LMAX: Keyword = Keyword {
     name: "lmax",
     aliases: &["maxlen"],
@@ -172,7 +164,6 @@ pub(crate) static LMAX: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Priority.
 pub(crate) static PRI: Keyword = Keyword {
     name: "pri",
     aliases: &["priority"],
@@ -186,7 +177,6 @@ pub(crate) static PRI: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Size of the hash table.
 pub(crate) static BUCKETS: Keyword = Keyword {
     name: "buckets",
     argument: "N",
@@ -205,7 +195,6 @@ pub(crate) static BUCKETS: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Silent drops.
 pub(crate) static NOERROR: Keyword = Keyword {
     name: "noerror",
     value: Value::Custom {
@@ -223,7 +212,6 @@ pub(crate) static NOERROR: Keyword = Keyword {
     ..ALL_OBJECTS
 };
 
-/// Offload trains.
 pub(crate) static GSO: Keyword = Keyword {
     name: "gso",
     group: Group::Frames,

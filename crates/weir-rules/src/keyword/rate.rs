@@ -17,7 +17,6 @@ const LINK: Keyword =
 /// The rows, in the order of the reference.
 pub(super) const ROWS: &[&Keyword] = &[&BW, &TRACE, &SCHEDULE, &BURST, &OVERHEAD, &PROFILE];
 
-/// Rate.
 pub(crate) static BW: Keyword = Keyword {
     name: "bw",
     aliases: &["bandwidth"],
@@ -44,7 +43,6 @@ pub(crate) static BW: Keyword = Keyword {
     ..LINK
 };
 
-/// Rate trace.
 pub(crate) static TRACE: Keyword = Keyword {
     name: "trace",
     argument: "FILE",
@@ -64,7 +62,6 @@ pub(crate) static TRACE: Keyword = Keyword {
     ..LINK
 };
 
-/// Changes over time.
 pub(crate) static SCHEDULE: Keyword = Keyword {
     name: "schedule",
     argument: "FILE [loop]",
@@ -91,7 +88,6 @@ pub(crate) static SCHEDULE: Keyword = Keyword {
     ..LINK
 };
 
-/// Credit of an idle link.
 pub(crate) static BURST: Keyword = Keyword {
     name: "burst",
     argument: "SIZE",
@@ -104,7 +100,6 @@ pub(crate) static BURST: Keyword = Keyword {
     ..LINK
 };
 
-/// Framing.
 pub(crate) static OVERHEAD: Keyword = Keyword {
     name: "overhead",
     argument: "KIND|BYTES [mpu BYTES] [atm]",
@@ -130,7 +125,6 @@ pub(crate) static OVERHEAD: Keyword = Keyword {
     ..LINK
 };
 
-/// Air-time profile.
 pub(crate) static PROFILE: Keyword = Keyword {
     name: "profile",
     argument: "FILE",
@@ -201,5 +195,5 @@ const OVERHEADS: &[(&str, Overhead)] = &[
 ];
 /// Largest number of bytes that framing adds or removes.
 const MAX_OVERHEAD: u32 = 1000;
-/// Maximum value of the minimum packet size.
+/// Largest value of `mpu`, in bytes.
 const MAX_MPU: u32 = 65_535;

@@ -1,7 +1,6 @@
 //! Reads the argument of one keyword and reports errors in it.
 //!
-//! A reader starts after the keyword and stops at the next keyword. The keyword's row decides what
-//! the reader reads.
+//! A reader starts after the keyword. The keyword's row decides what the reader reads.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +26,6 @@ pub(crate) struct Subject {
     pub(crate) example: &'static str,
 }
 
-/// Reads the argument of a keyword.
 pub(crate) struct Reader<'a> {
     /// The text that contains the words.
     pub(crate) text: &'a str,

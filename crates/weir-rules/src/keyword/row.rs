@@ -157,7 +157,6 @@ pub struct Choice {
     pub meaning: &'static str,
 }
 
-/// Makes a row of [`Keyword::choices`].
 pub(super) const fn choice(name: &'static str, meaning: &'static str) -> Choice {
     Choice { name, meaning }
 }

@@ -162,7 +162,6 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{} {name}", bytes / unit)
 }
 
-/// The range of a probability.
 pub(super) const RANGE_OF_PROBABILITY: &str = "0 to 1 or 0% to 100%";
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::table::TableKey;
 /// The outcome of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The effect of the command, or its request to the caller.
+    /// The effect or the request.
     pub effect: Effect,
     /// Warnings about the command.
     pub warnings: Vec<Warning>,

@@ -1,5 +1,5 @@
-//! The difference between two configurations, as the smallest set of calls to the engine. Unchanged
-//! parts of the engine are not touched.
+//! The difference between two configurations, as calls to the engine. Unchanged parts of the engine
+//! are not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

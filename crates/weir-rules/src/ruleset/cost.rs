@@ -61,11 +61,11 @@ impl Outcome {
     }
 }
 
-/// Objects that are moved in memory in the time of one visit.
+/// Moves of objects in memory that count as one visit.
 const MOVED: usize = 16;
-/// Visits for an object that several parts of a command look at.
+/// Visits that count for an object if a command searches it several times.
 const SCANS: usize = 4;
-/// Visits in the time in which an object is added to a list without duplicates.
+/// Visits that count for adding an object to a list without duplicates.
 const LISTED: usize = 512;
-/// Visits in the time that printing an object takes.
+/// Visits that count for printing an object.
 const PRINTED: usize = 256;

@@ -183,7 +183,7 @@ pub enum Warning {
         /// The number of the object.
         number: u16,
     },
-    /// A rule looks up a table that does not exist: the rule does not match.
+    /// A rule looks up a table that does not exist: the look-up finds nothing.
     NoTable {
         /// The rule.
         rule: u16,
@@ -197,7 +197,7 @@ pub enum Warning {
         /// The missing parent.
         parent: u16,
     },
-    /// A rule sends packets to a scheduler that has no link: the packets are dropped.
+    /// A rule sends packets to a scheduler without a link of its own: the packets are dropped.
     Inner {
         /// The rule.
         rule: u16,

@@ -1,4 +1,4 @@
-//! What pipes and schedulers have from files: equal values share their memory, which is bounded.
+//! The values that links have from files: equal values share their memory, which is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ impl Ruleset {
         Err((last, ApplyError::TooMuchMemory { mib: bytes.div_ceil(1 << 20) }))
     }
 
-    /// Adds the values from files to `distinct`, and replaces those that it has already.
+    /// Adds the values from files to `distinct`. A value that equals an earlier one is replaced by
+    /// the earlier one.
     pub fn share_with(&mut self, distinct: &mut Distinct) {
         share(&mut self.pipes, |spec| &spec.pipe.link, |spec| &mut spec.pipe.link, distinct);
         share(
@@ -53,7 +54,6 @@ impl Ruleset {
     }
 }
 
-/// Objects by number.
 type Objects<T> = Arc<BTreeMap<u16, Arc<T>>>;
 
 fn share<T: Clone>(

@@ -2,9 +2,8 @@
 //! change it.
 //!
 //! [`Ruleset::apply`] applies one command, and [`Ruleset::apply_all`] a whole script, either
-//! completely or not at all. [`Changes`] contains the smallest set of calls to the engine that
-//! leads from one configuration to the next, so that unchanged parts keep their queued packets and
-//! counters.
+//! completely or not at all. [`Changes`] contains the calls to the engine that lead from one
+//! configuration to the next. Unchanged parts keep their queued packets and counters.
 
 mod apply;
 mod changes;
@@ -101,7 +100,7 @@ impl Default for Ruleset {
 pub(super) const MOST_LEVELS: usize = 8;
 /// Maximum number of links that `netconfig` creates.
 pub const MAX_NETCONFIGS: u16 = 500;
-/// Maximum number of rules: as many as there are numbers.
+/// Maximum number of rules.
 pub const MAX_RULES: usize = 65_536;
 
 #[cfg(test)]

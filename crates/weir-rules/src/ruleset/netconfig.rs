@@ -1,9 +1,9 @@
 //! `netconfig`: two pipes and the rules that lead to them, configured by one line.
 //!
 //! Each link has a slot, 0 to 499, with two pipes (64001 + 2·slot inwards, the next number
-//! outwards) and two rules with the number 1 in set 31. The rules therefore precede other rules,
-//! and `flush` does not delete them. A repeated command with the same mode, ports and peers changes
-//! only the pipes: queued packets and the counters of the rules are kept.
+//! outwards) and two rules with the number 1 in set 31. The rules therefore precede all rules with
+//! larger numbers, and `flush` does not delete them. A repeated command with the same mode, ports
+//! and peers changes only the pipes: queued packets and the counters of the rules are kept.
 
 use std::sync::Arc;
 

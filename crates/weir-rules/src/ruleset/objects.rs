@@ -115,7 +115,7 @@ impl Ruleset {
         if ancestors.contains(&number) {
             return Err(ApplyError::Circle { number, parent });
         }
-        // The schedulers below this one move with it.
+        // The schedulers below `number` move with it.
         let below = self.levels_below(number, MOST_LEVELS);
         if ancestors.len() + 1 + below > MOST_LEVELS {
             Err(ApplyError::TooDeep { number })
@@ -124,7 +124,7 @@ impl Ruleset {
         }
     }
 
-    /// The number of levels of schedulers below this one, counted up to `most`.
+    /// The number of levels of schedulers below scheduler `number`, counted up to `most`.
     fn levels_below(&self, number: u16, most: usize) -> usize {
         if most == 0 {
             return 0;
@@ -135,7 +135,7 @@ impl Ruleset {
             .unwrap_or(0)
     }
 
-    /// Schedulers that are flows of this one.
+    /// The schedulers that are flows of scheduler `number`.
     pub fn children_of(&self, number: u16) -> impl Iterator<Item = u16> {
         self.scheds
             .iter()
@@ -219,8 +219,7 @@ impl Ruleset {
     }
 
     /// Warnings about rules, queues and inner schedulers that refer to objects that do not exist,
-    /// and about rules that send packets to a scheduler without a link of its own. Tables that only
-    /// a later `add` creates count as missing.
+    /// and about rules that send packets to a scheduler without a link of its own.
     pub fn configuration_warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
@@ -283,17 +282,16 @@ impl Ruleset {
         core::iter::successors(Some(number), above).take(MOST_LEVELS).last().unwrap_or(number)
     }
 
-    /// Whether this is a scheduler that is a flow of another scheduler.
+    /// Whether `number` is a scheduler that is a flow of another scheduler.
     fn is_inner(&self, number: u16) -> bool {
         self.scheds.get(&number).is_some_and(|sched| sched.scheduler.parent.is_some())
     }
 
-    /// Numbers of pipes and schedulers.
     fn link_numbers(&self) -> impl Iterator<Item = u16> {
         self.pipes.keys().chain(self.scheds.keys()).copied()
     }
 
-    /// Queues that feed a pipe or scheduler.
+    /// The queues that feed pipe or scheduler `number`.
     pub fn queues_of(&self, number: u16) -> impl Iterator<Item = u16> {
         self.queues
             .iter()

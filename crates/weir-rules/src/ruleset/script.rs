@@ -87,5 +87,5 @@ fn table_commands(name: &Name, table: &Arc<Table>, commands: &mut Vec<Command>) 
     }
 }
 
-/// Number of entries in one line of a script.
+/// Maximum number of entries in one line of a script.
 const ENTRIES_A_LINE: usize = 100;

@@ -198,7 +198,7 @@ fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
     Ok(())
 }
 
-/// Refuses a body that has `from` but does not begin with a protocol.
+/// Refuses an unknown word in place of the protocol before `from`.
 fn unknown_protocol(cursor: &Cursor<'_>, first: &str) -> Read<()> {
     let from = cursor.words.get(cursor.at + 1).is_some_and(|w| w.text == "from" && !w.quoted);
     let word = cursor.peek().filter(|w| from && w.text == first);

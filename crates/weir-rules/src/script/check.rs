@@ -319,8 +319,8 @@ fn ends(rule: &Rule) -> bool {
     }
 }
 
-/// Maximum number of commands of a script that are applied, in order, to a configuration that
-/// starts empty. More would take too long, because adding rules out of order is expensive.
+/// Maximum number of commands that the check applies, starting from an empty configuration. More
+/// would take too long, because adding rules out of order is expensive.
 const MOST_APPLIED: usize = 20_000;
 /// The largest number of a rule that can be added.
 const LAST: u16 = crate::rule::DEFAULT_RULE - 1;

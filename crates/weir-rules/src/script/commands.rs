@@ -15,7 +15,7 @@ use super::tables::table;
 /// Reads the words after the first word of a command.
 type Take = fn(&mut Cursor<'_>) -> Read<Vec<Command>>;
 
-/// Reads `delete N…`, `delete set S`, `delete set S N…` or `delete pipe N…`.
+/// Reads `delete N…`, `delete set S`, `delete set S N…` or `delete pipe|queue|sched N…`.
 fn delete(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     for (word, kind) in
         [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)]

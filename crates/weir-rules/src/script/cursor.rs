@@ -18,17 +18,14 @@ pub(crate) type Read<T> = Result<T, Box<Diagnostic>>;
 /// A line and the position in it.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
-    /// The line.
     pub(crate) text: &'a str,
-    /// Its words.
     pub(crate) words: Vec<Word>,
     /// The index of the next word.
     pub(crate) at: usize,
-    /// The place of the command in the line, after the program's name and flags.
+    /// The offset of the command in the line, after the program's name and flags.
     pub(crate) start: usize,
     /// The text after `//`.
     pub(crate) comment: Option<String>,
-    /// The files that specifications name.
     pub(crate) files: FilesRef<'a>,
     /// The state from earlier lines.
     pub(crate) context: &'a mut Context,
@@ -112,14 +109,12 @@ impl<'a> Cursor<'a> {
         words.iter().any(|word| self.take(word))
     }
 
-    /// Takes all remaining words.
     pub(crate) fn take_rest(&mut self) -> Vec<Word> {
         let rest = self.words.split_off(self.at.min(self.words.len()));
         self.at = self.words.len();
         rest
     }
 
-    /// Whether no word is left.
     pub(crate) fn at_end(&self) -> bool {
         self.at >= self.words.len()
     }
@@ -151,7 +146,6 @@ impl<'a> Cursor<'a> {
         )
     }
 
-    /// An error about a place in the line.
     pub(crate) fn error(&self, code: Code, span: &Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(code, self.text, span.clone(), message)
     }
@@ -191,7 +185,6 @@ impl<'a> Cursor<'a> {
         Box::new(self.error(Code::BadValue, span, message).label(format!("expected {allowed}")))
     }
 
-    /// The diagnostic for a number outside its range.
     pub(crate) fn out_of_range(
         &self,
         span: &Span,
@@ -210,7 +203,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The words with an article in front.
 fn with_article(what: &str) -> String {
     if what.starts_with("a ") || what.starts_with("an ") {
         return what.to_owned();

@@ -1,10 +1,10 @@
 //! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
-//! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A
-//! `\` removes the special meaning of the next character. Outside quotes, it is an ordinary
-//! character before a letter, a digit or a space. `$name` and `${name}` are values of variables.
-//! Within `'…'`, neither `\` nor `$` has a meaning. A `#` at the beginning of a word starts a
-//! comment, and `//` starts the comment of a rule. Both extend to the end of the line.
+//! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A `\`
+//! removes the special meaning of the next character. Outside quotes, it is an ordinary character
+//! before a letter, a digit or a space. `$name` and `${name}` are values of variables. Within
+//! `'…'`, neither `\` nor `$` has a meaning. At the beginning of a word, `#` starts a comment, and
+//! `//` starts the comment of a rule. Both extend to the end of the line.
 
 use crate::diagnostic::{Code, Diagnostic, Span, shorten};
 use crate::lex::Word;
@@ -16,28 +16,26 @@ type Problem = Box<Diagnostic>;
 /// One line of the text, or several lines of which all but the last end with `\`.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
-    /// The line without its end.
+    /// The text without the final line break.
     pub(crate) text: &'a str,
-    /// The line number, from 1.
+    /// The number of the first line, from 1.
     pub(crate) number: usize,
     /// The offset of the line in the script.
     pub(crate) start: usize,
 }
 
 impl Line<'_> {
-    /// The place of the line in the script.
     pub(crate) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
 }
 
-/// The words of a line.
 #[derive(Debug)]
 pub(crate) struct Lexed<'a> {
     pub(crate) text: &'a str,
     pub(crate) words: Vec<Word>,
     pub(crate) comment: Option<String>,
-    /// The place of a comment after `#`.
+    /// The offset of the `#` that starts a comment.
     pub(crate) hash: Option<usize>,
 }
 
@@ -69,7 +67,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Whether a line ends with `\`, so that the next line continues it. A comment is never continued.
+/// Whether the next line continues this one: it ends with an odd number of `\` and has no comment.
 fn continues(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !has_comment(line)
 }
@@ -254,8 +252,8 @@ impl<'a> Lexer<'a, '_> {
         Ok(())
     }
 
-    /// Reads the character after a `\`. Before a letter, a digit or a space, the `\` is an ordinary
-    /// character. At the end of a line it is dropped.
+    /// Handles a `\` outside quotes. Before a letter, a digit or a space, the `\` is an ordinary
+    /// character. At the end of a line, the `\` and the line break are dropped.
     fn escaped(&mut self, text: &mut String) {
         let rest = self.rest();
         match rest.chars().next() {
@@ -329,7 +327,7 @@ impl<'a> Lexer<'a, '_> {
     }
 }
 
-/// Whether a word begins with an assignment to a variable.
+/// Whether a word begins with `NAME=`.
 pub(crate) fn is_assignment(word: &str) -> bool {
     let len = name_len(word);
     len > 0 && word[len..].starts_with('=')
@@ -341,7 +339,6 @@ fn name_len(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
 }
 
-/// The character with which some editors begin a file in UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Maximum length of a word in bytes.
 const LONGEST_WORD: usize = 1_000_000;

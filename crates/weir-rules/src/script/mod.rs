@@ -6,8 +6,8 @@
 //! (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes, comments and continued lines. Any other
 //! construct is refused with a message that names it. A line without errors becomes [`Command`]s:
 //! usually one, none if it is empty or an assignment, several if it is a `sysctl` with several
-//! settings. [`print`] writes the only canonical form of a command. [`check`] examines a script as
-//! a whole: for example, it finds objects that the script refers to but never configures.
+//! settings. [`print`] writes the canonical form of a command. [`check`] examines a script as a
+//! whole: for example, it finds objects that the script refers to but never configures.
 //!
 //! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
 //! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
@@ -143,15 +143,14 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     Parsed { commands: commands.into_iter().map(place).collect(), diagnostics }
 }
 
-/// The content of a line.
 #[derive(Debug, Default)]
 struct LineRead {
     commands: Vec<Command>,
-    /// The place of the command, after the program's name and flags.
+    /// The offset of the command, which follows the program's name and flags.
     start: usize,
     /// A comment after `//` that belongs to no rule.
     comment: Option<String>,
-    /// The place of a comment after `#`.
+    /// The offset of the `#` that starts a comment.
     hash: Option<usize>,
 }
 
@@ -203,8 +202,7 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// The number of errors after which the rest of the script is not read. The diagnostics still have
-/// room for all errors of one more line.
+/// The number of errors after which the rest of the script is not read.
 pub const MOST_ERRORS: usize = 50;
 /// Maximum length in bytes of a line that is read.
 const LONGEST_LINE: usize = 1_000_000;
@@ -214,7 +212,6 @@ mod tests {
     use super::*;
     use crate::files::NoFiles;
 
-    /// The canonical form of a script that has no errors.
     fn canonical(text: &str) -> String {
         let parsed = parse(text, "t", &NoFiles);
         assert!(!parsed.diagnostics.has_errors(), "{text}\n{}", parsed.diagnostics);

@@ -1,6 +1,5 @@
-//! Names of protocols, ports, DSCPs and EtherTypes, as registered with IANA and the IEEE.
+//! Names of protocols, services, DSCPs, EtherTypes and flags.
 
-/// The number of a protocol.
 pub(crate) fn protocol(name: &str) -> Option<u8> {
     PROTOCOLS.iter().find(|(n, _)| *n == name).map(|&(_, number)| number)
 }
@@ -13,12 +12,10 @@ pub(crate) fn write_protocol(number: u8) -> String {
         .map_or_else(|| number.to_string(), |(name, _)| (*name).to_owned())
 }
 
-/// The port of a service.
 pub(crate) fn service(name: &str) -> Option<u16> {
     SERVICES.iter().find(|(n, _)| *n == name).map(|&(_, port)| port)
 }
 
-/// The code point that a DSCP name means.
 pub(crate) fn dscp(name: &str) -> Option<u8> {
     DSCPS.iter().find(|(n, _)| *n == name).map(|&(_, code)| code)
 }
@@ -31,7 +28,6 @@ pub(crate) fn write_dscp(code: u8) -> String {
         .map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
 }
 
-/// The EtherType of the protocol with this name.
 pub(crate) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|(n, _)| *n == name).map(|&(_, number)| number)
 }
@@ -63,7 +59,6 @@ pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
     ("sctp", 132),
     ("udplite", 136),
 ];
-/// Services with their ports.
 pub(crate) const SERVICES: &[(&str, u16)] = &[
     ("ftp-data", 20),
     ("ftp", 21),
@@ -111,7 +106,6 @@ pub(crate) const SERVICES: &[(&str, u16)] = &[
     ("postgresql", 5432),
     ("http-alt", 8080),
 ];
-/// DSCPs.
 pub(crate) const DSCPS: &[(&str, u8)] = &[
     ("be", 0),
     ("cs0", 0),
@@ -138,7 +132,6 @@ pub(crate) const DSCPS: &[(&str, u8)] = &[
     ("cs6", 48),
     ("cs7", 56),
 ];
-/// EtherTypes.
 const ETHER_TYPES: &[(&str, u16)] = &[
     ("ip", 0x0800),
     ("ipv4", 0x0800),
@@ -155,7 +148,7 @@ const ETHER_TYPES: &[(&str, u16)] = &[
 ];
 /// TCP flags, from bit 0 up.
 pub(crate) const TCP_FLAGS: [&str; 6] = ["fin", "syn", "rst", "psh", "ack", "urg"];
-/// Bits of the TOS byte that have a name. The two lowest bits are the ECN field today.
+/// Bits of the TOS byte, from bit 0 up. The two lowest bits are the ECN field today.
 pub(crate) const TOS_FLAGS: [&str; 5] =
     ["congestion", "mincost", "reliability", "throughput", "lowdelay"];
 /// Fragment flags, from bit 0 up.

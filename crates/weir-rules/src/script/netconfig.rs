@@ -148,7 +148,6 @@ fn part(word: &Word) -> Option<Part> {
     }
 }
 
-/// The roles of this machine.
 pub(crate) const MODES: [(&str, NetConfigMode); 3] = [
     ("client", NetConfigMode::Client),
     ("server", NetConfigMode::Server),

@@ -13,7 +13,6 @@ use crate::parse::{Seen, parse_words};
 use super::cursor::{Cursor, Read};
 use super::scheduler;
 
-/// An example of a command for each kind of object.
 fn example(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Pipe => "pipe 1 config bw 1Mbit/s delay 20ms",
@@ -22,7 +21,6 @@ fn example(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// The word for a kind of object.
 pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Pipe => "pipe",
@@ -95,7 +93,8 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
                 }
                 None => None,
             };
-            // Here a mask and its bound belong to the scheduler, not to the queue inside it.
+            // In `sched N config`, `mask` and `max_flows` belong to the scheduler, not to its
+            // queue.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
             let max_instances = link.pipe.queue.max_flows.take();
             Command::ConfigSched(
@@ -158,8 +157,8 @@ fn flowset(cursor: &mut Cursor<'_>, words: &[Word]) -> Read<FlowsetConfig> {
     Ok(link.pipe.queue)
 }
 
-/// Reads the settings of a scheduler that is a flow of scheduler `parent`. Settings of a flow are
-/// accepted, settings of a link are refused.
+/// Reads the settings of a scheduler that is a flow of scheduler `parent`. Settings that only links
+/// or only queues have are refused.
 fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec> {
     let (link, seen) = read(cursor, words, Object::InnerScheduler);
     if let Some((row, span)) =

@@ -34,7 +34,8 @@ impl Cursor<'_> {
         self.number(what, 0, most, example)
     }
 
-    /// Reads the addresses that must follow. If `only_v6` is set, all must be IPv6.
+    /// Reads the addresses that must follow. If `only_v6` is set, IPv4 addresses and `me` are
+    /// refused.
     fn addresses(&mut self, only_v6: bool, example: &str) -> Read<Vec<Address>> {
         let word = self.expect("an address", example)?;
         let all = self.addresses_in(&word)?;
@@ -211,10 +212,8 @@ pub(crate) const LOOKUP_FIELDS: &[(&str, LookupField)] = &[
     ("dst-port", LookupField::DstPort),
     ("dscp", LookupField::Dscp),
 ];
-/// The fields of `limit`.
 pub(crate) const LIMIT_FIELDS: [&str; 4] = ["src-addr", "src-port", "dst-addr", "dst-port"];
 
-/// All options.
 pub(crate) const OPTIONS: &[Row<Take>] = &[
     row("in", &[], "", "The packet comes in.", "add pipe 1 ip from any to any in", |_| {
         Ok(Test::In)
@@ -563,12 +562,11 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
     ),
 ];
 
-/// Whether a text is a number that a list may contain. The look-ahead of the body uses this.
+/// Whether a text is a whole number.
 pub(crate) fn is_number(text: &str) -> bool {
     integer(text).is_some()
 }
 
-/// The target in the form in which it is written.
 pub(crate) fn write_target(target: Target) -> String {
     match target {
         Target::Number(number) => number.to_string(),

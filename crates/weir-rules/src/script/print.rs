@@ -229,7 +229,6 @@ fn table_kind(kind: TableKind) -> String {
     }
 }
 
-/// A table's key in the form in which it is written.
 pub(crate) fn key(key: &TableKey) -> String {
     match key {
         TableKey::V4 { address, len } => format!("{}/{len}", Ipv4Addr::from(*address)),

@@ -29,7 +29,6 @@ pub(crate) struct Row<T: 'static> {
     pub(crate) take: T,
 }
 
-/// Creates a row.
 pub(crate) const fn row<T: Copy>(
     name: &'static str,
     aliases: &'static [&'static str],
@@ -42,12 +41,10 @@ pub(crate) const fn row<T: Copy>(
 }
 
 impl<T> Row<T> {
-    /// Whether `word` is a word of this row.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.entry.name == word || self.entry.aliases.contains(&word)
     }
 
-    /// All words of the row.
     pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
         self.entry.words()
     }

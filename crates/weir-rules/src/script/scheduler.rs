@@ -107,7 +107,6 @@ fn check_unknown_setting(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()
     Err(Box::new(error.help(setting::allowed(row.name, row.parameters.iter()))))
 }
 
-/// The scheduler that a word names.
 fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     let name = word.text.to_ascii_lowercase();
     if let Some(kind) = Kind::from_name(&name) {
@@ -134,7 +133,7 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
 }
 
-/// The type, and the settings with values other than the default, in the language.
+/// The type, and the settings that differ from their defaults, in the language.
 pub(super) fn write(discipline: &Discipline) -> String {
     let settings =
         discipline.changed().map(|(setting, value)| format!(" {} {value}", setting.name));

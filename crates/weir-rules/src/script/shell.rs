@@ -74,7 +74,7 @@ fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     }
 }
 
-/// Skips the program's name, so that Weir can read a shell script unchanged.
+/// Skips `sudo` and the program's name, so that Weir can read a shell script unchanged.
 fn program(cursor: &mut Cursor<'_>) {
     cursor.take("sudo");
     let named = cursor.plain().is_some_and(|word| {
@@ -150,11 +150,12 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
     cursor.unknown(word, "command", COMMANDS.iter().map(|row| row.entry.name))
 }
 
-/// Names of the program.
+/// Names of programs that a command may begin with.
 const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "weir.exe"];
 /// Flags that only change the output or suppress questions. In a script they have no effect.
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
-/// First words that scripts have for a shell: its own words, and other programs.
+/// First words of lines that only a shell can carry out: its keywords and builtins, and other
+/// programs.
 const SHELL_WORDS: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "in", "function", "source", "exit", "return", "eval", "exec", "export", "local", "read",

@@ -163,7 +163,7 @@ fn table_kind(cursor: &mut Cursor<'_>) -> Read<TableKind> {
     }
 }
 
-/// Reads `KEY`, `KEY VALUE`, or several such pairs.
+/// Reads `KEY`, or one or more pairs `KEY VALUE`.
 fn add(cursor: &mut Cursor<'_>, name: &Name, atomic: bool) -> Read<TableCommand> {
     let words = cursor.take_rest();
     if words.is_empty() {
@@ -198,8 +198,6 @@ fn keys(cursor: &mut Cursor<'_>, name: &Name) -> Read<Vec<TableKey>> {
     words.iter().map(|word| key(cursor, word, name)).collect()
 }
 
-/// Parses a word as a key. Its form decides whether it is a prefix, a flow, a number or the name of
-/// an interface.
 fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let text = word.text.as_str();
     let bad = |expected| {
@@ -303,7 +301,7 @@ fn flow(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     })
 }
 
-/// Parses an address of a flow: its bits, and whether it is IPv6 if the text determines this.
+/// Parses an address of a flow: whether it is IPv6 (`None` for `*`), and its bits.
 fn flow_address(text: &str) -> Option<(Option<bool>, u128)> {
     if text == "*" {
         return Some((None, 0));

@@ -135,7 +135,7 @@ impl Cursor<'_> {
     }
 
     /// Parses flags that must be set, and flags after `!` that must be clear: `syn,!ack`. Returns
-    /// both as bits. Bits without a name are written as numbers, `0x40`.
+    /// both as bits. A flag may be a hexadecimal number: `0x40`.
     pub(crate) fn flag_list(&self, word: &Word, what: &str, known: &[&str]) -> Read<(u8, u8)> {
         let (mut set, mut clear, mut at) = (0u8, 0u8, 0);
         for item in word.text.split(',') {

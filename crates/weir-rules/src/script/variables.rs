@@ -1,12 +1,11 @@
 //! The variables of a script, and bounds on what they expand to.
 //!
 //! A variable may contain other variables several times, so a few short lines can expand to
-//! gigabytes of text. The bound on what they expand to grows with the length of the script, so that
-//! a long script may use its variables in every line.
+//! gigabytes of text. The bound on the expanded text grows with the length of the script, so that a
+//! long script may use its variables in every line.
 
 use std::collections::HashMap;
 
-/// The variables of a script.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
     values: HashMap<String, String>,
@@ -27,7 +26,7 @@ pub(crate) enum TooMuch {
     /// More than [`MOST_BYTES`].
     #[error("all variables together have up to {MOST_BYTES} bytes")]
     Bytes,
-    /// More than [`BASE_EXPANSION`] and [`MOST_GROWTH`] times the script.
+    /// More bytes than [`BASE_EXPANSION`] plus [`MOST_GROWTH`] times the length of the script.
     #[error(
         "variables expand to up to {BASE_EXPANSION} bytes, and {MOST_GROWTH} bytes more for each \
          byte of the script"
@@ -83,7 +82,6 @@ impl Variables {
         Ok(())
     }
 
-    /// The names of all variables.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.values.keys().map(String::as_str)
     }

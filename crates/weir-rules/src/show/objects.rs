@@ -257,7 +257,6 @@ fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) ->
     LinkView { spec: canonical(spec), ..view }
 }
 
-/// The scheduler of a pipe.
 fn scheduler_of_pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec) -> Discipline {
     let mut before = ruleset.queues_of(number).chain(ruleset.children_of(number));
     let kind = if before.next().is_some() { SHARED_PIPE } else { Kind::Fifo };

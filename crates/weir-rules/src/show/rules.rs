@@ -54,7 +54,7 @@ pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -
     rules.chain(wanted(which, DEFAULT_RULE).then_some(default)).map(view).collect()
 }
 
-/// The rule in the language, from its action (or probability) on.
+/// The rule in the language, without its number and set.
 fn words(rule: &Rule) -> String {
     let plain = Rule { number: 0, set: 0, ..rule.clone() };
     let line = script::print(&Command::Add(Box::new(plain)));

@@ -1,8 +1,8 @@
 //! Prints views as text, in the formats of `ipfw` and `dnctl`.
 //!
-//! Columns and words are those of `ipfw` and `dnctl`. Numbers get more digits where necessary: for
-//! delays that are not whole milliseconds and for rates finer than a thousandth of the unit.
-//! Settings that the two programs do not have are printed on a separate line, in the language.
+//! Numbers get more digits where necessary: for delays that are not whole milliseconds and for
+//! rates finer than a thousandth of the unit. Settings that the two programs do not have are
+//! printed on a separate line, in the language.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ pub fn text(answer: &Answer, options: &Options<'_>) -> String {
     out
 }
 
-/// Writes rate, delay and burst, the first line of a pipe or scheduler.
+/// Writes the first lines of a pipe or scheduler: rate, delay and burst; the profile; extras.
 fn head(out: &mut String, link: &LinkView) -> fmt::Result {
     writeln!(
         out,
@@ -439,7 +439,7 @@ fn lookup(out: &mut String, lookup: &LookupView) -> fmt::Result {
     }
 }
 
-/// A number in seven columns and its unit, with more digits if three decimals are not exact.
+/// A rate in seven columns with its unit; it has more digits if three decimals are not exact.
 fn rate(bps: Option<u64>) -> String {
     let Some(bps) = bps else { return "unlimited     ".to_owned() };
     let (unit, digits, name) = match bps {

@@ -1,9 +1,9 @@
 //! Defects of dummynet that Weir must not have. Each test configures an engine by a script and
 //! checks the fate of packets.
 //!
-//! The names state the behaviour of Weir. Two defects are tested elsewhere. The tests of the live
-//! loop cover the defects of locks, which Weir's workers do not share. The tests of `profile` cover
-//! the defect of an air-time profile with many points.
+//! The names of the tests state the behaviour of Weir. Two kinds of defects are tested elsewhere:
+//! the tests of the live loop cover those of locks, and the tests of `profile` cover that of an
+//! air-time profile with many points.
 
 use std::collections::BTreeMap;
 
@@ -286,7 +286,7 @@ fn masks_include_ipv6_and_the_link_layer() {
 #[test]
 fn documented_words_are_accepted_or_refused_with_a_reason() {
     assert!(refused("pipe 1 config bw tun0").contains("tun0"));
-    // dummynet's manual has one of these words, and its program the other.
+    // dummynet's manual and its program spell this word differently.
     let derandomised = |word: &str| {
         let bench = Bench::new(&format!("pipe 1 config bw 1Mbit/s pie target 15ms {word}"));
         bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().number("derand").unwrap()
@@ -313,7 +313,7 @@ fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lowe
                 let refused = bench.with_ecn(now, 1250, ecn).is_err();
                 chosen += u32::from(refused && ms > 0);
             }
-            // Dropped packets are submitted again, so that the queue length stays the same.
+            // Further packets replace the dropped ones, so that the queue length stays the same.
             while bench.emulator.queue_length(1).0 < 44 {
                 chosen += u32::from(bench.with_ecn(now, 1250, ecn).is_err());
             }

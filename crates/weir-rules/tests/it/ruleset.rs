@@ -196,7 +196,7 @@ fn a_rate_that_the_medium_does_not_have_is_refused() {
         refused(above).as_deref(),
         Some("sched 2: 9 is no user priority of 802.11; there are 0 to 7")
     );
-    // A change of the medium may not leave a station with a rate that it no longer has.
+    // A change of the medium may not leave a station with a rate that the medium does not have.
     let later = "sched 1 config type dcf\nqueue 1 config sched 1 rate 11M\n\
                  sched 1 config type dcf standard g\n";
     assert_eq!(

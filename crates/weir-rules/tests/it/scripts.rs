@@ -186,7 +186,7 @@ proptest! {
 
     #[test]
     fn a_line_is_read_alike_after_any_text(before in nearly(), text in rules()) {
-        // With a `\` at its end, this text would continue in the line after it.
+        // A `\` at the end of `before` would make `text` part of its last line.
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);
         let alone = parse(&text, "alone", &NoFiles);

@@ -1,5 +1,5 @@
-//! The memory of what files contain: uses of a file share it, equal values share it, and it is
-//! bounded.
+//! Values read from files: all uses of a file share its value, equal values share memory, and the
+//! memory is bounded.
 
 use std::cell::Cell;
 use std::io;

@@ -16,7 +16,6 @@ use weir_rules::show::{
 };
 use weir_rules::{Files, NoFiles, script};
 
-/// Counters derived from the counted object.
 struct Made;
 
 impl Source for Made {
@@ -192,7 +191,7 @@ fn the_talks_configurations_are_accepted_without_warnings() {
     assert_eq!(seen, 6);
 }
 
-/// The engine chooses the size of a queue without `queue` for the scheduler in front of the link.
+/// Without the keyword `queue`, the scheduler in front of the link determines the queue's limit.
 #[test]
 fn the_default_queue_of_a_pipe_is_that_of_its_scheduler() {
     let shown = |script: &str| outcome(&format!("{script}\npipe show\nqueue show\n"), &NoFiles);

@@ -69,7 +69,7 @@ fn every_case_has_the_outcome_in_its_file() {
 #[test]
 fn every_keyword_and_every_diagnostic_has_a_case() {
     if std::env::var_os("WEIR_UPDATE_SPEC").is_some() {
-        // The other test writes the files.
+        // Another test rewrites the files at the same time.
         return;
     }
     let (mut inputs, mut outcomes) = (BTreeSet::new(), String::new());
@@ -170,8 +170,8 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Replaces each list of names that may grow by one word: all schedulers, all AQMs, and the
-/// keywords of a link and of a queue.
+/// Replaces the lists of all schedulers, all AQMs, all keywords of a link and all keywords of a
+/// queue by one word each.
 fn with_lists_named(text: &str) -> String {
     let schedulers: Vec<_> = weir_core::sched::TABLE.iter().map(|row| row.name).collect();
     let aqms: Vec<_> = weir_core::aqm::TABLE.iter().map(|row| row.name).collect();

@@ -1,6 +1,6 @@
 //! Sends 10⁹ packets, or the given number, over one link of the engine in the simulator:
-//! `billion [PACKETS]`. After each hundredth of the packets, it checks that every packet is
-//! accounted for. After each tenth, it prints the identities.
+//! `billion [PACKETS]`. After each hundredth of the run, it checks that every packet is accounted
+//! for. After each tenth, it prints the identities.
 
 use std::process::ExitCode;
 

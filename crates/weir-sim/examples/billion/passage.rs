@@ -76,8 +76,8 @@ pub(crate) fn run(packets: u64, mut report: impl FnMut(u64, &Accounts)) -> Resul
     Ok(accounts(&world, port).sent)
 }
 
-/// A link of 1 Gbit/s, which the source exceeds by a tenth. The queue is short, and the link loses
-/// and copies few packets.
+/// A link of 1 Gbit/s with a short queue. The source sends a tenth more. The link loses and copies
+/// few packets.
 fn link() -> PipeConfig {
     let chance = |share| Probability::new(share).unwrap_or(Probability::ZERO);
     PipeConfig {

@@ -2,9 +2,9 @@
 //!
 //! The meter samples the queues a few times per interval and reads the counters at the end of the
 //! interval. It does nothing when packets pass, so its cost depends on simulated time and the
-//! number of ports, not on traffic. The longest queue of an interval in packets is exact, because
-//! ports record their peaks. The shortest, the mean, and all lengths in bytes come from the
-//! samples.
+//! number of ports and groups, not on traffic. The longest queue of an interval in packets is
+//! exact, because ports record their peaks. The shortest, the mean, and all lengths in bytes come
+//! from the samples.
 
 use weir_core::Nanos;
 use weir_measure::scenario::RunSeries;
@@ -110,7 +110,6 @@ impl Meter {
         }
     }
 
-    /// Number of closed intervals.
     fn closed(&self) -> usize {
         (self.ticks / self.looks) as usize
     }

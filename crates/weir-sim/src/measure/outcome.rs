@@ -138,5 +138,5 @@ fn class_outcome((count, class): (&ClassCount, u16)) -> ClassOutcome {
     }
 }
 
-/// Number of progress reports.
+/// Approximate number of progress reports of a run.
 const PROGRESS_STEPS: u64 = 200;

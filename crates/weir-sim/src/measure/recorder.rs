@@ -92,7 +92,6 @@ impl fmt::Debug for Recorder {
 /// time of sending, and whether it goes from the flow's destination to its source.
 type Identity = (u32, u64, u64, Nanos, bool);
 
-/// The inversions of one port.
 #[derive(Debug, Default)]
 struct PortInversions {
     inversions: Inversions,
@@ -227,7 +226,6 @@ impl PortInversions {
         self.inversions.serve(rank);
     }
 
-    /// Removes a lost packet.
     fn remove_lost(&mut self, arrival: Nanos, rank: u64) {
         match self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
             Some(index) => {

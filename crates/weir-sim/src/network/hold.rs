@@ -34,7 +34,6 @@ impl Network {
         self.permit(from);
     }
 
-    /// Tries again to move the held packets.
     #[cold]
     pub(super) fn retry_held(&mut self) {
         for held in std::mem::take(&mut self.held) {

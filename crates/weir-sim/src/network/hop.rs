@@ -6,7 +6,6 @@ use weir_core::key::FlowKey;
 use weir_core::plain::PlainPipe;
 use weir_core::{Action, Arrival, Nanos};
 
-/// A hop of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
     /// The number of the port, with the number of the queue if the path selects a queue; or the end
@@ -17,7 +16,6 @@ pub(super) struct Hop {
 }
 
 impl Hop {
-    /// The end of a path.
     pub(super) const END: Self = Self { port: u32::MAX, joined: false };
 
     #[inline]
@@ -40,7 +38,6 @@ pub(super) struct Held {
     pub(super) action: Action,
 }
 
-/// A plain port.
 #[derive(Debug)]
 pub(super) struct PlainPort {
     pub(super) pipe: PlainPipe,
@@ -64,5 +61,5 @@ pub(super) struct Exit {
 /// Number of bits of a hop that hold the number of the port. The bits above hold the number of the
 /// queue plus one.
 pub(super) const PORT_BITS: u32 = 20;
-/// Mask of the port's number.
+/// The bits of a hop that hold the number of the port.
 pub(super) const PORT: u32 = (1 << PORT_BITS) - 1;

@@ -5,7 +5,8 @@
 //! When a packet enters a plain port, the time of its departure is already known. A hop is
 //! therefore one event: the packet joins the exits of the port, in order of time, and only the
 //! first exit is in the agenda. An exit contains everything that ports need to know of a packet.
-//! The packets themselves are looked up only at the ends of their paths and by the engine.
+//! The packets themselves are looked up at the ends of their paths, for observers and notices, and
+//! by the engine.
 //!
 //! # Joined ports
 //! If all packets of a plain port arrive from one other plain port, its arrivals are also known in
@@ -85,8 +86,7 @@ impl Network {
         if !std::mem::take(&mut self.new_paths) {
             return;
         }
-        // For each port, the only port from which packets arrive, or a value for none or for
-        // several.
+        // For each port, the only port from which packets arrive; otherwise `NONE` or `SEVERAL`.
         let mut before = vec![NONE; self.ports.len()];
         let mut last = SEVERAL;
         for hop in &self.paths {
@@ -300,7 +300,6 @@ impl Network {
         }
     }
 
-    /// The time of the engine's next event.
     #[inline]
     pub(crate) fn engine_event(&self) -> Nanos {
         self.engine_event
@@ -341,7 +340,7 @@ impl Network {
             Fate::Drop(reason) => return self.lose(number, next_hop, PortId(port), reason),
             Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
         };
-        // The checksum of every endpoint detects an inverted bit.
+        // Every endpoint would discard the packet because of its checksum.
         if corrupt.is_some() {
             return self.lose(number, next_hop, PortId(port), DropReason::BadFrame);
         }
@@ -456,7 +455,6 @@ impl Network {
         }
     }
 
-    /// The next packet that has arrived.
     #[inline]
     pub(crate) fn next_arrived(&mut self) -> Option<u32> {
         self.arrived.pop_front()

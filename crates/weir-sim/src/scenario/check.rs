@@ -373,7 +373,6 @@ fn check_switches(
     }
 }
 
-/// The two nodes of a link.
 fn ends(
     between: &Spanned<Vec<raw::Text>>,
     numbers: &BTreeMap<String, usize>,
@@ -525,5 +524,4 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, collector: &mut Colle
     }
 }
 
-/// Kinds of nodes.
 const KINDS: [&str; 3] = ["host", "router", "switch"];

@@ -11,7 +11,6 @@ use super::{MAX_DURATION, raw};
 /// Collects the diagnostics of a text.
 #[derive(Debug)]
 pub(super) struct Collector<'a> {
-    /// The text.
     pub(super) text: &'a str,
     /// The name of the file, for diagnostics.
     name: &'a str,
@@ -181,8 +180,8 @@ impl Collector<'_> {
         None
     }
 
-    /// Checks that a whole number is within a range. Returns the default without the key, and for a
-    /// number that is out of range.
+    /// Checks that a whole number is within a range. Returns the default if the key is absent or
+    /// the number is out of range.
     pub(super) fn number(
         &mut self,
         value: Option<&Spanned<i64>>,
@@ -207,7 +206,6 @@ impl Collector<'_> {
     }
 }
 
-/// The parts of a diagnostic.
 struct Explained {
     code: Code,
     message: String,

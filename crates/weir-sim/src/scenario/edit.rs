@@ -5,7 +5,7 @@
 //! value therefore show its line, and the changed text describes the run completely. A key is
 //! addressed from the root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`.
 //! An item of a list of tables is addressed by its name or by its number from 0; `*` addresses all
-//! items, and `web*` all items whose names begin with `web`. If a value is in the language of
+//! items, and `web*` all items with names that begin with `web`. If a value is in the language of
 //! links, the key may continue with a word of that value: `link.bottleneck.spec.delay`.
 
 use std::collections::BTreeSet;
@@ -92,7 +92,8 @@ impl Edited {
         let first = self.text[..place.start].matches('\n').count();
         let old = self.text[place.clone()].matches('\n').count();
         let new = text.matches('\n').count();
-        // Only whole lines are new. A replaced value keeps its line number.
+        // An insertion with line ends adds whole lines, which have no number before the changes. A
+        // replaced value keeps its line number.
         if place.is_empty() && new > 0 {
             let at = if self.text[..place.start].ends_with('\n') || place.start == 0 {
                 first
@@ -204,7 +205,6 @@ fn find(
     }
 }
 
-/// Finds the changes that set one key to one value.
 struct Finder<'a> {
     text: &'a str,
     key: &'a str,
@@ -396,7 +396,6 @@ fn with_word(words: &str, word: &str, value: &str) -> String {
     list.join(" ")
 }
 
-/// A string as TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

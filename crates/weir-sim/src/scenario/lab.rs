@@ -62,7 +62,6 @@ pub(super) fn host(
     Some(Unresolved { program, after: keys.after.map_or_else(Vec::new, Spanned::into_inner) })
 }
 
-/// The file system that the keys describe.
 fn root(keys: &HostKeys, head: &Span, collector: &mut Collector<'_>) -> Root {
     let read_only = keys.read_only.as_ref().is_some_and(|flag| *flag.get_ref());
     for name in [&keys.rootfs, &keys.image].into_iter().flatten() {
@@ -213,7 +212,7 @@ pub(super) fn resolve(
 
 /// Hosts that wait for each other in a cycle. The first host is repeated at the end.
 fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
-    /// Whether the search has not visited a host, has it on the path, or is done with it.
+    /// The state of a host: not visited, on the path of the search, or finished.
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
         New,
@@ -224,8 +223,8 @@ fn cycle(programs: &[Option<Box<HostProgram>>]) -> Option<Vec<usize>> {
     let after = |node: usize| programs[node].as_ref().map_or(&[][..], |program| &program.after);
     for start in 0..programs.len() {
         // The hosts on the path from `start`, each with the number of entries in its `after` that
-        // were followed. This is not a recursion, because a file may have a chain of many thousands
-        // of hosts.
+        // were followed. The search is not recursive, because a file may have a chain of many
+        // thousands of hosts.
         let mut path = vec![(start, 0)];
         if marks[start] != Mark::New {
             continue;
@@ -262,7 +261,6 @@ fn is_variable(name: &str) -> bool {
 const DEFAULT_INTERVAL: Nanos = Nanos::from_millis(500);
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(2);
 const DEFAULT_RETRIES: i64 = 20;
-/// Maximum value of `retries`.
 const MAX_RETRIES: i64 = 10_000;
 
 #[cfg(test)]

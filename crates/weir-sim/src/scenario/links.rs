@@ -82,7 +82,6 @@ pub(super) fn direction(
     Direction { name, spec, scheduler, queues }
 }
 
-/// Parses a link specification.
 fn spec(text: &raw::Text, files: &dyn Files, collector: &mut Collector<'_>) -> Option<LinkSpec> {
     let checked = check_spec(text.get_ref(), files);
     collector.add_nested(text, &checked.diagnostics, 0);
@@ -133,7 +132,6 @@ fn by_class(
     found.into_iter().flatten().collect()
 }
 
-/// Parses a scheduler.
 fn scheduler(
     text: &raw::Text,
     files: &dyn Files,
@@ -175,7 +173,6 @@ fn scheduler(
     Some(sched.scheduler)
 }
 
-/// Parses a queue of a scheduler.
 fn queue(
     text: &raw::Text,
     scheduler: Option<&SchedulerConfig>,

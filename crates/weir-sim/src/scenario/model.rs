@@ -201,7 +201,7 @@ impl Traffic {
             _ => None,
         };
         let each = gap.map_or(0.0, |gap| duration.0 as f64 / gap);
-        // The conversion ends at the largest number; NaN becomes 0.
+        // The conversion saturates, and NaN becomes 0.
         (each * self.flows() as f64) as u64
     }
 }

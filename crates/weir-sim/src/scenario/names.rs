@@ -47,7 +47,6 @@ pub(super) fn node(
     number
 }
 
-/// Reports that there is no path.
 pub(super) fn unreachable(
     error: &PathError,
     span: &Span,

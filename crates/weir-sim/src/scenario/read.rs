@@ -28,7 +28,6 @@ pub(super) struct Entry<'a, T> {
     pub(super) settings: Spanned<DeValue<'a>>,
 }
 
-/// Parses a file's tables.
 pub(super) fn document<'a>(collector: &mut Collector<'a>) -> Option<Document<'a>> {
     let root = match DeTable::parse(collector.text) {
         Ok(root) => root,

@@ -4,8 +4,8 @@
 //! A stack is a pair of endpoints: one sends a stream of bytes, the other receives it. Packets
 //! carry the stack's own bytes in [`crate::packet::Extra::bytes`]. The fields of the packet give
 //! the length and the ECN field, which queues use, and for TCP the numbers that a trace shows. The
-//! ECN field of the packet is authoritative, so the stack sees the marks that were set on the path:
-//! smoltcp in the IP header, into which they are copied, and quinn-proto beside the datagram.
+//! ECN field of the packet is authoritative, because it holds the marks that were set on the path.
+//! It is copied into the IP header for smoltcp, and given to quinn-proto beside the datagram.
 //!
 //! | feature | stack | description |
 //! |---|---|---|

@@ -378,8 +378,8 @@ impl Host {
         }
         self.deadline = match connection.poll_timeout() {
             None => Nanos::MAX,
-            // If the platform's clock has steps larger than a nanosecond, the time would otherwise
-            // not advance.
+            // An `Instant` may be coarser than a nanosecond. The lower bound makes the time
+            // advance.
             Some(at) => Nanos(u64::try_from((at - self.origin).as_nanos()).unwrap_or(u64::MAX))
                 .max(context.now().saturating_add(Nanos(1))),
         };
@@ -428,7 +428,7 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// Every pair has its own network, so both sides may have the same address.
+/// Each side has one peer, so both sides may have the same address.
 const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 /// Bytes of the IPv4 and UDP headers.
 const HEADERS: u8 = 28;

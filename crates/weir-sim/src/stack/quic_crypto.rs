@@ -76,7 +76,6 @@ enum Step {
     Done,
 }
 
-/// One side's handshake.
 #[derive(Debug)]
 struct Handshake {
     side: Side,

@@ -8,7 +8,7 @@
 //!
 //! **Reference.** The unmodified crate `smoltcp`; its README lists the differences from other TCPs.
 //! Relevant for comparisons: no selective acknowledgements (a fast retransmission repairs one
-//! segment, a timeout resends everything after it), a retransmission timeout of at least one
+//! segment, a timeout resends all unacknowledged data), a retransmission timeout of at least one
 //! second, an acknowledgement delayed by at most 10 ms, no pacing, no ECN.
 //!
 //! **Parameters.** [`super::Options`].
@@ -59,7 +59,7 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Writes as much as fits and lets the stack send, until neither has more to do.
+    /// Writes and sends until the socket takes no more data or there is none.
     fn work(&mut self, context: &mut Context<'_>) {
         loop {
             self.write();
@@ -69,10 +69,9 @@ impl Sender {
                 break;
             }
         }
-        // Whether the end of the stream is acknowledged.
-        let is_acknowledged =
+        let fin_is_acknowledged =
             matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
-        if is_acknowledged && self.supply.ended() {
+        if fin_is_acknowledged && self.supply.ended() {
             self.host.deadline = Nanos::MAX;
             self.life.finish(context);
         }
@@ -147,7 +146,7 @@ impl Receiver {
             socket.close();
         }
         if self.received > before || ended {
-            // The window has grown, or the stack must announce the end.
+            // The stack announces the larger window, or sends its FIN.
             self.host.poll(context);
         }
         self.life.deliver(self.received - before, context);
@@ -176,7 +175,7 @@ impl Endpoint for Receiver {
 /// One end of the connection with its stack.
 struct Host {
     flow: FlowId,
-    /// Whether packets go from the flow's sink to its source.
+    /// Whether this end is the flow's sink, so that its packets go back to the source.
     back: bool,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -184,7 +183,6 @@ struct Host {
     wire: Wire,
     /// The time at which the stack must be woken.
     deadline: Nanos,
-    /// The label of the packets.
     label: u64,
     /// The first sequence number that was not yet sent.
     highest: Option<u32>,
@@ -361,8 +359,8 @@ impl Device for Wire {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // The path does not change bytes, and a change of the ECN field does not update the
-        // checksum.
+        // The network does not damage packets, and `Host::take` does not update the checksum when
+        // it sets the ECN field.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }

@@ -25,7 +25,8 @@
 //!
 //! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
 //! If they *block*, a full queue stops the queue before it, so that packets wait where ranks still
-//! determine their order. If they do not block, they drop packets, and ranks have no effect.
+//! determine their order. If they do not block, packets do not wait in the traffic manager, and
+//! ranks have no effect.
 //!
 //! The egress pipeline, with its deparser, holds each packet for `egress_time` before it puts the
 //! packet into its queue.
@@ -40,8 +41,8 @@
 //! the interface.
 //!
 //! # Differences
-//! That switch has one thread for the whole ingress pipeline, and its traffic manager drops. There
-//! is no multicast and no recirculation. The time of a stage does not depend on the packet.
+//! That switch has one thread for the whole ingress pipeline, and its traffic manager drops. This
+//! model has no multicast and no recirculation. The time of a stage does not depend on the packet.
 //!
 //! # Validation
 //! Tests check each limit and each service time separately, the conservation of packets through all
@@ -339,9 +340,9 @@ impl SwitchConfig {
         links * (inputs + CLASSES as usize)
     }
 
-    /// Adds the input buffers, which take turns, and the stages after them. Each stage holds one
-    /// packet: it is free again when the next stage has taken the packet. The last stage is the
-    /// ring of the device. The wire after it takes no time.
+    /// Adds the input buffers, which take turns, and the stages after them. A stage is free again
+    /// when the next stage has taken its packet. The last stage is the ring of the device, and the
+    /// wire after it takes no time.
     fn add_pipeline(
         &self,
         network: &mut Network,
@@ -445,8 +446,6 @@ fn mask(separate: bool, scheduler: &str) -> FlowMask {
     }
 }
 
-/// Selects the rank of a scheduler that sorts by rank. Other schedulers have no such setting and do
-/// not change.
 fn set_rank(manager: &mut Discipline, ranking: Ranking) {
     let name = Ranking::NAMES[ranking as usize];
     for setting in [RANK, "class-rank"] {

@@ -32,10 +32,11 @@ fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     }
 }
 
-/// Sends packets at given times, with given labels and lengths.
+/// Sends packets at given times.
 #[derive(Debug)]
 struct Script {
     flow: FlowId,
+    /// Time in ns, label, length.
     packets: Vec<(u64, u64, u32)>,
     next: usize,
 }
@@ -239,8 +240,8 @@ fn programs_without_labels_rank_by_flow_state() {
     assert_eq!(run("las", two(vec![(5, 0, 1000); 2], vec![(6, 0, 1000); 2])), [1, 2, 1, 2]);
     assert_eq!(run("prio", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [1, 2]);
     assert_eq!(run("arrival", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [2, 1]);
-    // The second flow has tokens for two of its three packets, and the third flow has tokens for
-    // both of its packets.
+    // With `token-bucket`, flow 1 has tokens for two of its three packets, and flow 2 has tokens
+    // for both of its packets.
     assert_eq!(
         run(
             "token-bucket rate 8000000 burst 2000",

@@ -21,7 +21,7 @@ pub struct Config {
     pub initial_window: u32,
     /// The data to send.
     pub data: Data,
-    /// When the connection begins. A connection that an application opens later begins at once.
+    /// When the connection begins; at once if this time has passed.
     pub start: Nanos,
     /// When the sender stops sending new data. It still repairs losses of earlier data.
     pub stop: Nanos,
@@ -37,10 +37,10 @@ pub struct Config {
     pub pacing: Option<bool>,
     /// Maximum number of segments that the sender gives to the device as one packet.
     pub train: u8,
-    /// The largest number of bytes in the queue and device of the sending host, which is the first
-    /// port of the flow's path (TCP small queues); `None` for no limit. If the sender sends fewer
-    /// bytes than this in a millisecond at its pacing rate, the limit is the bytes of one
-    /// millisecond, but at least two packets. One packet is always allowed.
+    /// TCP small queues: the largest number of bytes in the queue and device of the sending host
+    /// (the first port of the flow's path); `None` for no limit. At a low pacing rate, the limit
+    /// is a millisecond of data or two packets, whichever is more, if that is less. One packet is
+    /// always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it if the application reads at once,
     /// and otherwise the free part.

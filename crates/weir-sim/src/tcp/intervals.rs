@@ -1,5 +1,5 @@
-//! Data that has arrived out of order: a set of byte ranges. Selective acknowledgements report the
-//! ranges in the order in which they grew, so this order is kept.
+//! Data that has arrived out of order: a set of byte ranges. A selective acknowledgement reports
+//! the ranges that grew last, so their order is kept.
 
 use std::collections::VecDeque;
 

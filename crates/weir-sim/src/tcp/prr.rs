@@ -1,5 +1,5 @@
-//! Proportional rate reduction: the sender reduces the window over one round trip, by sending less
-//! than arrives.
+//! Proportional rate reduction: the sender reduces the window over one round trip, in which it
+//! sends less than arrives.
 //!
 //! # Equations
 //! `flight` bytes were in flight when the reduction began. Since then, `arrived` bytes have arrived
@@ -23,7 +23,6 @@ pub(super) struct Prr {
     flight: u64,
     arrived: u64,
     out: u64,
-    /// The present window.
     window: u64,
 }
 
@@ -32,7 +31,6 @@ impl Prr {
         *self = Self { flight: flight.max(1), arrived: 0, out: 0, window: 0 };
     }
 
-    /// Records that `bytes` were sent.
     #[inline]
     pub(super) fn sent(&mut self, bytes: u64) {
         self.out += bytes;

@@ -84,7 +84,6 @@ impl Rack {
         }
     }
 
-    /// Index of the transmission of the newest segment that has arrived.
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }

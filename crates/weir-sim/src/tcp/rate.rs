@@ -37,7 +37,6 @@ pub(super) struct Rate {
     app_limited: u64,
 }
 
-/// A sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rated {
     /// The bytes that had been delivered when the segment was sent; for an acknowledgement without
@@ -51,7 +50,6 @@ pub(super) struct Rated {
 }
 
 impl Rate {
-    /// Number of bytes that have arrived.
     #[inline]
     pub(super) fn delivered(&self) -> u64 {
         self.delivered

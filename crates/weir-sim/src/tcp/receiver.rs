@@ -29,13 +29,12 @@ pub struct Receiver {
     config: Config,
     /// The next byte in sequence order.
     next: u64,
-    /// The ranges that arrived out of order.
     ahead: Intervals,
     /// Number of segments that have arrived since the last acknowledgement.
     pending: u32,
     /// When the delayed acknowledgement is due; [`Nanos::MAX`] if there is none.
     ack_at: Nanos,
-    /// The next wake-up, never later than the time of any action that is due.
+    /// The next wake-up, not later than that for `ack_at` or for a closed window.
     wake_at: Nanos,
     /// The timestamp to send back.
     stamp: Nanos,
@@ -55,7 +54,7 @@ struct Marks {
     feedback: Feedback,
     /// Whether acknowledgements ask the sender for a reduction.
     echo: bool,
-    /// Whether the last data packet was marked.
+    /// Whether the last packet was marked.
     last: bool,
     /// The counters of accurate ECN: marked packets, marked bytes, and bytes with ECT(0) and
     /// ECT(1).
@@ -259,7 +258,7 @@ impl Endpoint for Receiver {
             self.acknowledge(Flags::SYN, context);
             return;
         }
-        // The application can have read only data that had arrived.
+        // Until now, the application can have read only data of earlier packets.
         self.reader.advance(now, self.next);
         let (start, payload) = (packet.seq, packet.payload());
         let end = start + u64::from(payload);
@@ -271,8 +270,8 @@ impl Endpoint for Receiver {
         if self.marks.is_some() {
             at_once |= self.mark(packet, payload, context);
         }
-        // This segment contains the left edge of the last acknowledgement, so it is the first
-        // segment that the next acknowledgement covers.
+        // A segment that begins at or before the left edge of the last acknowledgement is the first
+        // one that the next acknowledgement covers.
         if start <= self.last_ack && packet.stamp >= self.stamp {
             self.stamp = packet.stamp;
         }

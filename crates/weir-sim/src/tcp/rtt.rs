@@ -72,7 +72,7 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Ends the backoff, because data has been acknowledged.
+    /// Ends the backoff.
     #[inline]
     pub(super) fn progress(&mut self) {
         self.backoff = 0;

@@ -13,7 +13,7 @@
 //! A selective acknowledgement costs a binary search, and O(1) for each segment that it newly
 //! reports; ranges that the previous acknowledgement also reported are skipped. Two cursors find
 //! losses: one over the segments sent once, in sequence order, and one over the retransmissions, in
-//! order of time. Each cursor passes a segment once.
+//! order of time. Each cursor passes a segment once, unless a repair is undone.
 
 use std::collections::VecDeque;
 
@@ -133,13 +133,11 @@ impl Scoreboard {
         self.next
     }
 
-    /// Bytes in flight.
     #[inline]
     pub(super) fn in_flight(&self) -> u64 {
         self.next - self.una - self.sacked - self.lost + self.resent
     }
 
-    /// Bytes that are selectively acknowledged.
     #[inline]
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
@@ -229,12 +227,12 @@ impl Scoreboard {
     pub(super) fn sack(&mut self, ranges: &[Range], report: &mut Report) {
         let (known, known_len) = (self.known, self.known_len);
         self.known_len = 0;
-        // The ranges are processed in sequence order. Otherwise ranges that are only reported out
-        // of order would look like out-of-order arrivals.
         let mut sorted = [(0, 0); 4];
         let sorted = &mut sorted[..ranges.len().min(4)];
         sorted.copy_from_slice(&ranges[..sorted.len()]);
         sorted.sort_unstable();
+        // The ranges of one acknowledgement come in any order, so reordering is judged by the state
+        // before it.
         let highest = self.highest;
         for &mut (start, end) in sorted {
             let (start, end) = (start.max(self.una), end.min(self.next));
@@ -299,7 +297,7 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks a segment as lost if it was transmitted before transmission `newest` and at least
+    /// Marks each segment as lost that was transmitted before transmission `newest` and at least
     /// `patience` ago. Returns the bytes found lost and the time at which the next segment can
     /// become lost.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {

@@ -83,7 +83,6 @@ fn above_zero(setting: &'static str, size: Size) -> Checked<u64> {
     if size.0 == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(size.0) }
 }
 
-/// Checks sizes. Returns their distribution.
 fn sizes(setting: &'static str, sizes: &Sizes, files: &dyn Files) -> Checked<Variable> {
     let mean = |mean: Size| above_zero(setting, mean).map(|mean| mean as f64);
     let own = |text, path: &str| {

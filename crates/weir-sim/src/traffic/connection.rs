@@ -2,10 +2,10 @@
 //!
 //! # Model
 //! A request is one packet from the client to the server, on the flow's path back. Until it
-//! arrives, the client sends it again after 1 s, 2 s, 4 s and so on. The server answers at once. On
-//! a new connection the response also needs the transport's handshake, so its first byte arrives
-//! two round trips after the request, as when a client opens a TCP connection. On a persistent
-//! connection it arrives after one round trip.
+//! arrives, the client sends it again after 1 s, 2 s, 4 s and so on, up to 60 s. The server answers
+//! at once. On a new connection the response also needs the transport's handshake, so its first
+//! byte arrives two round trips after the request, as when a client opens a TCP connection. On a
+//! persistent connection it arrives after one round trip.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,9 @@
 //! Flows of random sizes that start at random times, or after a user's think time.
 //!
 //! # Model
-//! Open: flows arrive as a Poisson process; its rate is given, or is the offered load divided by
-//! the mean size. The offered load does not depend on the network, so flows accumulate if it
-//! exceeds the capacity. Closed: each user has one flow at a time, with an exponentially
-//! distributed think time before the next.
+//! Open: flows arrive as a Poisson process. Its rate is given, or is the offered load divided by
+//! the mean size. Flows accumulate if the offered load exceeds the capacity. Closed: each user has
+//! one flow at a time, with an exponentially distributed think time before the next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,11 +1,10 @@
 //! Incast: many servers answer one client at once.
 //!
 //! # Model
-//! At every `interval`, or at the end of the previous query if that is later, the client sends a
-//! request to all servers at the same time, and each server answers with the same number of bytes.
-//! A query is complete when the last response has arrived, which gives its completion time. This is
-//! the partition and aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010,
-//! section 2.
+//! An `interval` after the start of the previous query, or at its end if that is later, the client
+//! sends a request to all servers at the same time, and each server answers with the same number of
+//! bytes. A query is complete when the last response has arrived. This is the partition and
+//! aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
 
 use weir_core::Nanos;
 

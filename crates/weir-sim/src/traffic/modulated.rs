@@ -107,7 +107,7 @@ impl Process for Modulated {
     }
 }
 
-/// The length of the silence that ends the source, ns. No scenario is longer.
+/// The length of the silence that ends the source, ns: the longest duration of a scenario.
 const LONGEST: f64 = 366.0 * 86_400e9;
 /// The source ends after this number of state changes without enough credit for a packet.
 const MAX_CHANGES: u32 = 10_000_000;

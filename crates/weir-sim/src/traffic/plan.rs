@@ -31,9 +31,7 @@ pub struct Plan {
 /// Traffic without or with a transport.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Traffic without a transport.
     OpenLoop(OpenLoop),
-    /// Traffic over a transport.
     OverTransport(TransportTraffic, Arc<dyn Transport>),
 }
 
@@ -102,9 +100,9 @@ impl Plan {
         self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * random) as u64))
     }
 
-    /// Puts the traffic's endpoints into a world. Returns the flows that were made: the flows that
-    /// send, and the templates of flows that are opened during the run. Random numbers depend only
-    /// on the seed and the number of the traffic.
+    /// Puts the traffic's endpoints into a world. Returns the flow that sends, or the templates of
+    /// the flows that are opened during the run. Random draws depend only on the seed and the
+    /// number of the traffic.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
         let from = self.begins(at.seed, at.number);
         let mut specs = at.flows.to_vec();

@@ -33,7 +33,6 @@ pub(super) struct Users {
     asked: Vec<Nanos>,
 }
 
-/// The responses and think times of users.
 #[derive(Clone, Debug)]
 pub(super) struct Habits {
     /// Bytes of a response.

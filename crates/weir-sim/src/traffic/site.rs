@@ -48,7 +48,6 @@ pub(super) struct Site<'a> {
     pub(super) transport: &'a Arc<dyn Transport>,
     pub(super) world: &'a mut World,
     pub(super) specs: &'a [FlowSpec],
-    /// When the traffic starts.
     pub(super) from: Nanos,
     pub(super) at: &'a Placement<'a>,
 }
@@ -128,8 +127,8 @@ impl Site<'_> {
         }
     }
 
-    /// Adds an owner of connections. Each connection gets a flow of requests and a template of
-    /// responses.
+    /// Adds an owner of connections, with a flow of requests for each. Returns the template of the
+    /// responses of each connection.
     fn add_owner(
         &mut self,
         ends: &[&FlowSpec],

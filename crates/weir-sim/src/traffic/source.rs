@@ -20,8 +20,9 @@ pub trait Process: Clone + Debug + Send + 'static {
 pub struct Source<P> {
     process: P,
     draws: Draws,
-    /// The next packet to send, and when to send it.
+    /// The next packet to send.
     packet: Packet,
+    /// When to send it.
     next: Nanos,
     /// The source sends no packet at this time or later.
     until: Nanos,

@@ -577,8 +577,7 @@ fn default_period_shape() -> f64 {
     1.5
 }
 
-/// Talk spurts and pauses of Brady's model, which most studies of packet voice use. ITU-T P.59 has
-/// 1.004 s and 1.587 s.
+/// Talk spurts and pauses of Brady's model. ITU-T P.59 has 1.004 s and 1.587 s.
 fn default_talk() -> Time {
     Time::millis(1000)
 }
@@ -587,7 +586,7 @@ fn default_silence() -> Time {
     Time::millis(1350)
 }
 
-/// The simple Internet mix of test equipment vendors: 7 packets to 4 to 1.
+/// The simple Internet mix (IMIX) of test equipment vendors.
 fn default_mix() -> Vec<(Size, f64)> {
     vec![(Size(40), 7.0), (Size(576), 4.0), (Size(1500), 1.0)]
 }

@@ -56,7 +56,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// Opens a flow like `template`, owned by the endpoint that is called.
+    /// Opens a flow like `template`, owned by the endpoint of `context`.
     pub(super) fn open(
         &mut self,
         template: FlowId,

@@ -1,4 +1,4 @@
-//! Web pages: a document, then the objects that it names, over a few connections at once.
+//! Web pages: a document, then its objects over several connections.
 //!
 //! # Model
 //! The document arrives over one persistent connection. After a time for parsing, the browser
@@ -27,7 +27,6 @@ pub(super) struct Pages {
     pub(super) document: Variable,
     /// The number of objects in a document is this number minus `fewer`, rounded down.
     pub(super) objects: Variable,
-    /// The number to subtract from `objects`.
     pub(super) fewer: f64,
     /// Bytes of an object.
     pub(super) object: Variable,
@@ -105,7 +104,6 @@ impl Reader {
         self.connections.ask(connection, size, context);
     }
 
-    /// Handles a response.
     fn arrived(&mut self, connection: usize, context: &mut Context<'_>) {
         self.missing -= 1;
         if self.phase == Phase::Document {

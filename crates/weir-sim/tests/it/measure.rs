@@ -1,5 +1,5 @@
-//! Measurements: identities of every counter, series that add up to the counters, and peaks that
-//! every interval records.
+//! Measurements: identities of the counters, series that add up to the counters, and the peak of
+//! each interval.
 
 use proptest::prelude::*;
 use weir_core::config::{
@@ -167,7 +167,7 @@ impl Endpoint for Bursts {
 fn an_interval_never_loses_a_peak_however_short() {
     for engine in [false, true] {
         let mut network = Network::new(1);
-        // At 1 Gbit/s a packet takes 1 us, and a burst a few.
+        // At 1 Gbit/s a packet takes 1 us, so a burst of seven packets ends after 7 us.
         let link = LinkConfig {
             capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()),
             ..LinkConfig::default()
@@ -205,7 +205,7 @@ fn an_interval_never_loses_a_peak_however_short() {
 
 #[test]
 fn results_of_a_run_match_values_computed_by_hand() {
-    // 1000 B at 1 Mbit/s take 8 ms. Packets are sent every 10 ms, so none waits. The delay is 1 ms.
+    // 1000 B at 1 Mbit/s take 8 ms. Packets are sent every 10 ms, so none waits.
     let mut network = Network::new(1);
     let capacity = Capacity::Constant(Rate::new(1_000_000).unwrap());
     let link = LinkConfig { capacity, delay: Nanos::from_millis(1), ..LinkConfig::default() };

@@ -209,7 +209,7 @@ fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     );
     let [slow, fast] = [0, 3].map(|n: usize| points[n].outcomes[0].flows[0].goodput_bytes as f64);
     assert!(fast > 1.8 * slow, "{slow} {fast}");
-    // The table is a shorter form of the same sweep.
+    // A table is a shorter form of a sweep.
     let table = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f1.rate\" = [\"1Mbit/s\"]\n";
     assert_eq!(scenario(&table).sweep.len(), 1);
 }
@@ -373,7 +373,7 @@ kind = "probe"
         used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")),
         ["a>r", "r>b"]
     );
-    // The path with the fewest links from `s` to `b` would pass `r` a second time.
+    // Of the two shortest paths from `s` to `b`, the first in the file passes `r` a second time.
     let message = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
     assert!(
         message.contains("goes through `r` twice") && message.contains("t.toml:7:"),

@@ -1,5 +1,5 @@
-//! Real stacks in the simulator: their data arrives fast enough over a lossy link of 10 Mbit/s, and
-//! identically in two runs.
+//! Real stacks in the simulator: their goodput over a lossy link of 10 Mbit/s, their notices, and
+//! repeatable runs.
 #![cfg(any(feature = "smoltcp", feature = "quic"))]
 
 use std::sync::{Arc, Mutex};

@@ -62,7 +62,6 @@ fn refusal(switch: &str) -> String {
     parse(&star(switch, ""), "t.toml", &NoFiles).diagnostics.to_string()
 }
 
-/// The drops at a port.
 fn drops(outcome: &Outcome, port: &str) -> u64 {
     let link = outcome.links.iter().find(|link| link.name == port).unwrap();
     assert!(link.counters.balanced(), "{link:?}");
@@ -244,7 +243,7 @@ impl weir_sim::network::Observer for Watch {
 const PATH: &str = include_str!("../../../../experiments/examples/fifo-plus-path.toml");
 const CROSS: &str = include_str!("../../../../experiments/examples/fifo-plus.toml");
 
-/// The mean and a quantile of the time in switches of a flow, ms.
+/// A flow's time in switches, ms: the mean and the quantile `q`.
 fn waits(outcome: &Outcome, flow: &str, q: f64) -> (f64, f64) {
     let flow = outcome.flows.iter().find(|own| own.name == flow).unwrap();
     (flow.switches_ns.mean() / 1e6, flow.switches_ns.quantile(q) as f64 / 1e6)
@@ -298,8 +297,8 @@ fn the_scenario_of_cross_traffic_gives_the_same_on_any_number_of_threads() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// Whatever the stages, sizes and policies, every packet has arrived, is counted as lost, or is
-    /// inside; in the end none is inside; and blocking traffic managers lose none.
+    /// Whatever the settings, every packet has arrived, is counted as lost, or is inside. In the
+    /// end none is inside. If all queues block, the outputs lose none.
     #[test]
     fn packets_are_conserved_through_all_stages(
         stages in prop::collection::vec(1u32..2000, 0..13),

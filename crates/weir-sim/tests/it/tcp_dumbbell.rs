@@ -1,5 +1,5 @@
 //! TCP over a dumbbell: flows fill the bottleneck and share it, with and without marks, trains,
-//! pacing and small queues, identically in two runs.
+//! pacing and small queues; and repeatable runs.
 
 use weir_core::aqm;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
@@ -90,12 +90,12 @@ fn bulk(kind: Kind, n: u64) -> Config {
     Config { control: kind.into(), start: Nanos::from_millis(100 * n), ..Config::default() }
 }
 
+/// The used part of the rate that is available to payload, and Jain's fairness index.
 fn shares(counts: &[FlowCount], seconds: u64) -> (f64, f64) {
     let rates: Vec<f64> =
         counts.iter().map(|count| count.goodput_bytes as f64 * 8.0 / seconds as f64).collect();
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    // Relative to the share of the link's rate that is available to payload.
     (sum / (10e6 * 1448.0 / 1500.0), sum * sum / (rates.len() as f64 * squares))
 }
 

@@ -1,5 +1,5 @@
-//! Traffic from the text of a scenario to its arrivals: mean rates, times, headers, and every kind
-//! of invalid setting.
+//! Traffic from the text of a scenario to its arrivals: mean rates, times, headers, and invalid
+//! settings.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -97,7 +97,6 @@ fn open_loop_traffic_has_its_mean_rate() {
     }
 }
 
-/// Observes arrivals.
 #[derive(Debug, Default)]
 struct Seen(std::sync::Arc<std::sync::Mutex<Vec<(Nanos, Packet)>>>);
 

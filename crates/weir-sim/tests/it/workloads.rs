@@ -1,5 +1,5 @@
-//! Traffic over a transport: loads, sizes, synchrony, pages, memory. Tests that need exact times
-//! use a trivial transport with a fixed window instead of TCP. The same traffic also runs over TCP.
+//! Traffic over a transport: loads, sizes, incast, pages, reuse of flow numbers. Tests that need
+//! exact times use a trivial transport with a fixed window instead of TCP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -248,7 +248,7 @@ fn a_hundred_thousand_short_flows_reuse_the_numbers_of_a_few() {
         (count.opened, count.completed, count.goodput_bytes),
         (100_000, 100_000, 200_000_000)
     );
-    // About ten flows are open at once. Numbers are reused, so the next one is small.
+    // About ten flows are open at once. Numbers are reused, so the next number is small.
     assert!(world.next_flow().0 < 60, "{:?}", world.next_flow());
     assert!(world.network().packets().is_empty());
 }

@@ -89,7 +89,6 @@ fn results(world: &World) -> String {
     format!("{ports:?} {flows:?}")
 }
 
-/// Observes every step.
 #[derive(Debug)]
 struct Onlooker;
 

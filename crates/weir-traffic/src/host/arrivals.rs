@@ -7,7 +7,7 @@ use crate::arrival::Arrival;
 use crate::span::Span;
 use crate::stats::Sequences;
 
-/// The arrivals of one flow, counted as they arrive.
+/// The counted arrivals of one flow.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     report: EndReport,
@@ -31,7 +31,6 @@ pub(super) enum Kind {
 }
 
 impl Arrivals {
-    /// A flow without arrivals.
     pub(super) fn new(flow: u32, kind: Kind) -> Self {
         Self {
             report: EndReport { flow, ..EndReport::default() },
@@ -47,7 +46,6 @@ impl Arrivals {
         self.kind == Kind::Requests
     }
 
-    /// Counts one arrival.
     pub(super) fn count(&mut self, span: &Span, arrival: &Arrival) {
         let Arrival { at_ns: at, stamp, marked, .. } = *arrival;
         let (len, payload) = (u64::from(arrival.bytes), arrival.payload());
@@ -77,7 +75,6 @@ impl Arrivals {
         self.delays.record(delay);
     }
 
-    /// Returns the results.
     pub(super) fn finish(mut self) -> EndReport {
         self.report.delay_ns = self.delays.distribution();
         self.report

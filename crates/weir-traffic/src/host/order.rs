@@ -44,7 +44,7 @@ pub struct Task {
     pub from: SocketAddrV4,
     /// Destination address and port of the flow's packets.
     pub to: SocketAddrV4,
-    /// Whether this end sends or receives, and what.
+    /// What this end does.
     pub role: Role,
 }
 

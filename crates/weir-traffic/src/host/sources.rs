@@ -25,7 +25,6 @@ pub(super) struct Sources {
     made: Arc<Mutex<VecDeque<Burst>>>,
     /// The packets that are still to be sent.
     ready: VecDeque<Burst>,
-    /// The end of the run.
     end: Nanos,
 }
 
@@ -75,8 +74,8 @@ impl Schedule for Sources {
     }
 }
 
-/// Records every packet that an outlet is to send. The ideal links have no rate and no delay, so
-/// packets arrive at the moment at which they are sent.
+/// Records every packet that an outlet is to send. The ideal links have no rate limit and no delay,
+/// so packets arrive at the moment at which they are sent.
 #[derive(Debug)]
 struct Recorder {
     /// The index of each flow's outlet.
@@ -97,6 +96,6 @@ impl Observer for Recorder {
     }
 }
 
-/// How far the simulation runs ahead. The interval is short, so that simulating it delays no
-/// packet.
+/// How far the simulation runs ahead. The interval is short, so that simulating it takes little
+/// time.
 const LOOKAHEAD: Nanos = Nanos::from_millis(20);

@@ -44,9 +44,8 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
 }
 
-/// The number of retransmissions after the warm-up. `retransmitted` is the number of all
-/// retransmissions, and `in_warmup` the number in the warm-up. `in_warmup` is `None` if the
-/// transfer ended within the warm-up.
+/// The number of retransmissions after the warm-up. `in_warmup` is `None` if the transfer ended
+/// within the warm-up.
 fn after_warmup(retransmitted: u32, in_warmup: Option<u32>) -> u64 {
     in_warmup.map_or(0, |earlier| u64::from(retransmitted.saturating_sub(earlier)))
 }

@@ -199,8 +199,7 @@ proptest! {
         kind in 0u8..4,
         number: u8,
     ) {
-        // Random bytes rarely form a packet. With a few correct bytes, many of them are nearly a
-        // packet.
+        // Random bytes rarely form a packet. A few correct bytes make many of them nearly valid.
         let ethertype: Option<[u8; 2]> =
             [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
         if let (Some(ethertype), 34..) = (ethertype, bytes.len()) {
@@ -370,7 +369,7 @@ fn found(options: fields::Options<'_>) -> Vec<(u8, Vec<u8>)> {
     options.map(|(kind, data)| (kind, data.to_vec())).collect()
 }
 
-/// The bytes of an option that etherparse has parsed; `None` for padding.
+/// Kind and data of an option that etherparse has parsed; `None` for padding.
 fn kind_and_data(option: &TcpOptionElement) -> Option<(u8, Vec<u8>)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     Some(match *option {
@@ -402,7 +401,7 @@ fn tcp_option() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Options of any kind except padding, each with padding before it.
+/// Options of any kind except padding, each after up to two bytes of padding.
 fn options() -> impl Strategy<Value = Vec<(usize, u8, Vec<u8>)>> {
     prop::collection::vec((0usize..3, 2u8.., prop::collection::vec(any::<u8>(), 0..12)), 0..6)
 }

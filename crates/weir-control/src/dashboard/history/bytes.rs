@@ -1,12 +1,12 @@
 //! Points as bytes. Whole numbers have variable length, so that a point in which little happened
-//! takes some 20 bytes. A file may be damaged, so every value is checked.
+//! takes some 20 bytes. Reading checks counts, spans and lengths, because a file may be damaged.
 
 use weir_measure::stats::Reasons;
 
 use super::super::point::Range;
 use super::super::{Point, Quantiles};
 
-/// Appends a number in groups of seven bits, the lowest first.
+/// Appends a number in LEB128: groups of seven bits, the lowest first.
 pub(super) fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -76,7 +76,6 @@ pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Whether nothing is left.
     pub(super) fn is_empty(self) -> bool {
         self.0.is_empty()
     }

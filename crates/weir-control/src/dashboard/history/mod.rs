@@ -181,7 +181,7 @@ impl History {
 /// points no longer exists.
 struct Record {
     bytes: Vec<u8>,
-    /// The length of the moment, with which the record begins.
+    /// The length of the moment at the start of the record, in bytes.
     head: usize,
     /// The moment on the page's clock, in ns.
     now_ns: u64,
@@ -207,7 +207,6 @@ impl Record {
         put(&mut self.bytes, 0);
     }
 
-    /// Adds points of an object.
     fn add(&mut self, object: &Object, points: &[Point]) {
         let Some(last) = points.last() else { return };
         put_text(&mut self.bytes, &object.to_string());
@@ -274,7 +273,7 @@ impl<H: Fn(&Object) -> bool> Past<'_, H> {
             let point = rest.point()?;
             let Some(at_ns) = now_ns.checked_sub(point.at_ns).filter(|_| known) else { continue };
             let kept = self.objects.entry(object.clone()).or_default();
-            // Times only grow, even if a clock was set back.
+            // The times of an object's points only grow, even if a clock was set back.
             let newest = kept.back().map_or(0, |last| last.at_ns);
             let is_old = at_ns + DAY_NS < clock::on_page(self.now.monotonic_ns);
             if at_ns <= newest || at_ns < point.span_ns || is_old {
@@ -297,7 +296,6 @@ fn head(record: &[u8]) -> Option<(Moment, Bytes<'_>)> {
     Some((Moment { boot, monotonic_ns, wall_ms }, rest))
 }
 
-/// The number of levels.
 const LEVELS: usize = SPANS.len();
 /// The name, the description and the greatest length of the newest file of each level.
 const FILES: [(&str, &str, u64); LEVELS] =

@@ -2,8 +2,8 @@
 //! each with its length and a checksum. A full file is renamed and replaces the older file, so the
 //! two files together have a bounded size.
 //!
-//! A record is written with one call. If a killed process or a lost disk has left an incomplete
-//! record at the end of a file, that end is cut off; every record before it is whole.
+//! A record is written with one call. A killed process may leave an incomplete record at the end of
+//! a file; the next writer cuts it off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -36,7 +36,6 @@ pub(super) struct Content {
     records: Vec<(usize, usize)>,
     /// Where the last sound record ends.
     sound: u64,
-    /// The fault, in words.
     pub(super) fault: Option<String>,
 }
 
@@ -134,8 +133,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Opens the newest file after its last sound record. A file of another version, or one that is
-    /// too long, starts anew.
+    /// Opens the newest file and removes what follows its last sound record. A file of another
+    /// version, or one that is too long, is emptied.
     fn continued(&self) -> io::Result<(File, u64)> {
         let sound = match self.read_one(&self.path) {
             Ok(content) => content.sound,

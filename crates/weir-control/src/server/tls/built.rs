@@ -24,9 +24,7 @@ use super::{TlsError, Validity};
 /// A certificate with its key. Clones share the certificate and its later replacements.
 #[derive(Clone)]
 pub struct Tls {
-    /// The file of the certificate.
     certificate: PathBuf,
-    /// The file of the key.
     key: PathBuf,
     current: Arc<Current>,
     config: Arc<ServerConfig>,
@@ -82,7 +80,7 @@ impl Tls {
         Ok(())
     }
 
-    /// The names for which the certificate is valid, without wildcard names (`*.`).
+    /// The DNS names for which the certificate is valid, without wildcard names (`*.`).
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let certified = self.current.get();
@@ -113,7 +111,7 @@ impl Tls {
         }
     }
 
-    /// The encrypted stream over `stream`, once the client has agreed on it.
+    /// Agrees on encryption with the client, and returns the encrypted stream over `stream`.
     pub(in crate::server) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -183,7 +181,7 @@ fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Er
     certificate.verify_for_usage(&[], &[], &[], time, usage, None, None).err()
 }
 
-/// Whether a text in PEM form has an encrypted key, in the new or the old form.
+/// Whether a text in PEM form has an encrypted key, in PKCS #8 or in OpenSSL's older form.
 fn is_encrypted(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED")
@@ -205,5 +203,5 @@ fn read(path: &Path) -> Result<(Vec<u8>, u32), TlsError> {
 
 /// The longest file: a chain of more than a hundred certificates.
 const MOST_BYTES: u64 = 256 << 10;
-/// How long before its end a certificate is to be replaced.
+/// How long before its end a certificate counts as [`Validity::EndsSoon`].
 const SOON: Duration = Duration::from_secs(14 * 86_400);

@@ -6,7 +6,6 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::server::reject::Reject;
 
-/// A file of the page.
 struct File {
     /// The path below the root.
     path: &'static str,
@@ -30,7 +29,6 @@ fn find(path: &str) -> Option<&'static File> {
     FILES.iter().find(|file| file.path == path)
 }
 
-/// Answers a request for a file.
 pub(super) fn serve(method: &Method, path: &str, headers: &HeaderMap) -> Response {
     if method != Method::GET && method != Method::HEAD {
         return Reject::new(
@@ -91,7 +89,7 @@ pub(super) fn serve(method: &Method, path: &str, headers: &HeaderMap) -> Respons
     response
 }
 
-/// Whether a name has a hash of the content, as in `app-0123abcd.js`: such a file never changes.
+/// Whether a name contains a hash of the content, as `app-0123abcd.js` does.
 fn is_named_by_hash(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let Some((stem, _)) = name.rsplit_once('.') else { return false };

@@ -79,7 +79,7 @@ pub(super) struct Gate {
     stopped: watch::Receiver<bool>,
 }
 
-/// The number of wrong tokens that may follow before clients are told to wait. This number grows
+/// How many wrong tokens the server still answers before it tells clients to wait. The number grows
 /// with time.
 struct Bucket {
     left: f64,
@@ -250,8 +250,7 @@ impl Gate {
         response
     }
 
-    /// Answers a request: with a file of the page, a login or logout, or a resource behind the
-    /// gate.
+    /// Answers a request: with a file of the page, a login or logout, or a resource.
     async fn answer(&self, mut request: Request, next: Next) -> Result<Response, Reject> {
         self.admit(&request)?;
         let path = request.uri().path();
@@ -299,7 +298,6 @@ async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> R
     response
 }
 
-/// The body of a login.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Login {

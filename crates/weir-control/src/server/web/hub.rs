@@ -30,7 +30,6 @@ pub(super) struct Hub {
     watched: Mutex<BTreeMap<Object, Watched>>,
     /// The groups that clients watch.
     tops: Mutex<Tops>,
-    /// The last known condition.
     condition: Mutex<Arc<Condition>>,
     /// The last counters of the rules, and when they were read.
     rules: Mutex<Option<(Instant, Arc<Vec<RuleView>>)>>,
@@ -40,7 +39,6 @@ pub(super) struct Hub {
     epoch: Instant,
     /// The time in ms since 1970 at the zero of the page's clock.
     base_ms: i64,
-    /// The number of the next user.
     next_user: AtomicU64,
 }
 
@@ -51,9 +49,7 @@ struct Watched {
     users: BTreeMap<u64, Duration>,
     /// Whether the object is read even if no client watches it.
     base: bool,
-    /// Makes points from readings.
     builder: Builder,
-    /// The points that are kept.
     kept: Kept,
     /// When the object was last read in full.
     taken: Option<Instant>,
@@ -72,15 +68,13 @@ impl Watched {
         self.users.values().copied().chain(base).min()
     }
 
-    /// The time between two readings for clients: several readings make a point, unless points are
-    /// short. `None` if no client watches the object.
+    /// The time between two short readings; `None` if no client watches the object.
     fn glance(&self) -> Option<Duration> {
         let shortest = self.users.values().min()?;
         Some((*shortest / 5).clamp(GLANCE, Duration::from_millis(50)).min(*shortest))
     }
 }
 
-/// Why an object cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("there is no {0}")]
@@ -101,7 +95,7 @@ pub(super) struct News {
 }
 
 impl Hub {
-    /// The objects of a source, with their past from before a restart.
+    /// Makes the hub of a source. `past` has the points from before a restart.
     pub(super) fn new(source: Arc<dyn Source>, past: BTreeMap<Object, Kept>) -> Arc<Self> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let base_ms = wall.as_millis() as i64 - (now_ns() / 1_000_000) as i64;
@@ -160,7 +154,7 @@ impl Hub {
         }
     }
 
-    /// Reads the past of an object since `from_ns` on the page's clock.
+    /// Calls `read` with the points of an object since `from_ns` on the page's clock.
     pub(super) fn past<T>(
         &self,
         object: &Object,
@@ -318,7 +312,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Keeps the points of a full reading. Objects that have no count are gone.
+    /// Keeps the points of a full reading. Wanted objects without a count are marked as gone.
     fn keep(&self, wanted: &[Object], counts: Vec<(Object, Count)>) {
         let mut watched = lock(&self.watched);
         let mut missing: Vec<&Object> = wanted.iter().collect();
@@ -428,7 +422,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Maximum number of objects that are read without clients. The overview shows these objects.
 pub(super) const BASE: usize = 64;
-/// The number of objects in memory at which clients cannot watch further objects.
+/// From this number of objects in memory on, clients cannot watch another one.
 const MOST_WATCHED: usize = 256;
 /// The time between two points of an object that no client watches.
 const BASE_PERIOD: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use super::hub::Hub;
 use crate::dashboard::History;
 use crate::server::stopping::stop;
 
-/// Writes the history until the server stops. Another thread writes to the disk. Only the end of
-/// the server waits for this thread, and only for a moment.
+/// Writes the history until the server stops, and once more then. Another thread writes to the
+/// disk.
 pub(super) async fn keep(hub: Arc<Hub>, mut history: History, mut stopped: watch::Receiver<bool>) {
     loop {
         let ends = tokio::select! {

@@ -183,7 +183,6 @@ async fn objects(Shared(state): Server) -> Result<Json<crate::dashboard::Objects
     objects.map(Json).map_err(unasked)
 }
 
-/// Opens the stream of a tab.
 async fn open_stream(
     Shared(state): Server,
     Extension(right): Extension<Right>,
@@ -227,7 +226,6 @@ struct Undo {
     change: u64,
 }
 
-/// Takes a change back.
 async fn undo(Shared(state): Server, request: Request) -> Result<Response, Reject> {
     let (Undo { change }, _) = upload::json(&state.uploads, &state.stopped, request).await?;
     edited(&state, move |source| source.undo(change)).await
@@ -246,7 +244,6 @@ async fn edited(
     Ok((status, Json(edited)).into_response())
 }
 
-/// The changes so far.
 async fn changes(Shared(state): Server) -> Json<Value> {
     let (changes, more) = state.hub.changes(0);
     Json(json!({"changes": changes, "more": more}))
@@ -263,7 +260,6 @@ struct Past {
     points: Option<usize>,
 }
 
-/// The past of an object.
 async fn past(
     Shared(state): Server,
     span: Result<Query<Past>, QueryRejection>,
@@ -289,7 +285,6 @@ async fn past(
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// The rules with their counters.
 async fn rules(Shared(state): Server) -> Result<Json<Vec<RuleView>>, Reject> {
     let source = Arc::clone(&state.hub.source);
     let views = state.hub.askers.run(move || source.rule_views()).await.map_err(unasked)??;
@@ -326,7 +321,6 @@ async fn start_plan(Shared(state): Server, request: Request) -> Result<Response,
     }
 }
 
-/// Stops the plan that runs.
 async fn stop_plan(Shared(state): Server) -> Result<Json<PlanView>, Reject> {
     let source = Arc::clone(&state.hub.source);
     let work = move || {
@@ -344,7 +338,7 @@ async fn report(
 ) -> Result<Response, Reject> {
     let Query(wish) = wish?;
     let objects = wish.objects()?;
-    // The permit is returned when the report is made, even if no client waits for it any more.
+    // The work holds the permit until the report is made, even if no client waits for the report.
     let permit = Arc::clone(&state.reports).acquire_owned().await.map_err(|_| Reject::ending())?;
     let hub = Arc::clone(&state.hub);
     let view = state.session.view();

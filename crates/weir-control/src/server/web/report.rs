@@ -107,11 +107,9 @@ fn plain(name: &str) -> String {
     name.chars().take(40).map(fits).collect()
 }
 
-/// Maximum number of objects of a report.
 pub(super) const MOST_OBJECTS: usize = 16;
 /// Maximum number of points of all objects together.
 const MOST_POINTS: usize = 4000;
-/// Maximum number of points of one object.
 const MOST_POINTS_OF_ONE: usize = 600;
 /// Maximum number of bytes of a report.
 const MOST_BYTES: usize = 8 << 20;

@@ -1,8 +1,8 @@
 //! The stream of one tab: a WebSocket over which the tab subscribes to the objects that it shows.
 //!
 //! No messages wait in a queue for a client. A message is made when it is due, from the points
-//! since the last message. A slow client therefore gets fewer and longer points, which keep all
-//! peaks. A client that accepts no data at all is disconnected (`server/guard.rs`).
+//! since the last message. A slow client therefore gets fewer and longer points. A client that
+//! accepts no data at all is disconnected (`server/guard.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,6 @@ use super::top::{Search, Sort, TOP_PERIOD, View};
 use crate::dashboard::{Condition, FIELDS, Group, Object, Point, now_ns, thinned};
 use crate::server::stopping::stop;
 
-/// A request of a client.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 enum Request {
@@ -77,7 +76,6 @@ enum Order {
     Desc,
 }
 
-/// A subscription.
 struct Subscription {
     user: User,
     period: Duration,
@@ -116,11 +114,9 @@ enum End {
     Gone,
     /// The client has violated the protocol of the stream.
     Cut(&'static str),
-    /// The server ends.
     Stopped,
 }
 
-/// Serves a stream until its end.
 pub(super) async fn serve(
     mut socket: WebSocket,
     hub: Arc<Hub>,
@@ -562,7 +558,7 @@ const MOST_HISTORY_S: u64 = 86_400;
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The time between two pings, which keep a proxy from closing the stream.
 const PING: Duration = Duration::from_secs(15);
-/// The time from the end of a period until its readings are there.
+/// The time from the end of a period until its readings are expected.
 const AFTER_READING: Duration = Duration::from_millis(8);
 /// The longest message of a client, in bytes.
 pub(super) const MOST_MESSAGE: usize = 4096;

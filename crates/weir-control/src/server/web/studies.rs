@@ -23,7 +23,6 @@ use crate::server::upload;
 /// Studies, or the reason why there are none.
 pub type StudiesOrWhy = Result<Arc<dyn Studies>, String>;
 
-/// The state of the handlers.
 struct State {
     studies: StudiesOrWhy,
     uploads: Uploads,
@@ -37,7 +36,6 @@ struct State {
 
 type Server = Shared<Arc<State>>;
 
-/// The resources of studies.
 pub(super) fn router(
     studies: StudiesOrWhy,
     stopped: watch::Receiver<bool>,
@@ -96,7 +94,6 @@ async fn list(Shared(state): Server) -> Json<Value> {
     })
 }
 
-/// Starts a study.
 async fn start(Shared(state): Server, request: Request) -> Result<Response, Reject> {
     let (study, _): (NewStudy, _) = upload::json(&state.uploads, &state.stopped, request).await?;
     let number = state.studies()?.start(study)?;
@@ -128,7 +125,6 @@ struct Pair {
     right: u64,
 }
 
-/// Compares two studies.
 async fn compare(
     Shared(state): Server,
     pair: Result<Query<Pair>, QueryRejection>,
@@ -162,7 +158,6 @@ async fn report(
     Ok(response)
 }
 
-/// The results of a study.
 async fn results(
     Shared(state): Server,
     number: Result<Path<u64>, PathRejection>,
@@ -216,7 +211,6 @@ async fn curve_choice(Shared(state): Server) -> Result<Json<Value>, Reject> {
     })))
 }
 
-/// Computes service curves.
 async fn curves(Shared(state): Server, request: Request) -> Result<Response, Reject> {
     let (wanted, _): (Value, _) = upload::json(&state.uploads, &state.stopped, request).await?;
     state.ask(move |studies| studies.curves(&wanted.to_string())).await

@@ -20,7 +20,6 @@ pub(super) const TOP_PERIOD: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Tops(BTreeMap<Group, Watched>);
 
-/// A group that clients watch.
 #[derive(Default)]
 struct Watched {
     /// The numbers of the clients.
@@ -30,7 +29,7 @@ struct Watched {
     ranking: Arc<Ranking>,
 }
 
-/// The members of a group with their rates, and the past of each.
+/// The members of a group with their rates.
 #[derive(Clone, Default)]
 pub(super) struct Ranking {
     /// When the members were read; 0 before the first reading.
@@ -65,13 +64,11 @@ pub(super) enum Sort {
     /// The rate of arrivals.
     #[default]
     Rate,
-    /// Drops.
     Drops,
     /// Waiting bytes.
     Queue,
     /// How long the waiting bytes take to depart.
     Wait,
-    /// The name.
     Name,
 }
 
@@ -90,7 +87,6 @@ pub(super) struct View {
 /// A search for members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// All members.
     All,
     /// Members with this text in their names, in lower case.
     Text(String),
@@ -190,7 +186,7 @@ impl Tops {
 }
 
 impl Ranking {
-    /// The list after the next reading.
+    /// The ranking after a reading of the members at `at_ns`.
     pub(super) fn update(&self, members: Vec<Member>, at_ns: u64) -> Self {
         let span_ns = at_ns.saturating_sub(self.at_ns);
         let rows: Vec<Arc<Ranked>> = members
@@ -222,7 +218,6 @@ impl Ranking {
                 Sort::Name => natural(&a.member.name).cmp(&natural(&b.member.name)),
                 sort => a.value(sort).total_cmp(&b.value(sort)),
             };
-            // By default, `ascending` is true for names and false for values.
             let order = if view.ascending { order } else { order.reverse() };
             order.then_with(|| a.member.id.cmp(&b.member.id))
         };

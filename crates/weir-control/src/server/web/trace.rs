@@ -13,7 +13,6 @@ use crate::dashboard::{TraceError, TraceQuestion};
 use crate::server::askers::Unasked;
 use crate::server::reject::Reject;
 
-/// A request to trace a packet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {

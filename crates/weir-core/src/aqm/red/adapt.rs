@@ -46,7 +46,7 @@ pub(in super::super) struct Aims {
 pub(in super::super) struct Steps {
     /// The least time between changes, in ns.
     pub(in super::super) interval: u64,
-    /// The step by which `max_p` rises, at most a quarter of `max_p`.
+    /// The largest step by which `max_p` rises. A step is at most a quarter of `max_p`.
     pub(in super::super) alpha: u64,
     /// The factor by which `max_p` falls.
     pub(in super::super) beta: u64,

@@ -342,7 +342,6 @@ impl Core {
         }
     }
 
-    /// Internal state by name.
     pub(in super::super) fn variables(&self) -> Vec<(&'static str, u64)> {
         let average = self.average.value();
         let length = |value: u128| u64::try_from(value >> FRACTION).unwrap_or(u64::MAX);

@@ -17,11 +17,9 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// No hosts.
     pub(super) const NONE: Self = Self { source: NO_HOST, destination: NO_HOST };
 }
 
-/// The hosts of a tin.
 #[derive(Debug)]
 pub(super) struct Hosts {
     sources: Option<Table>,
@@ -85,7 +83,6 @@ impl Table {
         Self { tags: (0..PLACES).map(|_| 0).collect(), queues: (0..PLACES).map(|_| 0).collect() }
     }
 
-    /// The place of the host with this hash.
     fn find(&mut self, hash: u32) -> u16 {
         let own = spread(hash, PLACES);
         let set = own & !(WAYS - 1);

@@ -14,7 +14,6 @@ choice! {
 }
 
 impl Tins {
-    /// The plan of this division.
     pub(super) fn plan(self) -> &'static Plan {
         &PLANS[self as usize]
     }
@@ -30,7 +29,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The threshold of tin `n` on a link of `rate` bit/s, which is the rate of its share.
+    /// The threshold of tin `n` on a link of `rate` bit/s: the tin's share of this rate.
     pub(super) fn rate(&self, n: usize, rate: u64) -> u64 {
         let part = u128::from(rate) * u128::from(self.shares[n]) / u128::from(self.shares[0]);
         u64::try_from(part).unwrap_or(rate)
@@ -59,7 +58,7 @@ const PRECEDENCES: [u8; 64] = {
 };
 
 /// The divisions in the order of [`Tins`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56,
-/// AF1x to AF4x 10.. to 34.., VA 44, EF 46.
+/// AF11 to AF43 10 to 38, VA 44, EF 46.
 static PLANS: [Plan; 5] = [
     Plan { shares: &[65_535], index: [0; 64] },
     Plan { shares: &EIGHTHS, index: PRECEDENCES },

@@ -12,8 +12,8 @@
 //! after such a time has the same position and credit as before.
 //!
 //! # Hosts
-//! A queue that has had packets in the old list is *bulk*. The quantum of every queue is divided by
-//! the number of bulk queues of its source or of its destination, whichever is larger.
+//! A queue in the old list that has had packets there is *bulk*. The quantum of every queue is
+//! divided by the number of bulk queues of its source or of its destination, whichever is larger.
 //!
 //! # Dither
 //! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with
@@ -42,7 +42,6 @@ pub(super) struct Tin {
     rings: [Ring; 3],
     /// The number of sparse queues in the fresh and old lists.
     sparse: u32,
-    /// The number of bulk queues.
     bulk: u32,
     /// Finds the longest queue.
     peaks: Peaks,
@@ -68,7 +67,6 @@ pub(super) struct Turn {
     pub(super) due: u64,
 }
 
-/// The parameters of a tin.
 pub(super) struct Config {
     pub(super) law: Law,
     pub(super) hosts: Hosts,
@@ -79,7 +77,6 @@ pub(super) struct Config {
     pub(super) rate: u64,
 }
 
-/// One queue.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Queue {
@@ -90,7 +87,6 @@ struct Queue {
     credit: i32,
     /// The next queue in the same list, or [`END`].
     next: u32,
-    /// The state of the queue's COBALT.
     state: Control,
 }
 
@@ -109,7 +105,6 @@ struct Place {
     shared: bool,
 }
 
-/// The kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// In no list.
@@ -124,7 +119,6 @@ enum Kind {
     Decaying,
 }
 
-/// A list of queues.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     head: u32,
@@ -162,12 +156,10 @@ impl Tin {
         }
     }
 
-    /// The number of waiting packets.
     pub(super) fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// The number of waiting bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -185,8 +177,8 @@ impl Tin {
     }
 
     /// The index of the queue for a flow, and whether another flow has this queue. A flow that
-    /// finds no queue at rest uses the first queue of its hash until that queue is at rest, so that
-    /// its packets are never in two queues.
+    /// finds no queue at rest uses the queue that its hash selects until that queue is at rest, so
+    /// that its packets are never in two queues.
     pub(super) fn queue_of(&mut self, hash: u32, seed: u32, hosts: [u32; 2]) -> (u32, bool) {
         let own = spread(hash ^ seed, QUEUES);
         let at_rest = |tin: &Self, index: u32| tin.places[index as usize].kind == Kind::AtRest;
@@ -213,7 +205,6 @@ impl Tin {
         (index, false)
     }
 
-    /// Appends a packet to a queue.
     pub(super) fn enqueue<P: Store>(
         &mut self,
         now: Nanos,
@@ -390,7 +381,6 @@ impl Tin {
         }
     }
 
-    /// The next quantum of a queue.
     fn next_quantum(&mut self, index: u32) -> i32 {
         let load = u64::from(self.hosts.load(self.places[index as usize].hosts));
         let dither = u64::from(self.stream.bits32() >> 16);
@@ -398,7 +388,6 @@ impl Tin {
         (quantum as u32).cast_signed()
     }
 
-    /// Counts a queue as `kind`.
     fn count_as(&mut self, index: u32, kind: Kind) {
         let Place { hosts, kind: before, .. } = self.places[index as usize];
         if before == kind {
@@ -436,7 +425,6 @@ impl Tin {
         }
     }
 
-    /// Removes a queue from its list.
     fn leave_list(&mut self, index: u32) {
         let next = self.queues[index as usize].next;
         let Place { previous, kind, .. } = self.places[index as usize];
@@ -511,11 +499,9 @@ impl Tin {
     }
 }
 
-/// The index of the fresh list in [`Tin::rings`].
+/// The indices of the lists in [`Tin::rings`].
 const FRESH: usize = 0;
-/// The index of the old list.
 const OLD: usize = 1;
-/// The index of the decaying list.
 const DECAYING: usize = 2;
 /// The end of a list.
 const END: u32 = u32::MAX;

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::packet::{Packet, Pool};
 
-/// A policy that passes every packet.
 struct Nothing;
 
 impl FlowPolicy for Nothing {
@@ -21,7 +20,6 @@ impl FlowPolicy for Nothing {
     }
 }
 
-/// Queues, their packets, and the packets that were dropped.
 struct Rig {
     pool: Pool,
     queues: FlowQueues<()>,

@@ -112,8 +112,8 @@ impl Groups {
     }
 
     /// Schedules the removal of the weight of a flow that has no more packets. The fluid finishes
-    /// the flow at the time `finish`, and the weight leaves at the next multiple of `σ_i`; it
-    /// leaves at once if `finish` has passed. Returns the era for [`Self::join`].
+    /// the flow at the time `finish`, and the weight leaves at the next multiple of `σ_i` after
+    /// that; it leaves at once if `finish` has passed. Returns the era for [`Self::join`].
     #[inline]
     pub(in super::super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
         if after(finish, self.virtual_time) {

@@ -106,7 +106,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// No place.
     pub(super) const NONE: Self = Self { id: NONE, group: 0, slot: 0 };
 
     /// Whether a member leaves its slot when the bits `changed` of its start change.
@@ -153,7 +152,6 @@ impl Step {
     }
 }
 
-/// A type with timestamps.
 pub(super) trait Stamped {
     fn stamps(&self) -> &Stamps;
     fn stamps_mut(&mut self) -> &mut Stamps;
@@ -184,7 +182,6 @@ pub(super) struct Groups {
     groups: Box<Tables>,
 }
 
-/// The state of each group.
 #[derive(Debug)]
 struct Tables {
     /// `S_i`.
@@ -532,13 +529,11 @@ impl Groups {
 }
 
 impl Tables {
-    /// Appends a member to the slot of its start.
     #[inline]
     fn append<T: Stamped>(&mut self, members: &mut [T], id: u32, start: u64, i: u32) {
         self.append_to(members, id, slot_of(start, i));
     }
 
-    /// Appends a member to the slot `at`.
     #[inline(always)] // A part of its callers.
     fn append_to<T: Stamped>(&mut self, members: &mut [T], id: u32, at: usize) {
         let slot = &mut self.slots[at];

@@ -18,7 +18,6 @@ pub(crate) struct Event {
     pub(crate) lost: bool,
 }
 
-/// A packet in the model.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     frame: u32,
@@ -49,7 +48,7 @@ pub(crate) struct Model {
     wire: Option<(Packet, u64, u64)>,
     events: Vec<Event>,
     was_starved: bool,
-    /// Number and total duration of the starvations.
+    /// Number and total duration of the wire's starvations.
     starved: (u64, u64),
     most_bytes: u64,
 }
@@ -94,7 +93,6 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    /// Number and total duration of the starvations of the wire.
     pub(crate) fn starved(&self) -> (u64, u64) {
         self.starved
     }

@@ -24,7 +24,7 @@ pub(crate) fn compared(time: Time) -> Time {
     time >> 20
 }
 
-/// The virtual time that a packet takes.
+/// The virtual time that a packet of `len` bytes takes.
 pub(crate) fn service(len: u32, weight: u32) -> Time {
     Time::from(len.min(1 << 18)) * ((1 << 40) / Time::from(weight))
 }
@@ -51,7 +51,6 @@ impl Flow {
 
 type Flows = BTreeMap<u32, Flow>;
 
-/// The flows with packets.
 fn waiting(flows: &Flows) -> impl Iterator<Item = (&u32, &Flow)> {
     flows.iter().filter(|(_, flow)| !flow.packets.is_empty())
 }
@@ -408,7 +407,8 @@ impl Kps {
         self.flows.iter().filter(move |(_, flow)| flow.flow.active && flow.eligible == eligible)
     }
 
-    /// Makes each flow eligible when its slot of the wheel has begun.
+    /// Moves the flows out of the slots that have begun: a flow with packets becomes eligible, a
+    /// flow without packets inactive.
     fn admit(&mut self) {
         loop {
             let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);

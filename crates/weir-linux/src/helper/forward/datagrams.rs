@@ -31,8 +31,8 @@ struct Client {
     entrance: usize,
     address: SocketAddr,
     socket: OwnedFd,
-    /// The number of refusals. After each refusal, the client's next destination is the next one of
-    /// its entrance, and the first one after the last.
+    /// The number of refusals. Each refusal moves the client to the next destination of its
+    /// entrance, and from the last destination to the first.
     refused: usize,
     /// The time of the last datagram in either direction.
     last: Instant,
@@ -45,12 +45,10 @@ impl Datagrams {
         Datagrams { clients, numbers, buffer: vec![0; LARGEST], limit, swept: None }
     }
 
-    /// The number of clients.
     pub(super) fn count(&self) -> usize {
         self.clients.len()
     }
 
-    /// Changes the maximum number of clients.
     #[cfg(test)]
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
@@ -119,7 +117,7 @@ impl Datagrams {
         Some(number)
     }
 
-    /// Forwards answers to their client, at most [`BATCH`] at a time.
+    /// Forwards answers to a client, at most [`BATCH`] at a time.
     pub(super) fn answer(
         &mut self,
         number: u64,

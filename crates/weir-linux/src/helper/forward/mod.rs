@@ -124,7 +124,6 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The state of the forwarder process.
 struct Forwarder {
     /// The entrances by index; `None` after an entrance was closed.
     entrances: Vec<Option<Entrance>>,
@@ -155,8 +154,8 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Waits for events, at most for `longest`, and handles them. Returns whether the forwarder's
-    /// work is over.
+    /// Waits for events, at most for `longest` if given, and handles them. Returns whether the
+    /// forwarder's work is over.
     fn step(&mut self, longest: Option<Duration>) -> io::Result<bool> {
         let wait = if self.streams.is_busy() {
             Some(Duration::ZERO)

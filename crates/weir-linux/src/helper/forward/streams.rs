@@ -45,7 +45,6 @@ impl Streams {
         }
     }
 
-    /// Changes the maximum number of connections.
     #[cfg(test)]
     pub(super) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
@@ -113,14 +112,13 @@ impl Streams {
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         let joined = poll.forget(&server);
         let relay = Relay::new(client, server);
-        // Edge-triggered events do not report data that has already arrived. The first turn moves
-        // that data.
         if joined.is_err()
             || relay.ends().iter().any(|end| poll.watch(end, number, events).is_err())
         {
             return relay.abort();
         }
         self.relays.insert(number, relay);
+        // The first turn moves data that has already arrived.
         self.busy.push(number);
     }
 

@@ -211,8 +211,7 @@ impl Connections {
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         // The end of the drain time; `None` while the main process runs. In the drain time, the
-        // proxy still forwards data that programs have sent, as a machine does after a program has
-        // ended.
+        // proxy still forwards data that programs have sent.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {
@@ -367,8 +366,6 @@ impl Connections {
         let number = self.next;
         self.next += 1;
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        // Edge-triggered events do not report data that has already arrived. The first turn moves
-        // that data.
         if relay
             .ends()
             .iter()
@@ -378,6 +375,7 @@ impl Connections {
         }
         self.flows.insert(flow, number);
         self.relays.insert(number, (flow, relay));
+        // The first turn moves data that has already arrived.
         self.busy.push(number);
     }
 
@@ -415,8 +413,8 @@ impl Connections {
         });
     }
 
-    /// The real destination of a connection. The link's addresses that refer to this machine become
-    /// its loopback address, as they do with pasta.
+    /// The real destination of a connection: for the link's addresses that refer to this machine,
+    /// its loopback address, as with pasta.
     fn real_destination(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;

@@ -72,7 +72,6 @@ pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
     charts
 }
 
-/// The plots of a link.
 pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let mut charts = Vec::new();
@@ -252,7 +251,6 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     }
 }
 
-/// Reads the drops or the marks of an interval.
 type Losses = fn(&LinkPeriod) -> u64;
 
 /// The plot of drops and marks in each period, as means over runs.
@@ -380,7 +378,6 @@ impl<'a> Periods<'a> {
         (at(n), at(n + 1))
     }
 
-    /// Length of a period, in words.
     fn words(&self) -> String {
         micro(&format::exact_duration(self.each as u64 * self.series.interval_ns))
     }

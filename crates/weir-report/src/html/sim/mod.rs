@@ -1,9 +1,9 @@
 //! The report of a scenario as one HTML file: tables and plots of flows and links, over one run or
 //! several.
 //!
-//! The page has the style, script and policy of a live run's report. If there are many flows or
-//! links, the plots show only the busiest ones, and the tables only the first ones. The page then
-//! says so, and the other result files contain all of them.
+//! The page has the style, script and content security policy of a live run's report. If there are
+//! many flows or links, the plots show only the busiest ones, and the tables only the first ones.
+//! The page then says so, and the other result files contain all of them.
 
 mod charts;
 
@@ -272,8 +272,8 @@ fn rest_of(rows: usize) -> Markup {
     }
 }
 
-/// The mean of a number, with its confidence interval if there are several runs; a dash if no run
-/// has it.
+/// The mean of a metric over the runs, with the half-width of its confidence interval if this is
+/// known and not 0; a dash if no run has the metric.
 fn cell(runs: &[Vec<Metric>], name: &str, text: impl Fn(f64) -> String) -> Markup {
     match estimate(runs, name) {
         None => html! { "–" },
@@ -284,12 +284,11 @@ fn cell(runs: &[Vec<Metric>], name: &str, text: impl Fn(f64) -> String) -> Marku
     }
 }
 
-/// The mean of a share as text; nothing if it is zero or no run has it.
+/// The mean of a share as text; `None` if the mean is 0 or no run has the share.
 fn share(runs: &[Vec<Metric>], name: &str) -> Option<String> {
     estimate(runs, name).map(|e| e.mean).filter(|&share| share > 0.0).map(percent)
 }
 
-/// Maximum number of rows of a table.
 const MAX_ROWS: usize = 200;
-/// The class of tables of numbers.
+/// The CSS class of tables of numbers.
 const NUMBERS: Option<&str> = Some("numbers");

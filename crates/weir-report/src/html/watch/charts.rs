@@ -13,8 +13,8 @@ use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 /// Start and end of the watch, ns.
 pub(super) type Span = (u64, u64);
 
-/// The plot of the queue's length over time, in packets and in bytes. `most` is the maximum number
-/// of items that the page stores for zooming.
+/// The plot of the queue's length over time, in packets and in bytes. For zooming, the page stores
+/// at most `most` items of the packets and a quarter as many of the bytes.
 pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart {
     let mut variants = Vec::new();
     for (name, unit, part, most) in
@@ -109,7 +109,7 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
     Chart { variants, remark }
 }
 
-/// The plot, over lengths, of the share of readings, or of time, with a longer queue.
+/// The plot of the share of readings, or of time, with a queue longer than each length.
 pub(super) fn above(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let points = complement(packets);
@@ -135,8 +135,8 @@ pub(super) fn above(queue: &Measured) -> Chart {
     }
 }
 
-/// Points `[length, share of readings or of time with a longer queue]`, thinned without losing the
-/// ends.
+/// Points `[length, share of readings or of time with a longer queue]`. If there are too many, some
+/// are left out, but not the first or the last.
 fn complement(packets: &Exact) -> Vec<[f64; 2]> {
     let total = packets.total().max(1) as f64;
     let mut longer = packets.total();
@@ -226,8 +226,7 @@ pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
-/// Number of periods per bar of drops. A bar is at least as long as the time between two readings
-/// of the counters, which are read less often than lengths.
+/// Number of periods per bar of drops.
 fn group_of(periods: &Periods<QueuePeriod>) -> usize {
     let least = LEAST_DROP_PERIOD_NS.div_ceil(periods.width_ns()) as usize;
     periods.as_slice().len().div_ceil(DROP_COLUMNS).max(least).max(1)
@@ -245,14 +244,13 @@ fn over_time(
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 
-/// The quantity that a distribution of lengths counts.
 pub(super) fn share_of(queue: &Measured) -> &'static str {
     if queue.is_exact() { "time" } else { "readings" }
 }
 
 const PACKETS: Part = |period| period.packets;
 const BYTES: Part = |period| period.bytes;
-/// Maximum number of periods in the picture over time, about one for each column.
+/// Maximum number of periods in the plot over time.
 const COLUMNS: usize = 700;
 /// Maximum number of bars of drops over time.
 const DROP_COLUMNS: usize = 120;
@@ -262,7 +260,7 @@ const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
 const BARS: u64 = 100;
 /// The greatest difference with a bar of its own.
 const MAX_STEPS: u64 = 20;
-/// Maximum number of points of a curve.
+/// Maximum number of points of a curve, apart from its last point.
 const CURVE_POINTS: usize = 400;
 /// Lower bound of the scale of shares.
 const LEAST_SHARE: f64 = 1e-10;

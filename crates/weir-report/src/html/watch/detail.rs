@@ -1,35 +1,32 @@
-//! A queue over time in the form in which the page stores it for zooming: every non-empty period of
-//! the envelope, in few bytes.
+//! The length of a queue over time, in the compact form in which the page stores it for zooming.
 //!
-//! Consecutive periods with the same constant length are one item. Every other period is an item of
-//! its own. An item consists of these numbers: the empty periods before it, its length in periods,
-//! the difference of its least length from that of the item before (zigzag), and the difference of
-//! its greatest and least length. If the last difference is not 0, the position of the mean between
-//! least and greatest length follows in one byte, in 255 parts. All other numbers have 7 bits per
-//! byte, the low bits first; the last byte of a number is below 128. The whole is base64.
+//! Consecutive periods with the same constant queue length are one item. Every other period with
+//! readings is an item of its own. An item consists of these numbers: how many periods without
+//! readings precede it, how many periods it has, the difference of its least queue length from that
+//! of the item before (zigzag), and the difference of its greatest and least queue length. If the
+//! last difference is not 0, the position of the mean follows in one byte: 0 for the least queue
+//! length, 255 for the greatest. All other numbers have 7 bits per byte, the low bits first; the
+//! last byte of a number is below 128. The whole is base64.
 
 use weir_measure::series::{Envelope, Period as _, Periods};
 use weir_measure::watch::QueuePeriod;
 
-/// Consecutive periods with the same constant length, or one period with several lengths.
+/// Consecutive periods with the same constant queue length, or one period with several lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Item {
-    /// First period.
+    /// The first period.
     pub(super) from: usize,
     /// The period after the last one.
     pub(super) to: usize,
-    /// Least length.
     pub(super) low: u64,
-    /// Greatest length.
     pub(super) high: u64,
-    /// Mean length.
     pub(super) mean: f64,
 }
 
 /// Selects the packets or the bytes of a period.
 pub(super) type Part = fn(&QueuePeriod) -> Envelope;
 
-/// The items of the non-empty periods, after each `group` periods have been merged into one.
+/// The items, after each `group` periods have been merged into one.
 pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for (place, group) in periods.as_slice().chunks(group.max(1)).enumerate() {
@@ -52,8 +49,8 @@ pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) ->
     items
 }
 
-/// At most `most` items, for which periods are merged no more than this limit requires. The first
-/// value is the number of periods that were merged into each one.
+/// Merges 1, 2, 4, … periods into one, until there are at most `most` items. Returns the number of
+/// merged periods, and the items.
 pub(super) fn at_most(
     periods: &Periods<QueuePeriod>,
     most: usize,
@@ -69,7 +66,6 @@ pub(super) fn at_most(
     }
 }
 
-/// Encodes items for the page.
 pub(super) fn encode(items: &[Item]) -> String {
     let (mut bytes, mut end, mut before) = (Vec::with_capacity(items.len() * 5), 0, 0i64);
     for item in items {
@@ -126,8 +122,9 @@ mod tests {
         );
         let item = |from, to, low, high, mean| Item { from, to, low, high, mean };
         let items = [item(2, 3, 1, 1, 1.0), item(3, 10, 0, 300, 300.0)];
-        // First item: 2 empty periods, 1 period, the step +1 (zigzag 2), the difference 0. Second
-        // item: 0, 7, the step −1 (zigzag 1), the difference 300 (bytes 172 and 2), the mean 255.
+        // First item: 2 periods without readings, 1 period, the step +1 (zigzag 2), the difference
+        // 0. Second item: 0, 7, the step −1 (zigzag 1), the difference 300 (bytes 172 and 2), the
+        // position 255 of the mean.
         assert_eq!(encode(&items), base64(&[2, 1, 2, 0, 0, 7, 1, 172, 2, 255]));
     }
 

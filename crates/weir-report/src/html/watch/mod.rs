@@ -1,9 +1,8 @@
 //! The report of a watch of queues as one HTML file.
 //!
-//! The page has the style, script and policy of a run's report. The data of queues over time is
-//! finer than the picture, so that zooming shows more. If there are many queues, only the roots and
-//! the longest queues have plots, and the table has only the first queues. The result inside the
-//! page has all queues.
+//! The page has the style, script and content security policy of a run's report. The data of queues
+//! over time is finer than the picture, so that zooming shows more. If there are many queues, only
+//! some have plots, and a table has only the first ones. The result inside the page has all queues.
 
 mod charts;
 mod detail;
@@ -46,7 +45,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
         (header(summary, about, &title))
         (remarks(tally, span))
         @for (device, name) in summary.devices.iter().zip(&names) {
-            // With a single device, the page's own title names it.
+            // The title of the page names a single device.
             h2 { @if names.len() == 1 { "Queues" } @else { (name) } }
             (pace(device))
             (queues(device, name))
@@ -94,7 +93,6 @@ fn header(summary: &Summary, about: &About, title: &str) -> Markup {
     }
 }
 
-/// The readings of a device, compared with the requested rate.
 fn pace(device: &DeviceSummary) -> Markup {
     let what = if device.events.is_some() { "Events" } else { "Readings" };
     let mut entries =
@@ -260,9 +258,8 @@ fn selection(shown: usize, all: usize) -> Markup {
     }
 }
 
-/// The queues with plots, in the order of their appearance. Only queues that were ever non-empty
-/// are chosen, roots before other queues and long queues before short ones. If all queues were
-/// empty, the roots are chosen.
+/// The queues with plots, in the order of the tally. Chooses among the queues that were not always
+/// empty: first the roots, then the longest queues. If all queues were empty, chooses the roots.
 fn most_interesting(tally: &Tally) -> Vec<&Measured> {
     let all = || tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0);
     let mut shown: Vec<(usize, &Measured)> =
@@ -377,7 +374,7 @@ fn counted(queue: &Measured) -> Markup {
     }
 }
 
-/// A number with a prefix: `12.3 M`.
+/// A number with a prefix if it is large: `12.3 M`.
 fn short(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{} M", digits(v / 1e6)),
@@ -390,13 +387,11 @@ fn short(value: f64) -> String {
 const BROAD: Size = Size { width: 1210, height: 300 };
 /// Maximum number of queues with plots.
 const MAX_SECTIONS: usize = 12;
-/// Maximum number of rows of a table.
 const MAX_ROWS: usize = 200;
-/// Maximum number of remarks.
 const MAX_REMARKS: usize = 50;
-/// Maximum number of items (see [`detail`]) that the page stores of the packets of one queue over
-/// time, and of all queues together, to limit the size of the file.
+/// Maximum number of items (see [`detail`]) of the packets of one queue.
 const MAX_ITEMS: usize = 1 << 16;
+/// Maximum number of items of the packets of all queues.
 const ALL_ITEMS: usize = 1 << 17;
 
 #[cfg(test)]

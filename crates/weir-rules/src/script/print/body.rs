@@ -22,11 +22,11 @@ pub(super) fn write(body: &[Clause]) -> String {
     out.join(" ")
 }
 
-/// Whether a test may stand in a certain place of `PROTO from A PORTS to B PORTS`.
+/// Whether a test fits into one place of `PROTO from A PORTS to B PORTS`.
 type Fits = fn(&Test) -> bool;
 
-/// The part of a body that `PROTO from A PORTS to B PORTS` can express, and the number of clauses
-/// in it.
+/// The clauses at the beginning of a body as `PROTO from A PORTS to B PORTS`, and their number;
+/// `None` if this form does not fit.
 fn long_form(body: &[Clause]) -> Option<(String, usize)> {
     let all = |clause: &Clause, fits: Fits| {
         !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test))
@@ -56,7 +56,7 @@ fn long_form(body: &[Clause]) -> Option<(String, usize)> {
             at += 1;
         }
     }
-    // `ip from any to any` with an option about frames would read back as only that option.
+    // The parser drops `ip from any to any` before an option about frames.
     let nothing = start == 0 && at == 2 && body[..2].iter().all(is_any);
     (!nothing || !body[2..].iter().any(about_frames)).then_some((text, at))
 }
@@ -179,7 +179,6 @@ fn family(all: &[Address]) -> &'static str {
     if all.iter().all(v6) { "6" } else { "" }
 }
 
-/// Addresses, separated by commas.
 pub(super) fn addresses(all: &[Address]) -> String {
     all.iter().map(address).collect::<Vec<_>>().join(",")
 }
@@ -239,7 +238,7 @@ fn mac(mac: MacMatch) -> String {
     }
 }
 
-/// The numbers of the bits that are set, with three or more consecutive numbers as a range.
+/// The bits that are set, as `name` writes them. Three or more consecutive numbers become a range.
 fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     let bits: Vec<u32> = (0..words.len() as u32 * 64)
         .filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1)
@@ -261,8 +260,8 @@ fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     parts.join(",")
 }
 
-/// Flags that must be set, and after `!` flags that must be clear. Bits without a name are written
-/// as a number.
+/// Flags that must be set, and flags after `!` that must be clear. A bit without a name is a
+/// hexadecimal number.
 fn flags(set: u8, clear: u8, names: &[&str]) -> String {
     let part = |bits: u8, sign: &str| {
         (0..8u8)

@@ -137,7 +137,7 @@ fn a_table_gives_its_value_to_the_action() {
     );
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp()), Fate::Pipe(32, None));
-    // Change an entry without compiling anything else.
+    // Only the changed entry is compiled.
     let key = TableKey::V4 { address: 0x0a00_0001, len: 32 };
     common::edit_table(&mut rules, "customers", |table: &mut Table| {
         table.entries.remove(&key);

@@ -1,4 +1,4 @@
-//! Rulesets and packets for the classifier's tests.
+//! Rulesets for the classifier's tests, and a bench that classifies packets.
 use std::sync::Arc;
 
 use weir_core::key::FlowKey;
@@ -19,7 +19,6 @@ pub(crate) const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), 
 pub(crate) const BRIDGE_IN: Pass = Pass { out: false, bridged: true, recv: Some(0), xmit: None };
 /// A packet goes out over a bridge, from interface 0 to interface 1.
 pub(crate) const BRIDGE_OUT: Pass = Pass { out: true, bridged: true, recv: Some(0), xmit: Some(1) };
-/// All passes of the tests.
 pub(crate) const PASSES: [Pass; 4] = [UP, DOWN, BRIDGE_IN, BRIDGE_OUT];
 
 /// Creates a rule.
@@ -70,12 +69,10 @@ pub(crate) fn script(text: &str) -> Ruleset {
     ruleset
 }
 
-/// Changes a rule.
 pub(crate) fn edit_rule(ruleset: &mut Ruleset, at: usize, change: impl FnOnce(&mut Rule)) {
     change(Arc::make_mut(&mut Arc::make_mut(&mut ruleset.rules)[at].rule));
 }
 
-/// Creates a table.
 pub(crate) fn set_table(
     ruleset: &mut Ruleset,
     name: &str,
@@ -86,7 +83,6 @@ pub(crate) fn set_table(
     Arc::make_mut(&mut ruleset.tables).insert(name.into(), table.into());
 }
 
-/// Changes a table.
 pub(crate) fn edit_table(ruleset: &mut Ruleset, name: &str, change: impl FnOnce(&mut Table)) {
     let tables = Arc::make_mut(&mut ruleset.tables);
     change(Arc::make_mut(tables.get_mut(name).expect("the table is there")));
@@ -107,7 +103,6 @@ pub(crate) fn place() -> Place {
     }
 }
 
-/// A classifier with its state.
 pub(crate) struct Bench {
     pub(crate) classifier: Classifier,
     pub(crate) state: State,

@@ -1,5 +1,5 @@
-//! The journey of a packet, as a trace shows it. The journey ends as the packet itself would, lists
-//! the rules that match and why other rules do not, changes nothing, and is bounded.
+//! The journey of a packet through the rules. It lists the visited rules: those that match, and why
+//! the others do not. It ends with the packet's fate, changes no state, and is bounded.
 
 use weir_core::units::Nanos;
 use weir_rules::classify::{
@@ -134,7 +134,8 @@ fn dynamic_rules_are_followed_and_stay_as_they_are() {
     let back = "tcp 192.0.2.1:80 10.0.0.1:1000";
     let journey = ask(&rules, back, Asked { passes: &[DOWN], ..USUAL });
     assert_eq!(journey.end, End::Denied);
-    // The first packet of the flow passes for real; a trace of the answer then finds its entry.
+    // The bench classifies the first packet of the flow, which creates an entry. The journey of the
+    // reply then finds the entry.
     let mut bench = Bench::new(&rules);
     let forth: PacketSpec = "tcp 10.0.0.1:1000 192.0.2.1:80 flags syn".parse().unwrap();
     assert_eq!(bench.frame(&forth.frame(), UP, None).fate, Fate::Pipe(1, None));

@@ -6,7 +6,6 @@ use weir_rules::classify::{Fate, Place};
 use weir_wire::builder::{PacketBuilder, Transport};
 use weir_wire::{parse, protocol};
 
-/// Frames with their names.
 struct Frames(Vec<(&'static str, Vec<u8>)>);
 
 impl Frames {

@@ -234,8 +234,8 @@ fn packet() -> impl Strategy<Value = PacketBuilder> {
         )
 }
 
-/// Sends packets of all passes through a ruleset, and again through the rules after each pipe, and
-/// compares the verdicts.
+/// Compares the verdicts of the classifier and the interpreter on each packet in each pass, and
+/// then on the packet after each pipe.
 fn agree(
     rules: &Ruleset,
     place: &Place,

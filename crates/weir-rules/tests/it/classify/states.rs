@@ -128,8 +128,7 @@ fn a_rule_finds_only_states_with_its_state_name() {
     assert_eq!(bench.fate(&web), Fate::Pipe(3, None));
     assert_eq!(bench.fate(&udp(1000)), Fate::Pipe(2, None));
     assert_eq!(bench.fate_from(&back(&web), DOWN, None), Fate::Pipe(3, None));
-    // The rule that keeps the state finds it, because it checks its own state name before its own
-    // tests.
+    // Rule 20 finds the state, because `keep-state` looks up states before the rule's other tests.
     assert_eq!(bench.fate_from(&back(&udp(1000)), DOWN, None), Fate::Pipe(2, None));
     let record = text.replace("keep-state", "record-state");
     let mut bench = Bench::new(&script(&record));

@@ -4,16 +4,15 @@
 //! # Model
 //! A bucket of `burst` bytes fills with tokens at `rate`; a token allows one byte.
 //!
-//! `min-rate` has two ranks. A packet that finds enough tokens takes them and goes before all other
-//! packets, so that each flow gets its rate whatever other flows send. A packet that finds too few
-//! takes none.
+//! `min-rate` has two ranks. A packet that finds enough tokens takes them and goes before all
+//! packets that found too few. Each flow thus gets its rate whatever other flows send, if the link
+//! can carry all these rates. A packet that finds too few tokens takes none.
 //!
 //! `token-bucket` ranks a packet by the time at which a shaper with this bucket would release it.
 //! While a flow keeps to its rate, that time is the packet's arrival; a flow that exceeds its rate
 //! falls behind by the excess.
 //!
-//! Neither program delays packets on an idle link; the bounds of the traffic manager `pifo-tree`
-//! do.
+//! Neither program delays packets on an idle link.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
@@ -68,7 +67,7 @@ struct Buckets {
     bps: u64,
     /// The time in which an empty bucket fills, ns.
     depth: u64,
-    /// Whether to use only two ranks, as `min-rate` does.
+    /// Whether the program is `min-rate`.
     two_ranks: bool,
     /// The time at which each flow's bucket is full, by flow number.
     full: Vec<u64>,

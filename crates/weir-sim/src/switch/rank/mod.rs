@@ -18,16 +18,13 @@ use weir_core::settings::{self, Chosen, Entry};
 use crate::network::Labeller;
 use crate::random::Draws;
 
-/// A program's row in [`TABLE`].
 type Row = settings::Row<Traits>;
 
-/// Properties of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traits {
     /// The rank by which the traffic manager sorts.
     pub(super) ranking: Ranking,
-    /// Whether the traffic manager computes the rank, and therefore distinguishes flows. The buckets
-    /// of `token-bucket` and `min-rate` are in a labeller.
+    /// Whether the traffic manager computes the rank, and therefore distinguishes flows.
     pub(super) knows_flows: bool,
     /// Creates the labeller for one output, if the program has one. The labeller uses the draws for
     /// the errors with which the output reads the time.
@@ -41,7 +38,6 @@ pub(super) struct Program(&'static Row);
 /// A program with its settings.
 pub(super) type Choice = Chosen<Program>;
 
-/// All programs.
 const TABLE: &[Program] = &[
     Program(&remaining::FIFO_PLUS),
     Program(&remaining::LSTF),

@@ -1,4 +1,4 @@
-//! Programs that spend a time budget which a packet gets at its source: FIFO+ and least slack time
+//! Programs that subtract waiting times from a packet's time budget: FIFO+ and least slack time
 //! first.
 //!
 //! # Model
@@ -13,9 +13,9 @@
 //! # Reading errors
 //! A software switch stamps a packet when it is queued, and again when a thread has woken up and
 //! taken the packet. Its clock has a resolution (`clock`), and the second stamp is too late by a
-//! varying time (`late`, the mean of an exponential distribution). Both have an effect: with exact
-//! readings all packets that pass an idle switch keep the same rank, and strict queues that sort by
-//! this rank have many ties.
+//! varying time (`late`, the mean of an exponential distribution). With exact readings, all packets
+//! that pass an idle switch keep the same rank, and strict queues that sort by this rank have many
+//! ties.
 //!
 //! # Reference
 //! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet

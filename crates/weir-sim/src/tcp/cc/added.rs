@@ -13,7 +13,7 @@ pub trait ExternalFactory: Factory<Traits = Traits> {
     fn make(&self, choice: &Choice, setup: &Setup) -> Box<dyn External>;
 }
 
-/// A congestion control behind a pointer.
+/// A congestion control that [`ExternalFactory::make`] creates.
 pub trait External: Control + Debug + Send {}
 
 impl<C: Control + Debug + Send> External for C {}

@@ -1,6 +1,5 @@
-//! The arithmetic of a window, which several congestion controls use. Below the threshold the
-//! window is in slow start. Above the threshold it grows by a segment, or by a part of a segment,
-//! per round trip.
+//! The window of several congestion controls. Below the threshold it is in slow start. Above the
+//! threshold it grows by a segment, or by a part of a segment, per round trip.
 
 use super::{Path, Setup};
 
@@ -39,7 +38,7 @@ impl Additive {
         self.carry = grown as u64 & (ONE - 1);
     }
 
-    /// Sets window and threshold to `to` after a reduction, but to at least two segments.
+    /// Sets window and threshold to `to`, but to at least two segments.
     pub(super) fn shrink(&mut self, to: u64, path: &Path) {
         self.window = to.max(2 * u64::from(path.mss));
         self.threshold = self.window;

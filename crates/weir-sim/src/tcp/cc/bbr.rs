@@ -6,12 +6,13 @@
 //! smallest round-trip time of the last seconds. Their product is the number of bytes that the path
 //! holds without a queue. The two cannot be measured at the same time, so the sender probes for
 //! them in turn. It sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain
-//! the queue that this caused. If ten seconds pass without a smaller round-trip time, it keeps only
-//! four segments in flight for 200 ms. Losses do not count as congestion.
+//! the queue that this caused. If for ten seconds no sample is as small as the smallest round-trip
+//! time, the sender keeps only four segments in flight for 200 ms. Losses do not count as
+//! congestion.
 //!
 //! ```text
 //! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
-//!    any ── no lower round-trip time for 10 s ──► PROBE_RTT ── 200 ms and a round ──► PROBE_BW, or STARTUP
+//!    any ── no round-trip time as low for 10 s ──► PROBE_RTT ── 200 ms and a round ──► PROBE_BW, or STARTUP
 //! ```
 //!
 //! # Equations
@@ -66,9 +67,7 @@ pub struct Bbr {
     rt_prop: Nanos,
     rt_prop_stamp: Nanos,
     rt_prop_expired: bool,
-    /// How long the smallest round-trip time is valid.
     rt_window: Nanos,
-    /// How long the sender probes for the smallest round-trip time.
     probe_rtt: Nanos,
     /// When the probe for the smallest round-trip time ends.
     probe_done: Option<Nanos>,
@@ -91,8 +90,8 @@ pub struct Bbr {
     /// The window before a recovery or a probe, which is restored afterwards.
     prior_window: u64,
     recovering: bool,
-    /// Whether this is the first round of a recovery, in which the sender sends only as much as
-    /// arrives.
+    /// Whether this is the first round of a recovery, in which the sender sends one byte for each
+    /// byte delivered.
     conserving: bool,
     /// Whether the sender has just resumed after a pause. A pause is no reason to probe for the
     /// smallest round-trip time.
@@ -100,7 +99,6 @@ pub struct Bbr {
     stream: Stream,
 }
 
-/// The state of the probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,

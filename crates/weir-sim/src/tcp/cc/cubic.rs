@@ -104,7 +104,7 @@ pub struct Cubic {
     evaluated: Nanos,
     hystart: Hystart,
     curve: Curve,
-    /// The growth of Linux, with `variant linux`.
+    /// With `variant linux`.
     linux: Option<Growth>,
     /// The window, the threshold and `w_max` before the last reduction.
     before: (u64, u64, u64),

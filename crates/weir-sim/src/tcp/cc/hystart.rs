@@ -24,7 +24,6 @@ pub(super) enum Step {
     Go,
     /// The window grows at a quarter of the usual speed.
     Slow,
-    /// Slow start ends.
     Stop,
 }
 

@@ -1,10 +1,10 @@
 //! `LEDBAT`: uses the capacity that other flows leave, with a small standing queue.
 //!
 //! # Model
-//! The queueing delay is the one-way delay of the data minus the smallest of the last minutes.
-//! The window grows while the queueing delay is below a target and shrinks while it is above, in
-//! proportion to the difference. LEDBAT therefore yields to traffic that fills queues beyond the
-//! target, such as any transfer with loss-based control.
+//! The queueing delay is the one-way delay of the data minus the smallest one-way delay of the last
+//! minutes. The window grows while the queueing delay is below a target and shrinks while it is
+//! above, in proportion to the difference. LEDBAT therefore yields to traffic that fills queues
+//! beyond the target, such as a transfer with loss-based control.
 //!
 //! # Equations
 //! With `d` the smallest of the last delays, `b` the smallest delay of the last minutes, `a`
@@ -20,7 +20,7 @@
 //! RFC 6817.
 //!
 //! # Parameters
-//! `target` 1..100 ms, default 100ms: the queueing delay to hold; the RFC allows no more. `gain`
+//! `target` 1..100 ms, default 100ms: the queueing delay to hold, at most 100 ms in the RFC. `gain`
 //! 1/64..1, default 1: growth in segments per window at an empty queue. `history` 1..60, default
 //! 10: minutes for which the smallest delay is remembered. `filter` 1..16, default 4: number of
 //! latest delays of which the smallest is used.
@@ -29,10 +29,9 @@
 //! O(history) for each acknowledgement.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither Linux nor FreeBSD has LEDBAT; FreeBSD and other systems have LEDBAT++. There is no slow
-//! start, as in the RFC, and the initial window is two segments. A flow that begins while other
-//! flows have a standing queue takes their delay as its base until the queue has been empty once.
-//! This is the latecomer's advantage of the RFC's design.
+//! Neither Linux nor FreeBSD has LEDBAT. There is no slow start, and the initial window is two
+//! segments. A flow that begins while other flows have a standing queue takes their delay as its
+//! base until the queue has been empty once. This is the latecomer's advantage of the RFC's design.
 //!
 //! # Validation
 //! In this file's tests: growth and decline against the equations, the histories, and a flow that
@@ -182,7 +181,7 @@ impl Control for Ledbat {
 }
 
 const MINUTE: u64 = 60_000_000_000;
-/// Segments of the smallest window and of the initial window.
+/// Segments of the initial window, and of the smallest window except after a timeout.
 const LEAST: u64 = 2;
 
 pub(super) const ROW: Row = Row {

@@ -185,10 +185,9 @@ pub struct Setup {
 /// A congestion control and the values of its parameters.
 pub type Choice = Chosen<Kind>;
 
-/// The control types of the table, as an enum that needs no virtual calls.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
-        /// Any control of the table, without virtual calls.
+        /// Any control. Those of the table need no virtual calls.
         #[derive(Debug)]
         #[expect(missing_docs, reason = "the kinds say it")]
         pub enum AnyControl {

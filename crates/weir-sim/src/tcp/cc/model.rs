@@ -1,6 +1,6 @@
-//! A model for the tests of congestion controls: a sender at one bottleneck with a buffer without
-//! limit. There are no losses, every segment is acknowledged, and segments that find a long queue
-//! are marked. The rest of TCP is left out.
+//! A model for the tests of congestion controls: a sender at one bottleneck with an unlimited
+//! buffer. There are no losses, every segment is acknowledged, and segments that find a long queue
+//! are marked.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,6 @@ use weir_core::rng::{Purpose, Stream};
 
 use super::{AnyControl, Control, Path, Sample, Setup, Signal};
 
-/// The setup of congestion controls in tests.
 pub(super) fn setup(mss: u64) -> Setup {
     Setup {
         mss: mss as u32,
@@ -47,8 +46,9 @@ pub(super) struct Model {
     pub(super) mark_above: u64,
     now: Nanos,
     segments: VecDeque<Segment>,
-    /// When the link and the pacing permit the next transmission.
+    /// When the link has transmitted all segments.
     busy_until: Nanos,
+    /// When pacing permits the next segment.
     pace_until: Nanos,
     next: u64,
     una: u64,
@@ -134,7 +134,6 @@ impl Model {
         self.now
     }
 
-    /// Changes the rate of the link.
     pub(super) fn set_rate(&mut self, rate: u64) {
         self.rate = rate;
     }

@@ -5,7 +5,7 @@ use weir_core::settings;
 /// A congestion control's row in [`super::TABLE`].
 pub type Row = settings::Row<Traits>;
 
-/// How a congestion control sends, unless the flow's configuration overrides it.
+/// How a congestion control sends. The configuration of a flow can override `ecn` and `paces`.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
     /// If ECN is in use: how the receiver reports marks, and the ECN field of packets.

@@ -10,7 +10,6 @@ use crate::endpoint::Context;
 use crate::packet::{Extra, Flags, Packet};
 
 impl Sender {
-    /// Processes an acknowledgement.
     #[inline]
     pub(super) fn acknowledged(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();

@@ -19,8 +19,8 @@ pub(super) struct Deadlines {
     pub(super) pace: Nanos,
     /// When the closed window of the receiver is probed.
     pub(super) persist: Nanos,
-    /// The next wake-up, not later than any of these times. During the handshake it is `rto`, since
-    /// the other timers have no effect.
+    /// The next wake-up, not later than any of these times that has an effect. During the
+    /// handshake, only `rto` has one.
     pub(super) wake_at: Nanos,
 }
 
@@ -55,7 +55,6 @@ impl Deadlines {
         self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);
     }
 
-    /// Removes all timers.
     pub(super) fn clear(&mut self) {
         *self = Self::new(Nanos::MAX, Nanos::MAX);
     }

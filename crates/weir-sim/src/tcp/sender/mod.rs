@@ -80,13 +80,12 @@ pub struct Sender {
     in_host: u64,
     began: Nanos,
     last_sent: Nanos,
-    /// Pacing: when the next packet may be sent.
+    /// When pacing permits the next packet.
     pace_at: Nanos,
     /// Number of SYNs sent.
     syns: u32,
 }
 
-/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -237,8 +236,8 @@ impl Sender {
     fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
         self.phase = Phase::Established;
-        // The timestamp shows which SYN was answered.
         self.rtt.progress();
+        // The timestamp shows which SYN was answered.
         let rtt = now.since(packet.stamp);
         self.rtt.sample(rtt, rtt);
         self.deadlines.rto = Nanos::MAX;

@@ -71,12 +71,11 @@ impl Sender {
         self.control.recovered(&path);
     }
 
-    /// Undoes the repair if the segment that moved the left edge was an original, because the
-    /// retransmitted segments were not lost in that case. `stamp` is the timestamp of that segment.
+    /// Undoes the repair if the segment that moved the left edge was an original: the retransmitted
+    /// segment was then not lost. `stamp` is the timestamp of the original.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
-            // During a repair, other retransmitted segments may still be in flight. Their losses
-            // are kept.
+            // A repair with retransmissions in flight is kept, because other losses may be real.
             if self.state == State::Lost || self.board.resent() == 0 {
                 self.take_back(now);
             }

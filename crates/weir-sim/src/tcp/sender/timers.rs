@@ -88,8 +88,7 @@ impl Sender {
         now.saturating_add(Nanos(wait)).min(self.deadlines.rto)
     }
 
-    /// Sends a segment after two round trips without an acknowledgement. The acknowledgement of the
-    /// segment reports losses.
+    /// Sends the tail loss probe. Its acknowledgement reports losses.
     fn send_probe(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         let is_retransmission = if self.can_send_new(now) {

@@ -135,7 +135,6 @@ impl Sender {
         }
     }
 
-    /// Builds a packet and sends it.
     #[inline]
     pub(super) fn send_segment(
         &mut self,

@@ -9,7 +9,6 @@ pub(super) struct Probe {
     /// End of all data sent so far when the probe was sent, including the probe itself if it was
     /// new data.
     pub(super) end: u64,
-    /// Whether the probe was a retransmission.
     pub(super) is_retransmission: bool,
 }
 

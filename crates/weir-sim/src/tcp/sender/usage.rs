@@ -1,6 +1,5 @@
 //! How much of its window a sender uses, and what limits it.
 
-/// The limit of the last transmission, and the used part of the window.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Whether the congestion window was full at some time since `until` was set.

@@ -1,5 +1,4 @@
-//! Tests each transition of the state machine, with both ends of a connection over a wire that the
-//! test controls.
+//! Tests of both ends of a connection, over a wire that the test controls.
 
 mod flow;
 mod loss;
@@ -39,7 +38,6 @@ pub(super) struct Wire<F> {
     /// copy.
     travelling: BTreeMap<(Nanos, u64), (Packet, bool)>,
     serial: u64,
-    /// Decides the fate of each packet.
     script: F,
     /// One-way delay, in ms.
     pub(super) delay: u64,
@@ -98,7 +96,6 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.now().0 / 1_000_000
     }
 
-    /// Calls `what` with the sender.
     pub(super) fn with_sender(&mut self, what: impl FnOnce(&mut Sender, &mut Context<'_>)) {
         what(
             &mut self.sender,
@@ -187,13 +184,12 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.network.set_now(end);
     }
 
-    /// The index of each segment sent, and the time in ms at which it was sent, with
-    /// retransmissions.
+    /// The index of each segment sent, including retransmissions, and the time of sending in ms.
     pub(super) fn segments(&self) -> Vec<(u64, u64)> {
         self.sent(|_| true)
     }
 
-    /// The index of each segment sent again, and the time in ms at which it was sent again.
+    /// The retransmissions among [`Self::segments`].
     pub(super) fn retransmissions(&self) -> Vec<(u64, u64)> {
         self.sent(|packet| packet.flags.has(Flags::RETRANSMISSION))
     }

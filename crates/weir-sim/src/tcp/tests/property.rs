@@ -4,9 +4,9 @@ use super::*;
 use proptest::prelude::*;
 use weir_core::rng::{Purpose, Stream};
 
-/// Probabilities of the wire's faults, in thousandths.
+/// Probabilities of the wire's faults, in thousandths, and the seed of their draws.
 #[derive(Clone, Copy, Debug)]
-struct Habits {
+struct Faults {
     drop: u32,
     late: u32,
     twice: u32,
@@ -14,18 +14,18 @@ struct Habits {
     seed: u64,
 }
 
-fn habits() -> impl Strategy<Value = Habits> {
-    let weather = prop_oneof![Just(0u32), 1u32..50, 50u32..300];
-    (weather.clone(), weather, 0u32..200, 0u32..300, any::<u64>())
-        .prop_map(|(drop, late, twice, mark, seed)| Habits { drop, late, twice, mark, seed })
+fn faults() -> impl Strategy<Value = Faults> {
+    let share = prop_oneof![Just(0u32), 1u32..50, 50u32..300];
+    (share.clone(), share, 0u32..200, 0u32..300, any::<u64>())
+        .prop_map(|(drop, late, twice, mark, seed)| Faults { drop, late, twice, mark, seed })
 }
 
-fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
-    let mut stream = Stream::new(habits.seed, 0, Purpose::Loss);
+fn script(faults: Faults) -> impl FnMut(&Packet) -> Fate {
+    let mut stream = Stream::new(faults.seed, 0, Purpose::Loss);
     move |packet| {
         let draw = stream.below(1000);
         let amount = u64::from(stream.below(60));
-        let Habits { drop, late, twice, mark, .. } = habits;
+        let Faults { drop, late, twice, mark, .. } = faults;
         match draw {
             // The wire has no faults after 200 s, so that every transfer ends.
             _ if packet.sent > Nanos::from_secs(200) => Fate::Pass,
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn every_byte_arrives_once_whatever_the_wire_does(
-        habits in habits(),
+        faults in faults(),
         segments in 1u64..300,
         kind in prop::sample::select(Kind::ALL.to_vec()),
         train in 1u8..4,
@@ -60,7 +60,7 @@ proptest! {
             max_rto: Nanos::from_secs(4),
             ..config(segments)
         };
-        let mut wire = Wire::new(&options, script(habits));
+        let mut wire = Wire::new(&options, script(faults));
         // `run` checks the sums of the scoreboard after each event.
         wire.run(1_000_000);
         wire.assert_done(segments);
