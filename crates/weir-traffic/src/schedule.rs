@@ -36,7 +36,7 @@ pub enum Pace {
 
 impl Pace {
     /// When packet `n` (from 0) of a flow with `bytes` bytes per packet is due, ns after the start.
-    /// The result is exact for every `n`, because it is not a sum of rounded intervals.
+    /// It is not a sum of rounded intervals, so rounding errors do not add up.
     pub fn due_at(self, bytes: u32, n: u64) -> u64 {
         let nanos = |numerator: u128, denominator: u64| {
             u64::try_from(numerator / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
@@ -49,7 +49,8 @@ impl Pace {
         }
     }
 
-    /// The number of packets that are due at or before `elapsed` ns after the start.
+    /// The number of packets with a due time, before rounding, of at most `elapsed` ns after the
+    /// start.
     pub fn due_by(self, bytes: u32, elapsed: u64) -> u64 {
         let (rate, unit) = match self {
             Self::Bits(rate) => (rate, u128::from(bytes) * 8),
@@ -84,7 +85,10 @@ impl Schedule for Even {
         }
         let whole = self.train.min(self.remaining);
         let at = self.pace.due_at(self.bytes, self.next + whole - 1);
-        // A late sender catches up: the burst contains all packets that are due, in whole trains.
+        if at >= self.span_ns {
+            return None;
+        }
+        // A late sender catches up: a burst contains up to `MOST_TRAINS` trains that are due.
         let due = self.pace.due_by(self.bytes, elapsed).saturating_sub(self.next);
         let due = due.clamp(whole, self.remaining.min(whole * MOST_TRAINS));
         let count = if due == self.remaining { due } else { due - due % whole };
@@ -144,6 +148,13 @@ mod tests {
             Some((11_000_000, 1))
         );
         assert_eq!(stream.next(SECOND), None);
+        let mut punctual = even(Pace::Packets(1000), 1, u64::MAX);
+        let mut at = 0;
+        let times = std::iter::from_fn(|| {
+            at = punctual.next(at)?.at;
+            Some(at)
+        });
+        assert_eq!(times.last(), Some(999_000_000), "the next packet would be due at the end");
         let mut flood = even(Pace::Flood, 2, 67);
         let counts: Vec<_> = std::iter::from_fn(|| flood.next(0)).map(|b| b.count).collect();
         assert_eq!(counts, [64, 3]);

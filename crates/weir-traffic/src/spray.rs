@@ -60,7 +60,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
         let due = plan
             .pace
             .due_by(plan.size as u32, now() - start)
-            .saturating_sub(sent.packets)
+            .saturating_sub(sent.packets + sent.refused)
             .min(MESSAGES as u64) as usize;
         if due == 0 {
             if gap_ns > SPARSE {
@@ -70,9 +70,8 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
             }
             continue;
         }
-        for frame in &mut frames[..due] {
-            set_destination(frame, next);
-            next = (next + 1) % plan.customers.max(1);
+        for (n, frame) in (0u32..).zip(&mut frames[..due]) {
+            set_destination(frame, (next + n) % plan.customers.max(1));
         }
         let slices: Vec<[IoSlice<'_>; 1]> =
             frames[..due].iter().map(|frame| [IoSlice::new(frame)]).collect();
@@ -85,8 +84,13 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
             [],
             MsgFlags::empty(),
         ) {
-            Ok(results) => sent.packets += results.count() as u64,
+            Ok(results) => {
+                let taken = results.count() as u32;
+                sent.packets += u64::from(taken);
+                next = (next + taken) % plan.customers.max(1);
+            }
             Err(Errno::ENOBUFS | Errno::EAGAIN) => sent.refused += due as u64,
+            Err(Errno::EINTR) => {}
             Err(e) => return Err(e).context("send"),
         }
     }
@@ -139,9 +143,9 @@ const MOST: usize = 1500;
 const FIRST: u32 = 0x0a02_0000;
 /// Frames sent by one system call.
 const MESSAGES: usize = 32;
-/// Time to wait while no packet is due, ns.
+/// Time to wait while no packet is due, if the gaps are at most [`SPARSE`], ns.
 const PAUSE: u64 = 5_000;
-/// If the gap between packets is longer than this, in ns, the thread sleeps and does not spin.
+/// If the gap between packets is longer than this, the thread sleeps and does not spin, ns.
 const SPARSE: u64 = 100_000;
 
 #[cfg(test)]
