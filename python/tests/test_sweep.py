@@ -40,7 +40,7 @@ def campaign(store: Path, seeds: int = 3, duration: str = "300ms") -> wl.Campaig
 
 
 def content(store: Path) -> dict[str, bytes]:
-    """The files of all runs, and no others."""
+    """The files of all runs."""
     runs = store / "runs"
     return {str(path.relative_to(runs)): path.read_bytes() for path in runs.glob("*/*")}
 
@@ -56,7 +56,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "s"
-    # Whatever happened, the store has no unfinished files.
     if (tmp_path / "s").exists():
         assert not [*(tmp_path / "s/tmp").iterdir()], "what was not finished is still there"
 
@@ -274,6 +273,13 @@ def test_a_run_that_needs_too_much_memory_or_time_fails_alone(store: Path) -> No
     hungry = wl.sweep(scenario("100ms"), set={"traffic.t.count": 500_000}, store=store)
     with pytest.raises(wl.SweepError, match="memory|SIG"):
         hungry.run(memory=400 * 10**6, timeout=60)
+    # In one batch, the run that ends the process is told apart from an earlier failure.
+    late = (0, *c._native.task(1)[1:])
+    batch = [late, (1, *hungry._native.task(0)[1:])]
+    reports = _worker._limited(str(store), batch, 1.0, 400 * 10**6)
+    assert [(report[0], report[4]) for report in reports] == [(0, "failed"), (1, "failed")]
+    assert reports[0][5] == "the run took longer than 1s"
+    assert "memory" in reports[1][5] or "SIG" in reports[1][5]
     for path in (store / "tmp").iterdir():
         path.rmdir()
 
@@ -664,7 +670,7 @@ def test_an_object_store_has_the_same_runs(
     assert again.status().done == 11
     assert again.run().made == 1
     assert again.verify().damaged == {}
-    # A damaged run is also removed from the place, so that it is carried out again.
+    # A damaged run is also removed from the bucket, so that it is carried out again.
     other = next(name for name in names if not name.endswith("meta.json"))
     files.pipe(f"weir/campaign/runs/{other}", b"{}")
     third = wl.sweep(scenario(), AXES, seeds=3, store=bucket)

@@ -1,10 +1,11 @@
-"""The part of a campaign that runs on workers: batches of runs, from any executor.
+"""The part of a campaign that runs on workers: batches of runs.
 
-With a limit of memory, a batch runs in a process of its own, ``python -m weirlab._worker``.
+With a limit of memory, a batch runs in a separate process, ``python -m weirlab._worker``.
 """
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import pickle
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from . import _native
@@ -77,24 +79,33 @@ def _command(tasks: list[_native.Task]) -> str | None:
 def _limited(
     store: str, tasks: list[_native.Task], timeout: float | None, memory: int
 ) -> list[Report]:
-    """Carries out tasks in a process with a limit of `memory` bytes. If the process ends early, the
-    first run that the store lacks is reported as failed."""
+    """Carries out tasks in a process with a limit of `memory` bytes."""
     given = pickle.dumps((store, tasks, timeout, memory))
     command = [sys.executable, "-P", "-m", "weirlab._worker"]
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode == 0:
-        reports: list[Report] = pickle.loads(done.stdout)
-        return reports
-    # The first run that the store lacks ended the process. The runs after it were not begun.
-    found: list[Report] = []
-    for task in tasks:
-        for seed in task[3]:
-            key = _native.key(task, seed)
-            if not _native.has(store, [key])[0]:
-                reason = _reason(done.returncode, done.stderr, memory)
-                return [*found, (task[0], seed, key, 0.0, "failed", reason, False, False)]
-            found.append((task[0], seed, key, 0.0, "made", "", False, False))
-    return found
+    reports: list[Report] = []
+    stream = io.BytesIO(done.stdout)
+    while True:
+        try:
+            reports.extend(pickle.load(stream))
+        except (EOFError, pickle.UnpicklingError):
+            break
+    if done.returncode != 0:
+        # The first run without a report ended the process; later ones were not carried out.
+        reported = {report[:2] for report in reports}
+        rest = (one for one in _single(tasks) if (one[0], one[3][0]) not in reported)
+        if task := next(rest, None):
+            reason = _reason(done.returncode, done.stderr, memory)
+            key = _native.key(task, task[3][0])
+            reports.append((task[0], task[3][0], key, 0.0, "failed", reason, False, False))
+    return reports
+
+
+def _single(tasks: list[_native.Task]) -> Iterator[_native.Task]:
+    """The same runs as tasks of one run each."""
+    for point, scenario, settings, seeds, arm in tasks:
+        for seed in seeds:
+            yield point, scenario, settings, [seed], arm
 
 
 def _reason(status: int, words: bytes, memory: int) -> str:
@@ -108,13 +119,19 @@ def _reason(status: int, words: bytes, memory: int) -> str:
 
 
 def main() -> None:
-    """Reads tasks from standard input and carries them out."""
+    """Reads tasks from standard input, carries them out, and writes a report of each run."""
     store, tasks, timeout, memory = pickle.load(sys.stdin.buffer)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     # An abort for lack of memory needs no core dump.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    reports = _native.work(store, tasks, timeout, None, _command(tasks))
-    sys.stdout.buffer.write(pickle.dumps(reports))
+    command = _command(tasks)
+    for task in _single(tasks):
+        reports = _native.work(store, [task], timeout, None, command)
+        # The reports of earlier runs arrive even if a later run ends this process.
+        sys.stdout.buffer.write(pickle.dumps(reports))
+        sys.stdout.buffer.flush()
+        if any(report[7] for report in reports):
+            break
 
 
 if __name__ == "__main__":
