@@ -36,14 +36,15 @@ export class App {
   rules: Rule[] = [];
   changes: Change[] = [];
   health: Health | undefined;
-  /** The state of the connection to the server. */
   link: Link = { state: "connecting" };
   /** The text that distinguishes each instance seen so far, by the instance's object. */
   readonly keys = new Map<string, string>();
-  /** Whether the server has another version of the page. */
+  /** Whether the server has another version of the page than the one that is open. */
   stale = false;
   /** The revision of the objects that were read last; -1 before the first reading. */
   revision = -1;
+  /** No frame makes the page read the objects before this time in ms, because a reading failed. */
+  private again = 0;
   private readonly listeners = new Map<Topic, Set<() => void>>();
   private readonly watched = new Map<string, Watched>();
   private loading = false;
@@ -93,7 +94,6 @@ export class App {
     return this.things.find((thing) => thing.object === object);
   }
 
-  /** The changes as markers of plots. */
   markers(): Marker[] {
     return this.changes.map((change) => ({ t: change.t_ms / 1000, text: change.what }));
   }
@@ -119,7 +119,9 @@ export class App {
       }
       this.tell("things");
     } catch (error) {
-      // The stream notices a lost connection and tries again; its hello then loads everything.
+      // The stream notices a lost connection. A later frame makes the page read again.
+      this.revision = -1;
+      this.again = performance.now() + AGAIN;
       if (!(error instanceof Refused) && !(error instanceof TypeError)) throw error;
     } finally {
       this.loading = false;
@@ -135,7 +137,7 @@ export class App {
       this.page = { ...this.page, version: hello.version };
       this.tell("page");
     }
-    if (this.revision >= 0) void this.load();
+    void this.load();
   }
 
   private message(message: { type: string; [more: string]: unknown }): void {
@@ -146,7 +148,7 @@ export class App {
     } else if (message.type === "health") {
       this.setHealth({ ...this.health, ...(message as unknown as Health) });
     } else if (message.type === "frame" && typeof message["revision"] === "number") {
-      if (this.revision >= 0 && message["revision"] !== this.revision) {
+      if (message["revision"] !== this.revision && performance.now() >= this.again) {
         this.revision = message["revision"];
         void this.load();
       }
@@ -216,3 +218,5 @@ export interface View {
 
 /** Samples of an object that no view shows are kept for this time, ms. */
 const KEEP = 120_000;
+/** The time between a reading of the objects that failed and the next one, ms. */
+const AGAIN = 1_000;

@@ -176,7 +176,7 @@ function open(root: HTMLElement, page: Page): void {
     put(main, view.node);
     document.title = `${view.title} · ${app.page.name} · Weir`;
     for (const link of nav.querySelectorAll("a")) {
-      const here = link.getAttribute("href") === `#/${tab ? first : first === "o" ? "" : ""}`;
+      const here = link.getAttribute("href") === `#/${tab ? first : ""}`;
       if (here) {
         link.setAttribute("aria-current", "page");
         // On a narrow screen the list of tabs is wider than the screen.
@@ -211,8 +211,8 @@ function open(root: HTMLElement, page: Page): void {
 }
 
 /**
- * Calls the view at most 30 times a second, not while the page is hidden, and less often where
- * nothing moves by itself. A frame that is asked for costs something even if nothing is drawn.
+ * Calls the view about 30 times a second after an input and otherwise at the view's own pace, but
+ * not while the page is hidden. Requesting a frame costs processor time even if nothing is drawn.
  */
 function loop(app: App, view: () => View | undefined): void {
   let moved = 0;
@@ -281,7 +281,7 @@ function header(app: App, nav: HTMLElement): HTMLElement {
   );
 }
 
-/** What the user has to know: a lost connection, an old page, or a clock that is wrong. */
+/** Shows a lost connection, an old page, and clocks that differ. */
 function banner(app: App, place: HTMLElement): void {
   const lines: [string, string][] = [];
   if (app.link.state === "away") {
@@ -337,7 +337,7 @@ function keys(app: App): void {
 
 /** The time between two frames, ms. */
 const FRAME = 1000 / 30;
-/** Frames follow one another quickly for this time after an input, ms. */
+/** The time after an input during which the view's own pace does not count, ms. */
 const SETTLED = 600;
 
 void start();

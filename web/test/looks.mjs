@@ -1,5 +1,5 @@
 // Tests of the page in Chromium with a stand-in for the server: accessibility, names with markup,
-// lost connections, wrong clocks, old pages, wrong tokens. Pictures of the views are in pictures.mjs.
+// lost connections, wrong clocks, old pages, wrong tokens.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -25,7 +25,6 @@ export const VIEWS = {
   change: ["#/change", "textarea"],
 };
 
-/** Runs a test with a stand-in for the server. */
 export async function standIn(options, test) {
   const stand = new StandIn({ folder, ...options });
   const address = await stand.listen();
@@ -67,7 +66,7 @@ export async function violations(page) {
  */
 export async function faults(page, colorScheme, shot) {
   await page.emulateMedia({ colorScheme });
-  // The page draws its plots again in the colours of the scheme.
+  // Two frames later, the plots have the colours of the scheme.
   await page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
   );
@@ -244,6 +243,21 @@ export const tests = {
         await page.reload();
         await page.waitForSelector(".row .key");
         assert.equal(await page.inputValue("#of"), "pipe:7");
+        await page.done();
+      }),
+    ),
+
+  "a page whose first reading failed reads the objects again": () =>
+    withBrowser((browser) =>
+      standIn({}, async (_stand, address) => {
+        const page = await open(browser);
+        let refused = 0;
+        await page.route("**/v1/objects", async (route) => {
+          if (refused++ < 2) await route.fulfill({ status: 503, body: "{}" });
+          else await route.continue();
+        });
+        await enter(page, address, "#/o/pipe%3A1", ".change textarea");
+        assert.ok(refused > 2, `${refused} readings`);
         await page.done();
       }),
     ),

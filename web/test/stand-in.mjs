@@ -43,10 +43,9 @@ export class StandIn {
   pipes = 10_000;
   /** The plan that was started. */
   started = undefined;
-  /** The reports that were requested. */
   reports = [];
 
-  /** `still` is a time in ms at which the clock stops. Subscriptions then get data only by tell(). */
+  /** `still` is a time in ms at which the clock stops. Only tell() then sends data. */
   constructor({ kind = "serve", folder, markup = false, still } = {}) {
     this.kind = kind;
     this.still = still;
@@ -760,7 +759,7 @@ export class StandIn {
       rows.reduce((total, row) => total + (/^(lane|link)/.test(row[0]) ? row[i] : 0), 0);
     return {
       health: {
-        status: this.kind === "serve" ? "ok" : "ok",
+        status: "ok",
         problems: [],
         late_p99_ns: 31_000 + 9000 * noise(this.now(), 1),
         late_max_ns: 52_000,

@@ -132,8 +132,10 @@ export function instances(app: App, given: string): View {
       (part, names) => {
         rows = (part["rows"] as unknown[][]) ?? [];
         if (app.keys.size > 5000) app.keys.clear();
-        for (const row of rows)
-          app.keys.set(String(row[names.indexOf("object")]), String(row[names.indexOf("key")]));
+        for (const row of rows) {
+          const object = row[names.indexOf("object")];
+          if (object !== null) app.keys.set(String(object), String(row[names.indexOf("key")]));
+        }
         fields = names;
         matched = (part["matched"] as number) ?? rows.length;
         const total = (part["total"] as number) ?? matched;

@@ -283,9 +283,14 @@ function after(ms: number): string {
   return ms >= 120_000 && ms % 60_000 === 0 ? `${ms / 60_000} min` : exact(ms * 1e6, "ns");
 }
 
-/** The end of the axis: the last step lasts for a fifth of the plan. */
+/** The end of the axis, ms. The bar of the last step needs room after its start. */
 function length(plan: Plan): number {
-  return Math.max(1, ...plan.steps.map((step) => step.at_ms)) * 1.2;
+  return Math.max(1, last(plan)) * 1.2;
+}
+
+/** The time of the last step in ms. */
+function last(plan: Plan): number {
+  return Math.max(0, ...plan.steps.map((step) => step.at_ms));
 }
 
 function percent(ms: number, plan: Plan): string {
@@ -303,7 +308,7 @@ function draw(app: App, plan: Plan, place: HTMLElement): SVGElement {
   const picture = s("svg", {
     height: String(height),
     role: "img",
-    "aria-label": words.planPicture(plan.steps.length, elapsed(length(plan) * 1e6)),
+    "aria-label": words.planPicture(plan.steps.length, elapsed(last(plan) * 1e6)),
   });
   for (const ms of ticks(length(plan))) {
     picture.append(
