@@ -173,7 +173,7 @@ mod tests {
         let change = |words| check_change(&base, words, &files).diagnostics.to_string();
         let warning = change("delay 1ms bw 3Mbit/s");
         assert!(warning.contains("the rates of `rates.csv` stay in force"), "{warning}");
-        assert!(warning.contains(":1:14"), "{warning}");
+        assert!(warning.contains("bw 3Mbit/s\n  |           ^^ not used"), "{warning}");
         assert_eq!(change("delay 1ms"), "");
         assert_eq!(change("bw 3Mbit/s schedule delays.csv"), "");
     }
