@@ -43,12 +43,10 @@ export class App {
   stale = false;
   /** The revision of the objects that were read last; -1 before the first reading. */
   revision = -1;
-  /** No frame makes the page read the objects before this time in ms, because a reading failed. */
-  private again = 0;
   private readonly listeners = new Map<Topic, Set<() => void>>();
   private readonly watched = new Map<string, Watched>();
   private loading = false;
-  /** Settles when the objects were read for the first time, or could not be. */
+  /** Settles when the objects have been read for the first time. */
   readonly known: Promise<void>;
 
   constructor(
@@ -68,7 +66,7 @@ export class App {
       Math.min(...[...this.watched.values()].map((w) => w.samples.series.first()));
     this.timeline = new Timeline(() => this.stream.now(), oldest);
     this.stream.connect();
-    this.known = this.load();
+    this.known = this.first();
   }
 
   can(feature: string): boolean {
@@ -98,6 +96,15 @@ export class App {
     return this.changes.map((change) => ({ t: change.t_ms / 1000, text: change.what }));
   }
 
+  /** Reads everything for the first time, again and again until a reading succeeds. */
+  private async first(): Promise<void> {
+    for (let pause = AGAIN; ; pause = Math.min(pause * 2, MOST_AGAIN)) {
+      await this.load();
+      if (this.revision >= 0) return;
+      await new Promise((done) => setTimeout(done, pause));
+    }
+  }
+
   /** Reads the objects, rules and changes anew. */
   async load(): Promise<void> {
     if (this.loading) return;
@@ -119,9 +126,7 @@ export class App {
       }
       this.tell("things");
     } catch (error) {
-      // The stream notices a lost connection. A later frame makes the page read again.
-      this.revision = -1;
-      this.again = performance.now() + AGAIN;
+      // The stream notices a lost connection and tries again.
       if (!(error instanceof Refused) && !(error instanceof TypeError)) throw error;
     } finally {
       this.loading = false;
@@ -137,7 +142,7 @@ export class App {
       this.page = { ...this.page, version: hello.version };
       this.tell("page");
     }
-    void this.load();
+    if (this.revision >= 0) void this.load();
   }
 
   private message(message: { type: string; [more: string]: unknown }): void {
@@ -148,7 +153,7 @@ export class App {
     } else if (message.type === "health") {
       this.setHealth({ ...this.health, ...(message as unknown as Health) });
     } else if (message.type === "frame" && typeof message["revision"] === "number") {
-      if (message["revision"] !== this.revision && performance.now() >= this.again) {
+      if (this.revision >= 0 && message["revision"] !== this.revision) {
         this.revision = message["revision"];
         void this.load();
       }
@@ -218,5 +223,6 @@ export interface View {
 
 /** Samples of an object that no view shows are kept for this time, ms. */
 const KEEP = 120_000;
-/** The time between a reading of the objects that failed and the next one, ms. */
-const AGAIN = 1_000;
+/** The first and the longest pause after a first reading that failed, ms. */
+const AGAIN = 500;
+const MOST_AGAIN = 10_000;
