@@ -181,8 +181,10 @@ impl PythonScheduler {
         }
     }
 
-    /// Asks the object for the next packet; `None` if the object serves none.
-    fn ask(&mut self, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
+    /// Asks the object for the next packet; `None` if the object serves none. An object that is
+    /// being emptied (`ends`) is not asked when it will serve the next packet.
+    fn ask(&mut self, ends: bool, store: &mut dyn Store) -> Option<PacketId> {
+        let now = self.now;
         let object = self.python.as_ref().filter(|object| !object.instance.run.failed())?;
         let (instance, held) = (&object.instance, &mut self.held);
         let drops = &self.drops;
@@ -224,7 +226,7 @@ impl PythonScheduler {
                         return Some(id);
                     }
                     None => {
-                        if drops.is_empty() && held.count > 0 && now != Nanos::MAX {
+                        if drops.is_empty() && held.count > 0 && !ends {
                             self.next = waiting(py, object, held.count, now);
                         }
                         return None;
@@ -361,7 +363,7 @@ impl External for PythonScheduler {
         }
         loop {
             let before = self.held.count;
-            let found = self.ask(self.now, store);
+            let found = self.ask(now == Nanos::MAX, store);
             if !self.drops.is_empty() {
                 self.take_drops();
             }
