@@ -16,8 +16,8 @@ pub enum Method {
     /// A loop inside the kernel, which runs continuously or paces itself by spinning, and occupies
     /// a processor.
     Loop,
-    /// A timer inside the kernel takes one reading at each tick: cheap, up to 10,000 readings per
-    /// second.
+    /// A program inside the kernel, which takes one reading each time that a timer wakes Weir:
+    /// cheap, and chosen for at most 10,000 readings per second.
     Timer,
     /// A record of every enqueue and dequeue.
     Events,

@@ -44,7 +44,7 @@ pub struct DeviceSummary {
     /// Time between readings or recorded events, for all devices together.
     pub gap_ns: GapSummary,
     /// Differences between consecutive readings of the discipline to which the device hands its
-    /// packets: its root, or each child of an `mq`; null without such a discipline.
+    /// packets: its root, or each child of an `mq`; null without such differences.
     pub variance: Option<VarianceSummary>,
     /// The queues of the device.
     pub qdiscs: Vec<QueueSummary>,

@@ -208,8 +208,8 @@ struct Link<'a> {
     loss: Option<Number>,
     /// Mean rate of departures, bit/s.
     mean_out_bps: Number,
-    /// Highest rate of departures over any second of the series, bit/s; null when a second is not a
-    /// multiple of the series' interval.
+    /// Highest rate of departures over any second of the series after the warm-up, bit/s; null when
+    /// there is no such second, or a second is not a multiple of the series' interval.
     peak_out_bps: Option<Number>,
     /// Always null: the late packets of a live run are counted for all links together, in `runs`.
     late_fraction: Option<Number>,

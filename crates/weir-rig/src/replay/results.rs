@@ -17,7 +17,8 @@ use super::file::RecordingError;
 pub struct Link {
     /// The rate in bit/s.
     pub rate_bps: u64,
-    /// Maximum number of bytes that the link sends at once after an idle time.
+    /// Maximum number of bytes that the link sends at once after an idle time; the largest packet
+    /// may be longer.
     pub burst_bytes: u64,
     /// The limit of each queue in packets; null if it is in bytes.
     pub limit_packets: Option<u32>,
