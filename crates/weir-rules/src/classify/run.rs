@@ -45,11 +45,11 @@ pub(super) struct Run<'a> {
     /// Whether dynamic rules need no further check: the packet's dynamic rule was found, or the
     /// packet cannot have one.
     settled: bool,
-    /// Once the packet's dynamic rule is found, the number of the rule that created it, which a
-    /// journey shows.
+    /// The number of the rule that created the packet's dynamic rule, once that is found. Only a
+    /// journey reads it, and clears it before each step.
     pub(super) by: Option<u16>,
     jumps: u32,
-    /// Whether every rule with `prob` matches, as a journey may request.
+    /// Whether `prob` lets every packet match, as a journey may request.
     pub(super) always: bool,
 }
 
@@ -84,8 +84,8 @@ impl Classifier {
 }
 
 impl State {
-    /// Takes over the rules of another classifier. Rules that exist in both keep their counters and
-    /// the state of their random streams.
+    /// Adapts the state to the rules of `classifier`. Rules that the previous classifier had too
+    /// keep their counters and random streams; the dynamic rules of other rules are removed.
     ///
     /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
     pub fn carry_over(&mut self, classifier: &Classifier) {
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.matched(step.rule, head, found)
     }
 
-    /// Runs a rule that checks the dynamic rules before its own tests.
+    /// Runs a rule that checks the dynamic rules: after its `prob`, and before its other tests.
     fn step_with_state(&mut self, step: &Step) -> Outcome {
         let head = &self.classifier.heads()[step.rule as usize];
         let Some(keep) = &head.keep else { return Outcome::Unmatched };
@@ -265,9 +265,9 @@ impl Run<'_> {
         action && limit && head.tag.is_none_or(number) && head.untag.is_none_or(number)
     }
 
-    /// The outcome of a check of the dynamic rules: that of the rule which created the packet's
-    /// dynamic rule. `None` if there is nothing to follow: the packet has no dynamic rule, has
-    /// followed it in this search already, or the set of the creating rule is disabled.
+    /// Follows the packet's dynamic rule: returns the outcome of the rule that created it. `None`
+    /// if there is nothing to follow: the packet has no dynamic rule, or has followed it in this
+    /// search already, or the creating rule is gone or in a disabled set.
     fn probe(&mut self, name: Option<&Name>) -> Option<Outcome> {
         if self.settled {
             return None;
@@ -288,6 +288,7 @@ impl Run<'_> {
     }
 
     /// Handles a match: creates the rule's dynamic rule, if any, then performs the rule's action.
+    /// If the dynamic rule cannot be created, the packet is denied instead.
     fn matched(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let Some(keep) = &head.keep
             && !self.install(head, keep, found)
@@ -298,8 +299,8 @@ impl Run<'_> {
         self.act(rule, head, found)
     }
 
-    /// Creates a dynamic rule for the packet's flow. Returns whether the flow has an entry now; a
-    /// packet that is not IP needs none, and the result is `true`.
+    /// Creates a dynamic rule for the packet's flow, if it has none. Returns whether it has one
+    /// now; a packet that is not IP needs none, and the result is `true`.
     fn install(&mut self, head: &Head, keep: &Keep, found: Option<u32>) -> bool {
         if self.view.ip == IpVersion::None {
             return true;
@@ -356,7 +357,8 @@ impl Run<'_> {
         }
     }
 
-    /// The first step with this rule number or a larger one; the default rule is at the end.
+    /// The position of the first step with this rule number or a larger one. Without such a step,
+    /// it is the number of steps, which stands for the default rule.
     fn position(&self, number: u32) -> usize {
         u16::try_from(number)
             .map_or(self.program.steps.len(), |number| self.program.position(number))

@@ -28,7 +28,7 @@ pub enum ApplyError {
         child: u16,
     },
     /// A scheduler would be a flow of itself.
-    #[error("sched {number} cannot be a flow of {parent}, which is a flow of {number} itself")]
+    #[error("sched {number} cannot be a flow of {parent}: it would be a flow of itself")]
     Circle {
         /// The scheduler.
         number: u16,
@@ -58,10 +58,11 @@ pub enum ApplyError {
         /// The number.
         number: u16,
     },
-    /// No rule has this number.
+    /// The command selects no rule with this number: there is none, it is in another set, or it
+    /// belongs to `netconfig`.
     #[error("there is no rule {number}; `list` shows what there is")]
     NoRule {
-        /// The first number that does not exist.
+        /// The first number of the range in which no rule was found.
         number: u16,
     },
     /// There are too many rules.
@@ -136,7 +137,8 @@ pub enum ApplyError {
         /// The key of the entry.
         key: String,
     },
-    /// The values from files of all pipes, schedulers and `netconfig` links take too much memory.
+    /// The values that pipes, schedulers and `netconfig` links have from files take too much
+    /// memory.
     #[error("the tables and traces of all pipes would take {} MiB in memory; at most {} MiB are \
              allowed", mib, MOST_MEMORY >> 20)]
     TooMuchMemory {
@@ -151,7 +153,8 @@ pub enum ApplyError {
     TooManyNetConfigs,
 }
 
-/// The first command of a script that could not be applied, and the reason. No command of the
+/// The first command of a script that could not be applied, and the reason. If the values from
+/// files take too much memory, it is the last command that names such values. No command of the
 /// script has been applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {error}")]
@@ -266,7 +269,7 @@ impl fmt::Display for Warning {
             }
             Self::NoTable { rule, name } => write!(
                 f,
-                "rule {rule} looks up table {name}, which does not exist: the rule does not match"
+                "rule {rule} looks up table {name}, which does not exist: the look-up finds nothing"
             ),
             Self::NoParent { sched, parent } => {
                 write!(

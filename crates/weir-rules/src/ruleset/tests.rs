@@ -440,11 +440,11 @@ fn nested_schedulers_form_no_circle_and_a_used_parent_is_not_deleted() {
     );
     assert_eq!(
         run("sched 1 config parent 2").unwrap_err(),
-        "sched 1 cannot be a flow of 2, which is a flow of 1 itself"
+        "sched 1 cannot be a flow of 2: it would be a flow of itself"
     );
     assert_eq!(
         run("sched 2 config parent 2").unwrap_err(),
-        "sched 2 cannot be a flow of 2, which is a flow of 2 itself"
+        "sched 2 cannot be a flow of 2: it would be a flow of itself"
     );
     assert_eq!(
         run("sched delete 1").unwrap_err(),
