@@ -29,10 +29,10 @@ pub enum AttachError {
         /// The attempted step.
         what: String,
     },
-    /// The kernel refuses the programs.
+    /// The programs cannot be loaded.
     #[error("the kernel refuses Weir's programs: {reason}")]
     Load {
-        /// The kernel's reason.
+        /// The reason.
         reason: String,
     },
     /// The target does not exist.
@@ -40,7 +40,7 @@ pub enum AttachError {
     Missing {
         /// The target in words.
         what: String,
-        /// What exists instead, beginning with a semicolon; may be empty.
+        /// What exists instead, or how to list it, beginning with a semicolon; may be empty.
         known: String,
     },
     /// Several targets have this name.
@@ -58,7 +58,7 @@ pub enum AttachError {
     Shared {
         /// The target in words.
         what: String,
-        /// What to do instead.
+        /// The reason, and what to do instead.
         advice: String,
     },
     /// There is no suitable interface.
@@ -69,7 +69,7 @@ pub enum AttachError {
     NoInterfaces {
         /// The target.
         target: String,
-        /// The existing interfaces, beginning with a semicolon; may be empty.
+        /// The existing interfaces, beginning with a semicolon.
         known: String,
     },
     /// There is no interface with this name.
@@ -101,7 +101,7 @@ pub enum AttachError {
          end another attachment, or replace several by one whose target is a group above theirs"
     )]
     Crowded,
-    /// There are too many links for one session.
+    /// The targets have too many interfaces for one session.
     #[error("these targets have {count} interfaces; one session shapes at most {most}")]
     TooMany {
         /// The number of interfaces.
@@ -122,7 +122,7 @@ pub enum AttachError {
         /// The limit.
         most: u64,
     },
-    /// A container engine does not answer as expected.
+    /// A container engine cannot be asked, or its answer is an error or cannot be used.
     #[error("{0}")]
     Engine(String),
     /// A step failed.
@@ -133,7 +133,7 @@ pub enum AttachError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel refused a change of an interface.
+    /// A netlink request failed: a query of interfaces or routes, or a change of an interface.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
     /// A TAP device cannot be created.

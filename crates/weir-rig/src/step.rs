@@ -282,7 +282,8 @@ const PACKET_TIME: u64 = LEN as u64 * 8_000_000_000 / RATE;
 const STREAM_GAP: u64 = 2 * PACKET_TIME;
 /// The time until the feedback on a packet arrives, ns.
 const ROUND_TRIP: u64 = 40_000_000;
-/// The number of senders, which is also the number of the stream as a sender.
+/// The number of senders. They are numbered from 0, so this number stands for the stream where a
+/// sender's number is expected.
 const SENDERS: u32 = 8;
 
 #[cfg(test)]
@@ -290,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senders_fill_the_link_and_runs_are_repeatable() {
+    fn senders_use_the_link_and_runs_are_repeatable() {
         for manager in Manager::all().chain([Manager::None]) {
             let seen = step(&manager, 1);
             let share = seen.sent.len() as f64 * PACKET_TIME as f64 / END as f64;

@@ -1,4 +1,5 @@
-//! Bounds on the work of one call, so that no configuration keeps the engine from returning.
+//! Bounds on the events of one poll, and on the steps of schedules between two polls, so that no
+//! configuration keeps the engine from returning.
 
 use crate::units::Nanos;
 
@@ -6,8 +7,8 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub(super) struct StepBudget {
     left: u32,
-    /// The time of the current call. A link skips its steps up to this time when the budget is used
-    /// up.
+    /// The time of the current call. A link skips its steps up to this time when its wire is idle
+    /// or the budget is used up.
     now: Nanos,
     skipped: u64,
 }
@@ -52,13 +53,13 @@ impl StepBudget {
 }
 
 /// The most events that one poll handles: packets that leave a wire or a delay line, steps of
-/// schedules and timers of schedulers. All events of one link at one time count as one. The bound
-/// keeps a poll within some tens of milliseconds, even if more events are due; the driver then
-/// sends the departures and polls again.
+/// schedules, timers of schedulers and events of devices. All events of one link at one time count
+/// as one. The bound keeps a poll within some tens of milliseconds, even if more events are due;
+/// the driver then sends the departures and polls again.
 pub const EVENTS_PER_POLL: usize = 131_072;
 
 /// The most steps that the schedules of all links together apply one by one from one poll to the
 /// next. At some tens of nanoseconds each they take about a millisecond. A single link needs more
-/// only after the driver has paused for the time of [`STEPS_PER_POLL`] steps: 16 ms with the
+/// only if the driver has not polled for as long as this number of steps lasts: 16 ms with the
 /// shortest steps that are allowed, 16 s with steps of 1 ms.
 pub const STEPS_PER_POLL: u32 = 16_384;

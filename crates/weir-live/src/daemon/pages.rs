@@ -7,20 +7,22 @@ use std::ops::Range;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Page<T> {
     pub(super) items: Vec<T>,
-    /// The position after which the next page begins; `None` after the last page.
+    /// The position after which the next page begins; `None` in the last page.
     pub(super) next: Option<u64>,
 }
 
-/// The instances of several workers. Each worker numbers its own instances.
+/// The instances of one pipe, queue or scheduler on several workers. Each worker numbers the
+/// instances of all queues together, and those of all pipes and schedulers together, so many
+/// numbers may belong to others.
 pub(super) trait Slices<T> {
     /// Why a worker gave no answer.
     type Error;
 
-    /// A number above the numbers of all instances of worker `worker`.
+    /// A number above all numbers of worker `worker`.
     fn bound(&mut self, worker: usize) -> Result<u32, Self::Error>;
 
-    /// The instances of worker `worker` with these numbers, each with its number. The worker does
-    /// this between two turns of its loop.
+    /// The instances of worker `worker` in this range of numbers, each with its number. The worker
+    /// collects them between two turns of its loop.
     fn slice(&mut self, worker: usize, numbers: Range<u32>) -> Result<Vec<(u32, T)>, Self::Error>;
 }
 
@@ -40,7 +42,7 @@ pub(super) fn gather<T, S: Slices<T>>(
     while worker < workers {
         let bound = slices.bound(worker)?;
         while from < bound {
-            let to = from.saturating_add(PER_TURN).min(bound);
+            let to = from.saturating_add(PER_SLICE).min(bound);
             for (number, item) in slices.slice(worker, from..to)? {
                 page.items.push(item);
                 if page.items.len() == limit {
@@ -57,16 +59,16 @@ pub(super) fn gather<T, S: Slices<T>>(
 
 /// Maximum number of instances that a worker looks at between two turns of its loop. An instance
 /// takes some 0.2 us, so packets wait for some 50 us.
-pub(super) const PER_TURN: u32 = 256;
+pub(super) const PER_SLICE: u32 = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Workers with these instances, which record how many were looked at in each turn.
+    /// Workers with these instances, which record how many numbers each slice covers.
     struct Recorded {
         instances: Vec<Vec<u32>>,
-        turns: Vec<usize>,
+        slices: Vec<usize>,
     }
 
     impl Slices<u32> for Recorded {
@@ -81,28 +83,28 @@ mod tests {
             worker: usize,
             numbers: Range<u32>,
         ) -> Result<Vec<(u32, u32)>, Self::Error> {
-            self.turns.push(numbers.len());
+            self.slices.push(numbers.len());
             let all = self.instances[worker].iter().filter(|number| numbers.contains(number));
             Ok(all.map(|&number| (number, number)).collect())
         }
     }
 
     #[test]
-    fn a_long_page_is_gathered_in_many_turns() {
+    fn a_long_page_is_gathered_in_many_slices() {
         let all: Vec<u32> = (0..10_000).collect();
-        let mut workers = Recorded { instances: vec![all.clone()], turns: Vec::new() };
+        let mut workers = Recorded { instances: vec![all.clone()], slices: Vec::new() };
         let Ok(page) = gather(&mut workers, 1, None, 10_000);
         assert_eq!(page.items, all);
-        assert!(workers.turns.iter().all(|&looked| looked <= 300), "a turn takes little time");
-        assert_eq!(workers.turns.iter().sum::<usize>(), 10_000, "none is looked at twice");
+        assert!(workers.slices.iter().all(|&looked| looked <= 300), "a slice takes little time");
+        assert_eq!(workers.slices.iter().sum::<usize>(), 10_000, "none is looked at twice");
     }
 
     #[test]
-    fn few_instances_among_many_others_take_many_turns_too() {
-        let mut workers = Recorded { instances: vec![vec![7, 99_999]], turns: Vec::new() };
+    fn instances_with_numbers_far_apart_are_gathered_in_short_slices_too() {
+        let mut workers = Recorded { instances: vec![vec![7, 99_999]], slices: Vec::new() };
         let Ok(page) = gather(&mut workers, 1, None, 10);
         assert_eq!((page.items, page.next), (vec![7, 99_999], None));
-        assert!(workers.turns.iter().all(|&looked| looked <= 300), "a turn takes little time");
+        assert!(workers.slices.iter().all(|&looked| looked <= 300), "a slice takes little time");
     }
 
     #[test]
@@ -110,7 +112,7 @@ mod tests {
         let instances = vec![(0..700).collect::<Vec<u32>>(), Vec::new(), vec![3, 600, 601]];
         let all: Vec<u32> = instances.concat();
         for limit in [1, 255, 256, 257, 350, 703, 10_000] {
-            let mut workers = Recorded { instances: instances.clone(), turns: Vec::new() };
+            let mut workers = Recorded { instances: instances.clone(), slices: Vec::new() };
             let (mut listed, mut after) = (Vec::new(), None);
             loop {
                 let Ok(page) = gather(&mut workers, 3, after, limit);

@@ -19,7 +19,7 @@ use weir_probe::{
 };
 
 /// A namespace that is removed when the value is dropped. Its device `x0` has the address 10.9.0.1
-/// and a neighbour 10.9.0.2 that does not exist.
+/// and an entry for a neighbour 10.9.0.2 that no host is.
 pub(crate) struct Place {
     pub(crate) name: String,
 }
@@ -82,7 +82,7 @@ impl Place {
         works.then_some(())
     }
 
-    /// Length and counters of the root of `x0`, according to `tc`.
+    /// Queue length in packets, and counters, of the root discipline of `x0`, according to `tc`.
     pub(crate) fn truth(&self) -> (u64, Counters) {
         let output = Command::new("tc")
             .args(["-n", &self.name, "-s", "-j", "qdisc", "show", "dev", "x0", "root"])
@@ -134,8 +134,7 @@ impl Place {
         let mut sent = 0;
         while may_continue(sent) {
             match socket.send_to(&[0; 100], "10.9.0.2:9") {
-                // Either the socket's whole buffer is in the queue, or the system has no free
-                // buffer at the moment.
+                // The packets in the queue use up the socket's buffer.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 _ => sent += 1,
             }
@@ -167,9 +166,9 @@ impl Drop for Place {
     }
 }
 
-/// Opens a plan, takes the first turn, calls `work`, and finishes the source. All this is on a new
-/// thread, because a source may move its thread into the namespace that it watches. `None`, with
-/// the reason on standard output, if the method is not available.
+/// Opens the source of a plan of readings, calls [`Source::turn`] once, calls `work`, and finishes
+/// the source. All this is on a new thread, because a source may move its thread into the namespace
+/// that it watches. `None`, with the reason on standard output, if the method is not available.
 pub(crate) fn watch(
     plan: &Plan,
     work: impl FnOnce(&mut dyn Source, &mut Log) + Send,

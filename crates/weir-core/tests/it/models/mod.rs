@@ -6,7 +6,7 @@ pub(crate) mod device;
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A scheduler with flows identified by their slots in the scheduler.
+/// A model of a scheduler. Each flow has the number of its slot in the scheduler under test.
 pub(crate) trait Model {
     fn add(&mut self, slot: u32, weight: u32);
     fn change(&mut self, slot: u32, weight: u32);
@@ -16,10 +16,10 @@ pub(crate) trait Model {
     fn take(&mut self) -> Option<u32>;
 }
 
-/// Virtual time with 40 bits of fraction, of which the upper 20 take part in comparisons.
+/// Virtual time with 40 bits of fraction. Most models compare only the upper 20 of them.
 pub(crate) type Time = i128;
 
-/// The part of a virtual time that takes part in comparisons.
+/// The part of a virtual time that most models compare.
 pub(crate) fn compared(time: Time) -> Time {
     time >> 20
 }
@@ -29,8 +29,9 @@ pub(crate) fn service(len: u32, weight: u32) -> Time {
     Time::from(len.min(1 << 18)) * ((1 << 40) / Time::from(weight))
 }
 
-/// A flow: the lengths of its packets, and the stamps of the first packet (or the last one, if none
-/// waits).
+/// A flow: the lengths of its packets, and the stamps of the first packet. If none waits, these are
+/// the stamps of the last packet; for KPS, both are then the time at which the flow may start
+/// again.
 #[derive(Debug, Default)]
 struct Flow {
     weight: u32,
@@ -216,8 +217,9 @@ impl Model for Wf2qPlus {
     }
 }
 
-/// Weighted fair queueing, or WF2Q (`only_eligible`). Every packet keeps its stamps, and the fluid
-/// advances from the end of one flow to the next.
+/// Weighted fair queueing, or WF2Q (`only_eligible`). Every waiting packet has stamps of its own,
+/// which are computed anew when its flow's weight changes. Virtual time advances in pieces, each up
+/// to the next time at which the fluid has served all packets of a flow.
 pub(crate) struct FluidClocked {
     only_eligible: bool,
     flows: BTreeMap<u32, Stamped>,
@@ -334,15 +336,16 @@ impl Model for FluidClocked {
 /// KPS: the rounded start of a flow determines the flow's place in a timer wheel. The parameter
 /// `slot` of the functions is the number of a flow, as in all models, and not a slot of a wheel.
 pub(crate) struct Kps {
-    flows: BTreeMap<u32, InSlots>,
+    flows: BTreeMap<u32, KpsFlow>,
     virtual_time: Time,
     /// Number of placements so far, which orders the flows within a slot of a wheel.
     placement: u64,
 }
 
-/// A flow in a slot of a wheel: the beginning of this slot, and the number of the flow's placement.
+/// A flow. While it is in a wheel (`flow.active`), `begin` is the beginning of its slot, and
+/// `placement` orders the flows within the slot.
 #[derive(Debug, Default)]
-struct InSlots {
+struct KpsFlow {
     flow: Flow,
     max_packet: u32,
     eligible: bool,
@@ -350,7 +353,7 @@ struct InSlots {
     placement: u64,
 }
 
-impl InSlots {
+impl KpsFlow {
     /// The base-2 logarithm of the length of the slots in the flow's wheel.
     fn width(&self) -> u32 {
         (1..).find(|width| 1 << width >= service(self.max_packet, self.flow.weight)).unwrap()
@@ -367,7 +370,8 @@ impl Kps {
         Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), placement: 0 }
     }
 
-    /// Puts a flow into a slot of a wheel.
+    /// Puts a flow into a slot of a wheel. A flow without packets becomes inactive instead if its
+    /// slot has begun.
     fn place(&mut self, slot: u32) {
         let state = self.flows.get_mut(&slot).unwrap();
         let width = state.width();
@@ -403,7 +407,7 @@ impl Kps {
     }
 
     /// The flows in the wheels of eligible flows, or in the wheels of flows that are not eligible.
-    fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
+    fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &KpsFlow)> {
         self.flows.iter().filter(move |(_, flow)| flow.flow.active && flow.eligible == eligible)
     }
 
@@ -431,10 +435,10 @@ impl Model for Kps {
     fn add(&mut self, slot: u32, weight: u32) {
         self.flows.insert(
             slot,
-            InSlots {
+            KpsFlow {
                 flow: Flow { weight, ..Flow::default() },
                 max_packet: 1500,
-                ..InSlots::default()
+                ..KpsFlow::default()
             },
         );
     }
@@ -488,7 +492,7 @@ impl Model for Kps {
             self.virtual_time = self.virtual_time.max(next);
             self.admit();
         }
-        let due = |flow: &InSlots| flow.begin + (2 << flow.width());
+        let due = |flow: &KpsFlow| flow.begin + (2 << flow.width());
         let (&slot, _) =
             self.in_wheels(true).min_by_key(|(_, flow)| (due(flow), flow.placement))?;
         let weights: u128 = self
