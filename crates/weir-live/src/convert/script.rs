@@ -189,7 +189,7 @@ impl Script {
             Some(keyword) => *keyword == "name",
         };
         let named = (0..arguments.len()).find(|&at| is_name(at, &arguments[at].0));
-        let Some(Setting::Text(name)) = named.map(|at| value(&arguments[at].1)) else {
+        let Some(Setting::Text(name)) = named.map(|at| value(arguments[at].1)) else {
             self.unread(line, call, "its name is no literal");
             return Ok(());
         };

@@ -223,7 +223,7 @@ impl Canvas<'_> {
                 points.windows(2).filter(|p| p[0].iter().all(|v| v.is_finite())).for_each(|p| {
                     let sides = [x.place(p[0][0]), x.place(p[1][0])];
                     self.rectangle(sides, [y.place(p[0][1]), y.place(p[0][2])], colour, BAND);
-                })
+                });
             }
             Shape::Bars(bars) => bars.iter().for_each(|&[x0, x1, low, high]| {
                 self.rectangle(

@@ -93,7 +93,7 @@ fn hub() -> (Arc<OnePipe>, Arc<Hub>) {
 fn a_client_keeps_its_watch_when_another_watches_the_object_that_was_created_again() {
     let (source, hub) = hub();
     let pipe = Object::Pipe(1);
-    let read = || hub.gather(&[pipe.clone()], &[], &[]).unwrap();
+    let read = || hub.gather(std::slice::from_ref(&pipe), &[], &[]).unwrap();
     let slow = hub.user();
     let sent = slow.watch(&pipe, Duration::from_secs(60)).unwrap();
     read();
@@ -131,7 +131,7 @@ fn an_object_of_the_overview_that_is_created_again_is_read_again() {
     let user = hub.user();
     user.watch_all(Duration::from_secs(60));
     source.exists.store(false, Ordering::Relaxed);
-    hub.gather(&[pipe.clone()], &[], &[]).unwrap();
+    hub.gather(std::slice::from_ref(&pipe), &[], &[]).unwrap();
     assert!(lock(&hub.watched)[&pipe].gone, "its client has not heard of it yet");
     source.exists.store(true, Ordering::Relaxed);
     runtime.block_on(hub.refresh());
