@@ -8,9 +8,10 @@ use super::error::ComposeError;
 /// The user's arguments for `compose up`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpArguments {
-    /// The options that concern the creation of containers; both commands get them.
+    /// The options that concern the creation of containers.
     create: Vec<OsString>,
-    all: Vec<OsString>,
+    /// All arguments, except options with which the second command would replace the containers.
+    start: Vec<OsString>,
     /// The names of services.
     services: Vec<OsString>,
 }
@@ -22,11 +23,12 @@ impl UpArguments {
     /// With one of the options, `compose up` does not wait for the containers, does not start them,
     /// or replaces them while it runs.
     pub fn new(words: &[OsString]) -> Result<UpArguments, ComposeError> {
-        let mut arguments = UpArguments { all: words.to_vec(), ..UpArguments::default() };
+        let mut arguments = UpArguments::default();
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             let Some(text) = word.to_str().filter(|text| text.starts_with('-')) else {
                 arguments.services.push(word.clone());
+                arguments.start.push(word.clone());
                 continue;
             };
             let (name, has_value) = match text.split_once('=') {
@@ -42,9 +44,12 @@ impl UpArguments {
                 } else {
                     rest.next()
                 };
+            let words = || std::iter::once(word).chain(value).cloned();
             if CREATE.contains(&name) || CREATE_WITH_VALUE.contains(&name) {
-                arguments.create.push(word.clone());
-                arguments.create.extend(value.cloned());
+                arguments.create.extend(words());
+            }
+            if !ONLY_CREATE.contains(&name) {
+                arguments.start.extend(words());
             }
         }
         Ok(arguments)
@@ -56,9 +61,11 @@ impl UpArguments {
         first.chain(self.create.iter().chain(&self.services).map(OsString::as_os_str))
     }
 
-    /// The arguments for the command that starts the containers.
+    /// The arguments for the command that starts the containers. It must not replace them, since
+    /// their links are prepared.
     pub(super) fn for_start(&self) -> impl Iterator<Item = &OsStr> {
-        self.all.iter().map(OsString::as_os_str)
+        let first = std::iter::once(OsStr::new(KEEP));
+        first.chain(self.start.iter().map(OsString::as_os_str))
     }
 
     /// The names of services.
@@ -68,8 +75,12 @@ impl UpArguments {
 }
 
 /// Options that concern the creation of containers.
-const CREATE: [&str; 8] = [
+const CREATE: [&str; 12] = [
     "--build",
+    "--force-recreate",
+    "--always-recreate-deps",
+    "-V",
+    "--renew-anon-volumes",
     "--no-build",
     "--quiet-pull",
     "--quiet-build",
@@ -80,6 +91,18 @@ const CREATE: [&str; 8] = [
 ];
 /// Options that concern the creation of containers, with a value in the next word.
 const CREATE_WITH_VALUE: [&str; 2] = ["--scale", "--pull"];
+/// The option with which `compose up` replaces no container.
+const KEEP: &str = "--no-recreate";
+/// Options of which the command that starts the containers gets none: most contradict [`KEEP`].
+const ONLY_CREATE: [&str; 7] = [
+    KEEP,
+    "--build",
+    "--pull",
+    "--force-recreate",
+    "--always-recreate-deps",
+    "-V",
+    "--renew-anon-volumes",
+];
 /// Other options with a value in the next word.
 const VALUE: [&str; 6] =
     ["-t", "--timeout", "--exit-code-from", "--attach", "--no-attach", "--wait-timeout"];
@@ -103,16 +126,25 @@ mod tests {
         let words = ["--scale", "web=3", "--build", "--exit-code-from", "client", "-t", "2", "web"];
         let (create, start) = divided(&words).unwrap();
         assert_eq!(create, "--no-start --scale web=3 --build web");
-        assert_eq!(start, words.join(" "));
+        assert_eq!(start, "--no-recreate --scale web=3 --exit-code-from client -t 2 web");
         let (create, _) = divided(&["--scale=web=3", "--timeout=5", "db", "--no-color"]).unwrap();
         assert_eq!(create, "--no-start --scale=web=3 db");
-        assert_eq!(divided(&[]).unwrap(), ("--no-start".to_owned(), String::new()));
+        assert_eq!(divided(&[]).unwrap(), ("--no-start".to_owned(), KEEP.to_owned()));
+    }
+
+    #[test]
+    fn the_start_does_not_replace_the_containers() {
+        let words = ["--force-recreate", "--pull", "always", "--always-recreate-deps", "--no-deps"];
+        let (create, start) = divided(&words).unwrap();
+        assert_eq!(create, format!("--no-start {}", words.join(" ")));
+        assert_eq!(start, "--no-recreate --no-deps");
+        assert_eq!(divided(&["--pull=always", KEEP, "web"]).unwrap().1, "--no-recreate web");
     }
 
     #[test]
     fn an_option_without_its_value_is_left_to_compose() {
         assert_eq!(divided(&["--scale"]).unwrap().0, "--no-start --scale");
-        assert_eq!(divided(&["--exit-code-from"]).unwrap().1, "--exit-code-from");
+        assert_eq!(divided(&["--exit-code-from"]).unwrap().1, "--no-recreate --exit-code-from");
     }
 
     #[test]
