@@ -192,10 +192,7 @@ impl Netlink {
             "list the addresses",
         )?;
         let address_of = |message: &AddressMessage| {
-            let found = message.attributes.iter().find_map(|attribute| match attribute {
-                AddressAttribute::Local(ip) | AddressAttribute::Address(ip) => Some(*ip),
-                _ => None,
-            })?;
+            let found = own_address(&message.attributes)?;
             (message.header.index == index).then_some((found, message.header.prefix_len))
         };
         Ok(answers
@@ -208,10 +205,10 @@ impl Netlink {
     }
 
     /// Creates a veth pair: `near` in this namespace with the interface index `index`, and `far` in
-    /// the namespace of the descriptor, with the Ethernet address `mac`. The two ends are ready at
-    /// once if their indexes differ, and otherwise after up to a second: the kernel treats an
-    /// interface with its peer's index like one without a peer, and may handle a change of its
-    /// carrier up to a second later.
+    /// the namespace of the descriptor, with the Ethernet address `mac`. If the indexes of the two
+    /// ends differ, the ends are ready at once. Otherwise they are ready after up to a second: the
+    /// kernel treats an interface with its peer's index like one without a peer, and may handle a
+    /// change of the carrier late.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both
@@ -371,7 +368,7 @@ impl Netlink {
     /// neighbours that have no entry.
     ///
     /// # Errors
-    /// The kernel's error; `NotFound` if `ipv6` and the interface has no IPv6.
+    /// The kernel's error; `NotFound` if `ipv6` is true and the interface has no IPv6.
     pub fn trust_neighbours(&mut self, index: u32, ipv6: bool) -> Result<(), NetlinkError> {
         let mut message = NeighbourTableMessage::default();
         message.header.family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -452,8 +449,8 @@ impl Netlink {
     }
 }
 
-/// Appends the answers to request `sequence` in one datagram of the kernel. Returns whether the
-/// request is complete: acknowledged, or at the end of the dump.
+/// Reads one datagram of the kernel, and appends those answers in it that belong to request
+/// `sequence`. Returns whether the request is complete: acknowledged, or at the end of the dump.
 ///
 /// # Errors
 /// The kernel's error, or `InvalidData` for a message with an impossible length.
@@ -544,6 +541,21 @@ pub(crate) fn route(message: &RouteMessage) -> Route {
     route
 }
 
+/// The interface's own address. `Address` is that of the peer where the interface has one; the
+/// interface's own address is then `Local`.
+fn own_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
+    let local = attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(ip) => Some(*ip),
+        _ => None,
+    });
+    local.or_else(|| {
+        attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(ip) => Some(*ip),
+            _ => None,
+        })
+    })
+}
+
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
@@ -571,6 +583,16 @@ mod tests {
                     .contains(&("127.0.0.1".parse().unwrap(), 8))
             );
         }
+    }
+
+    #[test]
+    fn the_address_of_a_peer_is_not_the_interfaces_own() {
+        let [own, peer] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
+        // The kernel's order.
+        let attributes = [AddressAttribute::Address(peer), AddressAttribute::Local(own)];
+        assert_eq!(own_address(&attributes), Some(own));
+        let v6 = "2001:db8::1".parse().unwrap();
+        assert_eq!(own_address(&[AddressAttribute::Address(v6)]), Some(v6));
     }
 
     #[test]
