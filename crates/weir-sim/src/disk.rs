@@ -102,6 +102,14 @@ pub fn read_regular(path: &Path) -> io::Result<String> {
     text(content(&File::open(path)?)?)
 }
 
+/// Reads standard input, with the limit of a file.
+///
+/// # Errors
+/// Standard input cannot be read, is too long, or is not UTF-8.
+pub fn read_stdin() -> io::Result<String> {
+    text(bounded(io::stdin().lock(), "standard input")?)
+}
+
 /// The text of a file that a text in `directory` names, and whether messages may quote it.
 fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
     // Uses the path of the open file instead of the name, because a symbolic link may change
@@ -117,10 +125,15 @@ fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
 }
 
 fn content(file: &File) -> io::Result<Vec<u8>> {
+    bounded(file, "the file")
+}
+
+fn bounded(source: impl io::Read, name: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    source.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST_FILE {
-        return Err(io::Error::other("the file is larger than 256 MB, the limit for files"));
+        let message = format!("{name} is larger than 256 MB, the limit for files");
+        return Err(io::Error::other(message));
     }
     Ok(bytes)
 }

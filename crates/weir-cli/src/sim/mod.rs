@@ -156,8 +156,8 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
 /// Reads a scenario from its file or from standard input. Returns its name and text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
     if file.as_os_str() == "-" {
-        let text = std::io::read_to_string(std::io::stdin())
-            .map_err(|error| Failure::new(USAGE, format!("standard input: {error}")))?;
+        let text = weir_sim::disk::read_stdin()
+            .map_err(|error| Failure::new(USAGE, format!("cannot read standard input: {error}")))?;
         return Ok(("<stdin>".to_owned(), text));
     }
     let name = file.display().to_string();
@@ -178,7 +178,7 @@ fn run(
     quiet: bool,
     directory: Option<&Directory>,
 ) -> Result<Vec<Ran>, Failure> {
-    let whole: u64 =
+    let all_ns: u64 =
         points.iter().map(|point| total_ns(&point.scenario)).fold(0, u64::saturating_add);
     let runs: u64 = points.iter().map(|point| u64::from(point.scenario.runs)).sum();
     let tap = |point: usize, run: u32, names: &Names| {
@@ -190,7 +190,7 @@ fn run(
     let result = std::thread::scope(|scope| {
         let (progress, over) = (&progress, &over);
         let watcher =
-            bar.as_ref().map(|bar| scope.spawn(move || watch(bar, progress, over, whole, runs)));
+            bar.as_ref().map(|bar| scope.spawn(move || watch(bar, progress, over, all_ns, runs)));
         let result = run_points(points, threads, progress, &tap);
         over.store(true, Ordering::Relaxed);
         if let Some(watcher) = watcher {
@@ -220,19 +220,19 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Updates the progress bar until the runs are over. `whole` is the simulated time of all runs
-/// together, ns.
+/// Updates the progress bar until the runs are over. `all_ns` is the simulated time of all runs
+/// together.
 fn watch(
     bar: &ProgressBar,
     progress: &Progress,
     over: &std::sync::atomic::AtomicBool,
-    whole: u64,
+    all_ns: u64,
     runs: u64,
 ) {
     while !over.load(Ordering::Relaxed) {
         let simulated = progress.simulated_ns.load(Ordering::Relaxed);
         bar.set_position(
-            (u128::from(simulated) * u128::from(PARTS) / u128::from(whole.max(1))) as u64,
+            (u128::from(simulated) * u128::from(PARTS) / u128::from(all_ns.max(1))) as u64,
         );
         let events = count(progress.events.load(Ordering::Relaxed));
         let finished = progress.finished.load(Ordering::Relaxed);

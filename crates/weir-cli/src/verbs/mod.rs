@@ -5,7 +5,7 @@ mod args;
 mod exit;
 mod send;
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -95,12 +95,7 @@ fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
 }
 
 fn read_script(name: &str) -> std::io::Result<String> {
-    if name != "-" {
-        return Disk.read(name);
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
-    Ok(text)
+    if name == "-" { weir_sim::disk::read_stdin() } else { Disk.read(name) }
 }
 
 /// Fails if the text has errors. Otherwise prints the other diagnostics, unless `quiet`.
