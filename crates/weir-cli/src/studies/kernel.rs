@@ -91,6 +91,8 @@ fn send(stream: &UnixStream, kind: u8, what: &impl Serialize) -> Result<(), Stri
 #[derive(Debug, Default)]
 struct Queues {
     queues: BTreeMap<QueueId, Entry>,
+    /// Whether a queue was left out because there were too many.
+    is_partial: bool,
     remarks: Vec<String>,
     /// The start of the interval, ns; `None` before the first reading.
     start: Option<u64>,
@@ -136,14 +138,18 @@ impl Queues {
         self.start = Some(self.newest);
         let queue = |(&id, entry): (&QueueId, &mut Entry)| {
             let sums = std::mem::take(&mut entry.sums);
-            let count = sums.count.max(1) as f64;
+            // Without a reading, the differences of the counters go to a later interval.
+            if sums.count == 0 {
+                return None;
+            }
+            let count = sums.count as f64;
             let (now, before) = (entry.counters, entry.before);
             entry.before = now;
             let since = |of: fn(&Counters) -> u64| match (&now, &before) {
                 (Some(now), Some(before)) => of(now).saturating_sub(of(before)),
                 _ => 0,
             };
-            (sums.count > 0).then(|| KernelQueue {
+            Some(KernelQueue {
                 id,
                 label: entry.label.clone(),
                 root: entry.root,
@@ -159,15 +165,18 @@ impl Queues {
         Some(Interval {
             at_ns: self.newest,
             span_ms: span as f64 / 1e6,
-            queues: self.queues.iter_mut().filter_map(queue).take(MOST_QUEUES).collect(),
+            queues: self.queues.iter_mut().filter_map(queue).collect(),
             remarks: std::mem::take(&mut self.remarks),
         })
     }
 }
 
 impl Sink for Queues {
-    fn appeared(&mut self, _time: u64, id: QueueId, queue: &Queue) {
+    fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
         if self.queues.len() >= MOST_QUEUES {
+            if !std::mem::replace(&mut self.is_partial, true) {
+                self.remark(time, &format!("only {MOST_QUEUES} queues are shown; there are more"));
+            }
             return;
         }
         let entry = Entry {
@@ -258,13 +267,28 @@ mod tests {
         queues.counters(110_000_000, 7, &counters(160, 8));
         let interval = queues.take().expect("an interval");
         assert_eq!(interval.span_ms, 109.0);
-        let [queue] = interval.queues.as_slice() else { panic!("{interval:?}") };
-        assert_eq!(queue.label, "eth0 fq_codel 8001:");
-        assert_eq!((queue.packets_min, queue.packets_max), (0, 10));
-        assert_eq!(queue.packets_mean, 2.0);
-        assert_eq!((queue.bytes_max, queue.sent, queue.drops), (15_000, 60, 3));
-        queues.vanished(111_000_000, 7);
-        queues.runs(&[run(300_000_000, 300_000_000, 1, 1)]);
+        let [shown] = interval.queues.as_slice() else { panic!("{interval:?}") };
+        assert_eq!(shown.label, "eth0 fq_codel 8001:");
+        assert_eq!((shown.packets_min, shown.packets_max), (0, 10));
+        assert_eq!(shown.packets_mean, 2.0);
+        assert_eq!((shown.bytes_max, shown.sent, shown.drops), (15_000, 60, 3));
+
+        queues.counters(215_000_000, 7, &counters(170, 9));
+        queues.runs(&[Run { queue: 8, ..run(215_000_000, 215_000_000, 1, 0) }]);
+        assert!(queues.take().expect("an interval").queues.is_empty(), "it was not read");
+        queues.counters(320_000_000, 7, &counters(175, 9));
+        queues.runs(&[run(320_000_000, 320_000_000, 1, 0)]);
+        let interval = queues.take().expect("an interval");
+        assert_eq!((interval.queues[0].sent, interval.queues[0].drops), (15, 1));
+        queues.vanished(321_000_000, 7);
+        queues.runs(&[run(500_000_000, 500_000_000, 1, 1)]);
         assert!(queues.take().expect("an interval").queues.is_empty());
+
+        for id in 0..100 {
+            queues.appeared(0, id, &queue);
+        }
+        queues.runs(&[run(700_000_000, 700_000_000, 1, 1)]);
+        let interval = queues.take().expect("an interval");
+        assert_eq!(interval.remarks, ["only 64 queues are shown; there are more"]);
     }
 }
