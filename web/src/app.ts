@@ -96,7 +96,7 @@ export class App {
     return this.changes.map((change) => ({ t: change.t_ms / 1000, text: change.what }));
   }
 
-  /** Reads everything for the first time, again and again until a reading succeeds. */
+  /** Reads everything for the first time, and repeats this until a reading succeeds. */
   private async first(): Promise<void> {
     for (let pause = AGAIN; ; pause = Math.min(pause * 2, MOST_AGAIN)) {
       await this.load();
@@ -223,6 +223,6 @@ export interface View {
 
 /** Samples of an object that no view shows are kept for this time, ms. */
 const KEEP = 120_000;
-/** The first and the longest pause after a first reading that failed, ms. */
+/** The first and the longest pause before the first reading is tried again, ms. */
 const AGAIN = 500;
 const MOST_AGAIN = 10_000;

@@ -448,7 +448,7 @@ export class Chart {
     }
   }
 
-  /** The row at a moment: the last one with a time that is not after it. */
+  /** The index of the last row that is not later than `t`; without `t`, of the newest row. */
   private index(t: number | undefined): number {
     const times = this.rows?.t;
     if (!times?.length) return -1;

@@ -1,6 +1,6 @@
-// The drawing between the cards of the overview: curves from card to card, wider for a higher rate,
-// along which dots move. Each gap between two columns has two canvases: the curves are drawn when
-// the values change, the dots in every frame.
+// The drawing between the cards of the overview: dots move along curves from card to card. A higher
+// rate makes a curve wider. Each gap between two columns has one canvas for the curves, drawn when
+// the values change, and one for the dots, drawn in every frame.
 
 import { h } from "./dom";
 import { colour, still } from "./theme";
@@ -23,8 +23,9 @@ interface Placed {
   length: number;
   /** The position of the first dot on the curve, px. */
   phase: number;
-  /** The rate as a share of the largest rate, and whether packets are dropped at the end. */
+  /** The rate as a share of the largest rate. */
   part: number;
+  /** Whether there were drops in the last period. */
   dropping: boolean;
 }
 

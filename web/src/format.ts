@@ -39,12 +39,12 @@ export function step(value: number, unit: Unit): Step {
   const steps = STEPS[unit];
   const size = Math.abs(value);
   return (
-    steps.find(([s]) => size >= s * 0.9995) ?? (size === 0 ? idle(unit) : steps[steps.length - 1]!)
+    steps.find(([s]) => size >= s * 0.9995) ?? (size === 0 ? zero(unit) : steps[steps.length - 1]!)
   );
 }
 
 /** The unit of zero: the one that the quantity usually has. */
-function idle(unit: Unit): Step {
+function zero(unit: Unit): Step {
   const steps = STEPS[unit];
   const wanted = unit === "bps" ? "kbit/s" : unit === "ns" ? "µs" : steps[steps.length - 1]![1];
   return steps.find(([, name]) => name === wanted)!;
@@ -105,7 +105,7 @@ export class Steady {
     if (!Number.isFinite(value)) return ["–", ""];
     const size = this.chosen?.[0] ?? 0;
     const large = Math.abs(value);
-    // A value of zero keeps the unit; a smaller unit needs a value below a quarter of this one.
+    // Zero keeps the present unit. Values below a quarter of this unit get a smaller unit.
     const stays = this.chosen && (large === 0 || (large >= size * 0.25 && large < size * 999.5));
     if (!stays) this.chosen = step(value, this.unit);
     return [digits(value, this.unit, this.chosen!), this.chosen![1]];

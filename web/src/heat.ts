@@ -18,11 +18,11 @@ export class HeatMap {
   private readonly table = h("table", { class: "numbers" });
   private readonly title = h("h2");
   private columns: Column[] = [];
-  /** Columns that came since the map was cleared. */
+  /** The number of columns pushed since the map was cleared. */
   private pushed = 0;
   private unit: Unit = "bps";
   private dirty = true;
-  /** The cell that is read: columns back from the newest one, and row. */
+  /** The cell at the cursor: its column, counted back from the newest, and its row. */
   private at: [number, number] | undefined;
   private readonly unsubscribe: () => void;
   private readonly observer: ResizeObserver;

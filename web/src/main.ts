@@ -110,9 +110,8 @@ function askToken(root: HTMLElement, reason: string): void {
   );
   form.addEventListener("submit", (e) => {
     e.preventDefault();
-    void signIn(root, input.value).then(async (known) => {
-      if (known) open(root, await get<Page>("/v1/page"));
-    });
+    // Only a new page has no timers and listeners of the one before.
+    void signIn(root, input.value).then((known) => known && location.reload());
   });
   put(root, h("main", { class: "middle" }, form));
   input.focus();
@@ -227,7 +226,7 @@ function loop(app: App, view: () => View | undefined): void {
     app.timeline.tick();
     view()?.frame?.(now);
     const pace = now - moved < SETTLED ? FRAME : (view()?.pace?.() ?? FRAME);
-    // The frame of the screen comes up to 16 ms after the timer.
+    // The screen's next frame begins at most 16 ms after the timer.
     timer = setTimeout(() => requestAnimationFrame(step), Math.max(0, pace - 12));
   };
   app.timeline.listen(() => {

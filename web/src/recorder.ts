@@ -16,6 +16,8 @@ class Recorder {
   private readonly listeners = new Set<() => void>();
   private stops: (() => void)[] = [];
   private busy = false;
+  /** Settles when no report is being made. */
+  private made: Promise<void> = Promise.resolve();
 
   constructor(private readonly app: App) {}
 
@@ -42,12 +44,19 @@ class Recorder {
     this.since = undefined;
     this.stops.forEach((stop) => stop());
     this.stops = [];
-    if (since !== undefined) void this.make(this.objects, since, this.app.stream.now());
+    if (since === undefined) return;
+    const { objects } = this;
+    const end = this.app.stream.now();
+    this.made = this.made.then(() => this.make(objects, since, end));
+  }
+
+  /** Makes a report, unless one is being made. */
+  report(objects: string[], from: number, to: number): void {
+    if (!this.busy) this.made = this.make(objects, from, to);
   }
 
   /** Asks for a report and keeps it as a link. */
-  async make(objects: string[], from: number, to: number): Promise<void> {
-    if (this.busy) return;
+  private async make(objects: string[], from: number, to: number): Promise<void> {
     this.busy = true;
     this.note = words.reportComes;
     this.tell();
@@ -104,7 +113,7 @@ export function recorder(
       title: words.reportHelp,
       onclick: () => {
         const [from, to] = app.timeline.range();
-        void own.make(objects(), from, to);
+        own.report(objects(), from, to);
       },
     },
     words.report,

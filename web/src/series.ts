@@ -192,7 +192,7 @@ export class Series {
     return this.full.length;
   }
 
-  private known: { key: string; slice: Slice } | undefined;
+  private cached: { key: string; slice: Slice } | undefined;
 
   /**
    * The finest rows that reach back to `from`, and are not many more than `pixels`. Several plots
@@ -202,8 +202,8 @@ export class Series {
     // Rounded up, so that plots of almost equal widths share an answer.
     const width = Math.ceil(pixels / 64) * 64;
     const key = `${from} ${to} ${width} ${this.full.last()}`;
-    if (this.known?.key !== key) this.known = { key, slice: this.find(from, to, width) };
-    return this.known.slice;
+    if (this.cached?.key !== key) this.cached = { key, slice: this.find(from, to, width) };
+    return this.cached.slice;
   }
 
   private find(from: number, to: number, pixels: number): Slice {

@@ -169,7 +169,7 @@ export class Stream {
     this.listeners.message(message);
   }
 
-  /** The offset between the clocks: the largest seen is that of the fastest message. */
+  /** Keeps the largest offset between the clocks, which is that of the fastest message. */
   private synchronise(nowMs: number): void {
     const offset = nowMs - performance.now();
     if (Number.isNaN(this.offset) || offset > this.offset || this.offset - offset > 2000)

@@ -246,8 +246,8 @@ export const tests = {
             return [];
           };
           // The open page continues after a gap.
-          const [, ...open_] = await gap(page);
-          assert.equal(open_.length, 1, JSON.stringify(open_));
+          const [, ...found] = await gap(page);
+          assert.equal(found.length, 1, JSON.stringify(found));
           await page.done();
           // A new page begins with the points from before the kill.
           const fresh = await open(browser);

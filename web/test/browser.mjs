@@ -15,7 +15,7 @@ function find() {
   return undefined;
 }
 
-/** The browser that runs, and its command line: starting one costs seconds of processor time. */
+/** The running browser and its command line. Tests share it, because a start costs time. */
 let running;
 
 async function browserWith(executablePath, more) {

@@ -22,7 +22,7 @@ async function ask(address, path, options = {}) {
   return { status: response.status, body: await response.json().catch(() => null) };
 }
 
-/** Waits until `look` returns a true value, and returns it. `what` describes it in errors. */
+/** Waits until `look` returns a true value, and returns this value. `what` is for the error. */
 async function until(what, look, seconds = 60) {
   const end = Date.now() + seconds * 1000;
   for (;;) {

@@ -14,8 +14,8 @@ const folder = join(WEB, "../crates/weir-control/page");
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /**
- * The views: the address, an element of the complete view, and, if this element needs values,
- * another one that is there before the first values.
+ * The views: the address, and an element of the complete view. A third entry is an element that is
+ * there before the first values arrive.
  */
 export const VIEWS = {
   overview: ["#/", ".thing"],
@@ -62,7 +62,7 @@ export async function violations(page) {
 
 /**
  * What is wrong with the looks of the page in a colour scheme: violations that axe finds, and
- * whether it is wider than the window. `shot` names a file for a picture.
+ * whether the page is wider than the window. `shot` names a file for a picture.
  */
 export async function faults(page, colorScheme, shot) {
   await page.emulateMedia({ colorScheme });

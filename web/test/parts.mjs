@@ -219,11 +219,32 @@ export const tests = {
       }
     }),
 
+  "a recording that ends while a report is made has a report too": () =>
+    withBrowser((browser) =>
+      standIn({}, async (stand, address) => {
+        const page = await open(browser);
+        await enter(page, address, "#/o/pipe%3A1", ".uplot");
+        await page.click(".toolbar >> text=Record");
+        await page.waitForSelector(".recording");
+        let answer;
+        const asked = new Promise((done) => (answer = done));
+        await page.route("**/v1/report?*", (route) => answer(route), { times: 1 });
+        await page.click(".toolbar >> text=/^Report$/");
+        const route = await asked;
+        await page.click(".recording");
+        assert.equal(await page.locator(".reports a").count(), 0);
+        await route.continue();
+        await page.waitForFunction(() => document.querySelectorAll(".reports a").length === 2);
+        assert.equal(stand.reports.length, 2);
+        await page.done();
+      }),
+    ),
+
   "the files of a plot have its values, in each form": () =>
     withBrowser((browser) =>
       standIn({}, async (_stand, address) => {
         for (const title of ["Throughput", "Packets waiting", "Queueing delay"]) {
-          // Each title has a page of its own, because Chromium asks the user once a page has saved
+          // Each title has a page of its own, because Chromium asks the user after a page has saved
           // ten files in quick succession.
           const page = await open(browser);
           await enter(page, address, "#/o/pipe%3A1", ".uplot");

@@ -2,11 +2,11 @@
 //
 // The stand-in and the page stop their clocks at one time, and the font is fixed. The page draws
 // only when the test says so: after it has sent all requests, and again after it has received all
-// data. So no picture depends on the speed of the machine. Two runs differ only where the
-// graphics process rounds an edge, by a few pixels; another version of Chromium rounds curves and
-// letters differently, too. So the test compares the mean colours of tiles. `scripts/web accept`
-// writes new pictures, at half the size, to be checked before they are committed; `--shots DIR`
-// writes them at full size, too.
+// data. So no picture depends on the speed of the machine. Two runs differ only by a few pixels,
+// where the graphics process rounds an edge. Another version of Chromium also rounds curves and
+// letters differently. So the test compares the mean colours of tiles. `scripts/web accept` writes
+// new pictures, at half the size, to be checked before they are committed; `--shots DIR` writes
+// them at full size, too.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -65,12 +65,12 @@ function freeze([still, style, POLLS]) {
     };
   }
   const timers = new Set();
-  const set = new Map();
+  const timesSet = new Map();
   globalThis.setTimeout = (act, time, ...more) => {
     // A poll sets the same timer each time. The last of these timers never fires.
     const which = `${time} ${act}`;
-    set.set(which, (set.get(which) ?? 0) + 1);
-    if (set.get(which) > POLLS) return setTimeout(() => {}, 2 ** 31 - 1);
+    timesSet.set(which, (timesSet.get(which) ?? 0) + 1);
+    if (timesSet.get(which) > POLLS) return setTimeout(() => {}, 2 ** 31 - 1);
     const timer = setTimeout(
       () => {
         timers.delete(timer);
@@ -109,7 +109,7 @@ function freeze([still, style, POLLS]) {
     }
   };
   let frames = [];
-  let turn = 0;
+  let time = 0;
   globalThis.requestAnimationFrame = (act) => frames.push(act);
   globalThis.drawing = {
     busy: async () => {
@@ -126,9 +126,9 @@ function freeze([still, style, POLLS]) {
     frame: () => {
       const due = frames;
       frames = [];
-      turn += 1000;
+      time += 1000;
       for (const act of repeated.values()) act();
-      for (const act of due) act(turn);
+      for (const act of due) act(time);
     },
   };
 }
@@ -173,24 +173,27 @@ async function compare(tool, shot, accepted) {
       const means = (made) =>
         tiles(made, made.getContext("2d").getImageData(0, 0, made.width, made.height).data);
       const image = await load("png", now);
-      const whole = canvas(image, image.width >> 1, image.height >> 1);
+      const halved = canvas(image, image.width >> 1, image.height >> 1);
       // The number of empty rows below the last element varies, so they are cut off.
-      const rows = whole.getContext("2d").getImageData(0, 0, whole.width, whole.height).data;
-      const width = whole.width * 4;
+      const bytes = halved.getContext("2d").getImageData(0, 0, halved.width, halved.height).data;
+      const stride = halved.width * 4;
       const blank = (y) =>
-        rows
-          .subarray(y * width, (y + 1) * width)
-          .every((value, i) => value === rows[(whole.height - 1) * width + (i % 4)]);
-      let height = whole.height;
+        bytes
+          .subarray(y * stride, (y + 1) * stride)
+          .every((value, i) => value === bytes[(halved.height - 1) * stride + (i % 4)]);
+      let height = halved.height;
       while (height > 1 && blank(height - 1)) height--;
-      const half = Object.assign(document.createElement("canvas"), { width: whole.width, height });
-      half.getContext("2d", { willReadFrequently: true }).drawImage(whole, 0, 0);
-      const webp = half.toDataURL("image/webp", 0.85).split(",")[1];
+      const cropped = Object.assign(document.createElement("canvas"), {
+        width: halved.width,
+        height,
+      });
+      cropped.getContext("2d", { willReadFrequently: true }).drawImage(halved, 0, 0);
+      const webp = cropped.toDataURL("image/webp", 0.85).split(",")[1];
       if (!before) return { webp };
       const old = await load("webp", before);
       // The new picture is decoded from WebP, too: the format changes the colours of thin lines.
       const lossy = await load("webp", webp);
-      const size = `${half.width}x${half.height}`;
+      const size = `${cropped.width}x${cropped.height}`;
       if (`${old.width}x${old.height}` !== size)
         return { webp, reason: `is ${size} in size, was ${old.width}x${old.height}` };
       const [a, b] = [lossy, old].map((image) => means(canvas(image, image.width, image.height)));

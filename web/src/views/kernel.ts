@@ -32,10 +32,7 @@ interface Answer {
   points: { number: number; t_ms: number; span_ms: number; queues: Queue[] }[];
 }
 
-/**
- * The first channel of a queue, and the number of its channels: packets that wait, their bytes,
- * drops per second.
- */
+/** A queue has three channels: packets that wait, their bytes, and drops per second. */
 const WAITING = 0;
 const CHANNELS = 3;
 
@@ -95,7 +92,6 @@ export function kernelView(app: App, given: string): View {
   let rows = new Map<number, Row>();
   let told = "";
   let dirty = true;
-  let newest = -Infinity;
 
   const past = () => {
     const known = kept.get(device) ?? { series: new Map(), after: 0 };
@@ -111,7 +107,6 @@ export function kernelView(app: App, given: string): View {
     put(remarks);
     told = "";
     table.hidden = true;
-    newest = -Infinity;
   };
   const devices = async () => {
     try {
@@ -206,17 +201,16 @@ export function kernelView(app: App, given: string): View {
           [queue.packets_min, 0, drops],
           [queue.packets_max, queue.bytes_max, drops],
         );
-        newest = Math.max(newest, t);
       }
       for (const id of known.series.keys())
-        if (!seen.has(id) && rows.has(id) && point === last) leave(known, id);
+        if (!seen.has(id) && rows.has(id) && point === last) removeQueue(known, id);
     }
     for (const [id, one] of known.series) if (!rows.has(id)) show(id, one);
     for (const [id, row] of rows) row.update(known.series.get(id));
     table.hidden = rows.size === 0;
     dirty = true;
   };
-  const leave = (known: Past, id: number) => {
+  const removeQueue = (known: Past, id: number) => {
     known.series.delete(id);
     rows.get(id)?.node.remove();
     rows.delete(id);

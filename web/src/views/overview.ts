@@ -278,7 +278,7 @@ class Network {
   private cards: (Card | RuleCard)[] = [];
   private edges: Edge[] = [];
   private readonly observer: ResizeObserver;
-  private replace = true;
+  private placeAgain = true;
 
   constructor(
     private readonly app: App,
@@ -287,7 +287,7 @@ class Network {
     private readonly rates: Map<number, { bps: number; pps: number }>,
   ) {
     this.flow = new Flow(stage);
-    this.observer = new ResizeObserver(() => (this.replace = true));
+    this.observer = new ResizeObserver(() => (this.placeAgain = true));
     this.observer.observe(stage);
   }
 
@@ -305,7 +305,7 @@ class Network {
     this.stage.style.setProperty("--columns", String(columns.length));
     flag(this.stage, "empty", things.length === 0);
     if (!things.length) put(this.stage, h("p", { class: "note" }, words.nothingYet));
-    this.replace = true;
+    this.placeAgain = true;
     this.update();
   }
 
@@ -315,8 +315,8 @@ class Network {
   }
 
   frame(now: number): void {
-    if (this.replace) {
-      this.replace = false;
+    if (this.placeAgain) {
+      this.placeAgain = false;
       this.flow.place(this.edges);
     }
     this.flow.draw(now);
@@ -343,7 +343,7 @@ class Network {
     };
   }
 
-  /** Hosts and programs with the links between them, in columns by their distance. */
+  /** Hosts and programs in columns by their distance from the first, and the links between them. */
   private links(things: Thing[]): HTMLElement[] {
     const links = things.filter((t) => t.kind === "link").slice(0, MOST);
     const names = [...new Set(links.flatMap((l) => [l.from ?? "", l.to ?? ""]))];
@@ -479,7 +479,7 @@ class Card {
   private readonly canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
   private readonly tail = new Tail(TAIL);
   private readonly late: boolean;
-  private readonly whole: number | undefined;
+  private readonly fullRate: number | undefined;
   private fresh = false;
 
   constructor(
@@ -487,8 +487,8 @@ class Card {
     readonly thing: Thing | undefined,
   ) {
     const t = thing!;
-    // The rate of a masked pipe is that of each instance, so the sum of all is no share of it.
-    this.whole = t.masked ? undefined : (t.rate_bps ?? undefined);
+    // The rate of a masked pipe applies to each instance, but the card shows the sum of all.
+    this.fullRate = t.masked ? undefined : (t.rate_bps ?? undefined);
     this.late = t.kind === "lane";
     this.dropPlace = h("span", { class: "drops" }, this.drops.node, ` ${words.dropped}`);
     const spec =
@@ -508,7 +508,7 @@ class Card {
       ),
       spec && h("p", { class: "spec" }, spec),
       this.canvas,
-      this.whole ? h("div", { class: "load", "aria-hidden": "true" }, this.fill) : null,
+      this.fullRate ? h("div", { class: "load", "aria-hidden": "true" }, this.fill) : null,
       h(
         "p",
         { class: "small numbers" },
@@ -536,8 +536,8 @@ class Card {
     const drops = (row?.drops ?? 0) / (PERIOD / 1000);
     this.drops.set(drops);
     flag(this.dropPlace, "bad", drops > 0);
-    if (this.whole) {
-      const load = Math.min(1, (row?.out_bps ?? 0) / this.whole);
+    if (this.fullRate) {
+      const load = Math.min(1, (row?.out_bps ?? 0) / this.fullRate);
       this.fill.style.transform = `scaleX(${load.toFixed(3)})`;
       flag(this.fill, "full", load > 0.97);
     }

@@ -477,7 +477,7 @@ class StudyCard {
   readonly node: HTMLElement;
   private readonly name = h("strong");
   private readonly state = h("span", { class: "pill" });
-  private readonly far: HTMLProgressElement;
+  private readonly progress: HTMLProgressElement;
   private readonly detail = h("span", { class: "remark" });
   private readonly error = h("p", { class: "bad" });
   private readonly tables = h("pre", { tabindex: "0" });
@@ -494,7 +494,7 @@ class StudyCard {
   private readonly boxed: HTMLElement;
 
   constructor(app: App, number: number, choose: (on: boolean) => void, changed: () => void) {
-    this.far = h("progress", { max: "1", value: "0", "aria-label": words.progressOf(number) });
+    this.progress = h("progress", { max: "1", value: "0", "aria-label": words.progressOf(number) });
     this.report = h(
       "a",
       { href: `/v1/studies/${number}/report`, target: "_blank", rel: "noopener" },
@@ -524,7 +524,7 @@ class StudyCard {
         this.state,
         this.detail,
       ),
-      this.far,
+      this.progress,
       this.error,
       h("p", { class: "line" }, this.report, this.results, this.boxed, this.end),
       this.fold,
@@ -537,8 +537,8 @@ class StudyCard {
     say(this.name, study.name || words.unnamedStudy);
     say(this.state, words.studyStates[state]);
     this.state.className = `pill ${done ? "good" : state === "failed" ? "bad" : ""}`;
-    this.far.hidden = state !== "running";
-    this.far.value = study.part;
+    this.progress.hidden = state !== "running";
+    this.progress.value = study.part;
     const time = words.secondsTaken(study.seconds.toFixed(study.seconds < 10 ? 1 : 0));
     say(
       this.detail,

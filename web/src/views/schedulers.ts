@@ -304,9 +304,9 @@ export function schedulersView(app: App): View {
       return [...own, ideal];
     };
     const all = fluid.map((_, flow) => lines(flow));
-    const ends = all.flat().flatMap((line) => line.values);
-    const high = Math.max(1, ...ends);
-    const low = Math.min(0, ...ends);
+    const values = all.flat().flatMap((line) => line.values);
+    const high = Math.max(1, ...values);
+    const low = Math.min(0, ...values);
     while (shown.length > fluid.length) {
       const plot = shown.pop()!;
       plot.close();
