@@ -106,6 +106,15 @@ def test_rates_add_up_to_the_received_bytes(two: wl.Results) -> None:
     assert wl.plot.throughput(two, goodput=True).get_ylabel() == "goodput, Mbit/s"
 
 
+def test_each_point_of_a_sweep_has_its_configured_rate() -> None:
+    net = wl.Scenario("rates", duration="1s").host("a", "b")
+    net = net.link("a", "b", "5M/10ms", name="line").traffic("tcp", "a", "b", name="bulk")
+    r = wl.simulate(net.sweep("link.line.spec.rate", ["5M", "20M"]))
+    for point, rate in enumerate([5, 20]):
+        ax: Any = wl.plot.throughput(r, link="line", point=point)
+        assert [line.get_ydata()[0] for line in ax.lines] == [rate]
+
+
 def test_each_point_of_a_sweep_has_dots_and_an_ellipse(study: wl.Results) -> None:
     ax: Any = wl.plot.goodput_delay(study)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]

@@ -217,8 +217,8 @@ campaign(Path({str(store)!r})).run(jobs=1)
 
 class Reconnecting(ThreadPoolExecutor):
     """An executor with a scheduler that dies with its first tasks and comes back. It imitates a
-    client of Dask: one question has no answer, the connection is replaced, and the first four
-    futures, as many as the runner has at a time, never end."""
+    client of Dask: one call of `ncores` fails, the connection is replaced, and the first four
+    futures never end. The runner has four futures at a time."""
 
     status = "connecting"
 
@@ -227,11 +227,11 @@ class Reconnecting(ThreadPoolExecutor):
         self._client = self
         self.scheduler_comm = object()
         self.lost: list[Future[Any]] = []
-        self.questions = 0
+        self.ncores_calls = 0
 
     def ncores(self) -> dict[str, int]:
-        self.questions += 1
-        if self.questions == 2:
+        self.ncores_calls += 1
+        if self.ncores_calls == 2:
             raise ConnectionResetError
         return {"worker": 2}
 
@@ -534,6 +534,8 @@ def test_more_seeds_make_a_figure_precise(store: Path) -> None:
     figure = wl.Figure("flows", "t", "goodput_bps")
     found = c.refine(figure, relative=0.05, budget=400)
     assert all(each.is_within(0.05, None) for each in found)
+    with pytest.raises(ValueError, match="a relative or an absolute bound"):
+        found[0].is_within(None, None)
     counts = {each.runs for each in found}
     assert min(counts) >= 5 and len(counts) > 1, "points with less variance need fewer runs"
     before = len([*(store / "runs").iterdir()])

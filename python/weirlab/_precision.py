@@ -43,10 +43,15 @@ class Estimated:
     def is_within(self, relative: float | None, absolute: float | None) -> bool:
         """Whether the half width is at most a part of the mean, or an absolute bound.
 
+        Raises:
+            ValueError: Neither bound is given.
+
         >>> import weirlab as wl
         >>> wl.Estimated(point=0, runs=5, mean=10.0, half_width=0.3).is_within(0.05, None)
         True
         """
+        if relative is None and absolute is None:
+            raise ValueError("is_within: give a relative or an absolute bound")
         if self.half_width is None:
             return False
         bounds = [
@@ -83,9 +88,10 @@ def estimate(point: int, values: Sequence[float | None]) -> Estimated:
 def judge(differences: Sequence[float], tolerance: float | None) -> Compared:
     """Judges the pairs so far.
 
-    The bounds hold for all numbers of pairs together: an asymptotic confidence sequence, a mixture
-    of normal distributions (Robbins 1970; Waudby-Smith and others 2024). An ordinary interval that
-    is checked repeatedly would exclude the true value in more than 5 % of the comparisons.
+    The bounds hold for all numbers of pairs together. They are an asymptotic confidence sequence
+    from a mixture of normal distributions (Robbins 1970; Waudby-Smith and others 2024). An ordinary
+    interval that is checked repeatedly would exclude the true value in more than 5 % of the
+    comparisons.
     """
     n = len(differences)
     mean = sum(differences) / n

@@ -220,8 +220,12 @@ def throughput(
         name = _link(results, link)
         runs = _series(results, "link", [name], ("bytes_in", "bytes_out"), chosen)[name]
         curves = [("in", COLOURS[1], runs, 0), ("out", COLOURS[0], runs, 1)]
-        rates = dict(zip(results.links["name"], results.links["rate_bps"]))
-        level = rates[name]
+        table = results.links
+        of_link = [row for row in _rows(results, "links", chosen) if table["name"][row] == name]
+        rates = [table["rate_bps"][row] for row in of_link]
+        known = [rate for rate in rates if rate is not None]
+        # Without a limit in one run, the runs have no mean rate.
+        level = sum(known) / len(known) if known and len(known) == len(rates) else None
     else:
         column = "goodput_bytes" if goodput else "bytes_out"
         wanted = _flows(results, flows, chosen)
@@ -610,15 +614,15 @@ def _draw_shares(
 
 def _delay_axis(ax: Any, curves: Sequence[Sequence[tuple[int, int, int]]]) -> None:
     """Chooses the range of delays, and whether it is logarithmic."""
-    bulk = min(filter(None, (_quantile(buckets, 0.005) for buckets in curves)), default=1)
+    low_quantile = min(filter(None, (_quantile(buckets, 0.005) for buckets in curves)), default=1)
     low = min(buckets[0][0] for buckets in curves)
     high = max(buckets[-1][1] for buckets in curves)
-    if high > bulk * _LOG_FROM:
+    if high > low_quantile * _LOG_FROM:
         ax.set_xscale("log")
-        ax.set_xlim(bulk * 0.9 / 1e6, high * 1.25 / 1e6)
+        ax.set_xlim(low_quantile * 0.9 / 1e6, high * 1.25 / 1e6)
         ticker = importlib.import_module("matplotlib.ticker")
         # An axis of few decades has more ticks.
-        places = (1.0, 2.0, 5.0) if high < bulk * 10_000 else (1.0,)
+        places = (1.0, 2.0, 5.0) if high < low_quantile * 10_000 else (1.0,)
         ax.xaxis.set_major_locator(ticker.LogLocator(subs=places, numticks=15))
         ax.xaxis.set_major_formatter(ticker.FuncFormatter(_plain))
         ax.xaxis.set_minor_formatter(ticker.NullFormatter())
