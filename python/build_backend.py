@@ -41,8 +41,8 @@ SOURCES = [".cargo", "Cargo.toml", "Cargo.lock", "LICENSE-APACHE", "LICENSE-MIT"
 SOURCES += ["crates", "examples/convert", "experiments", "scripts/features"]
 SOURCES += ["python/README.md", "python/build_backend.py"]
 SOURCES += ["python/pyproject.toml", "python/weirlab"]
-BUILT = {".so", ".pyc"}
-BUILT_IN = {"target", "__pycache__"}
+BUILT_SUFFIXES = {".so", ".pyc"}
+BUILD_DIRECTORIES = {"target", "__pycache__"}
 
 
 def build_wheel(
@@ -90,7 +90,7 @@ def sources() -> Iterator[Path]:
         start = WORKSPACE / name
         for path in [start] if start.is_file() else start.rglob("*"):
             parts = path.relative_to(WORKSPACE).parts
-            is_built = path.suffix in BUILT or not BUILT_IN.isdisjoint(parts)
+            is_built = path.suffix in BUILT_SUFFIXES or not BUILD_DIRECTORIES.isdisjoint(parts)
             if path.is_file() and not is_built:
                 yield path
 

@@ -25,8 +25,8 @@ def reward(env: gymnasium.Env, gain: float, offset: float, seed: int) -> float:
     total = 0.0
     for _ in range(STEPS):
         probability = min(max(gain * (float(observation[1]) - offset), 0.0), 0.2)
-        observation, step, _, truncated, _ = env.step([probability])
-        total += float(step)
+        observation, step_reward, _, truncated, _ = env.step([probability])
+        total += float(step_reward)
         if truncated:
             break
     return total / STEPS

@@ -32,26 +32,26 @@ def queues() -> tuple[dict[str, str], set[str]]:
     those that mark packets only if their parameter `ecn` is on."""
     printed = subprocess.check_output([wl.find_weir(), "algorithms", "--json"])
     known = json.loads(printed)
-    inside = [each for each in known["schedulers"] if each["classifies"]]
-    kinds = [("aqm", known["aqms"]), ("sched", inside)]
+    classifying = [each for each in known["schedulers"] if each["classifies"]]
+    kinds = [("aqm", known["aqms"]), ("sched", classifying)]
     words = {each["name"]: f"{kind} {each['name']}" for kind, rows in kinds for each in rows}
-    every = [*known["aqms"], *inside]
-    told = {each["name"] for each in every if "ecn" in [p["name"] for p in each["parameters"]]}
-    return words, told
+    every = [*known["aqms"], *classifying]
+    with_ecn = {each["name"] for each in every if "ecn" in [p["name"] for p in each["parameters"]]}
+    return words, with_ecn
 
 
 def campaign(store: str, sections: list[str], seeds: int, duration: str | None) -> wl.Campaign:
-    words, told = queues()
+    words, with_ecn = queues()
 
     def scenario(section: str, aqm: str) -> dict[str, Any]:
         network = tomllib.loads((SUITE / f"{section}.toml").read_text())
         queue = words[aqm]
-        if section == "ecn" and aqm in told:
+        if section == "ecn" and aqm in with_ecn:
             queue += " ecn on"
-        (line,) = (link for link in network["link"] if link.get("name") == "bottleneck")
-        line["forward"] += f" {queue}"
+        (bottleneck,) = (link for link in network["link"] if link.get("name") == "bottleneck")
+        bottleneck["forward"] += f" {queue}"
         if section == "asymmetric":
-            line["back"] += f" {queue}"
+            bottleneck["back"] += f" {queue}"
         return network
 
     # The files that a scenario in Python names are relative to the current directory.
@@ -99,7 +99,7 @@ def main() -> None:
 def show(c: wl.Campaign) -> None:
     import polars
 
-    line = (
+    table = (
         c.scan("links")
         .filter(polars.col("name") == "bottleneck")
         .group_by("aqm")
@@ -109,7 +109,7 @@ def show(c: wl.Campaign) -> None:
         )
     )
     with polars.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True):
-        print(line.sort("queue ms", "aqm").collect())
+        print(table.sort("queue ms", "aqm").collect())
 
 
 if __name__ == "__main__":

@@ -189,8 +189,8 @@ def test_a_capture_is_cut_and_limited_to_an_interface(tmp_path: Path) -> None:
     # Each of four packets is seen when it is sent and when it arrives.
     assert len(packets) == 8 == capture.packets
     for body in packets:
-        kept, whole = (int.from_bytes(body[n : n + 4], "little") for n in (12, 16))
-        assert (kept, whole) == (60, 1042)
+        captured, original = (int.from_bytes(body[n : n + 4], "little") for n in (12, 16))
+        assert (captured, original) == (60, 1042)
 
 
 def test_arguments_of_a_capture_are_checked(tmp_path: Path) -> None:

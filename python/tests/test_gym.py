@@ -58,7 +58,7 @@ def test_a_seed_gives_the_same_episode(name: str) -> None:
     assert play(other, 3) == first
     assert play(env, 3) == first
     if name != "CongestionControl":
-        # The only flow of this scenario draws no random numbers.
+        # The only flow of CongestionControl draws no random numbers.
         assert play(env, 4) != first
     # The next episode, without a seed, is determined by the seed of the first.
     env.reset(seed=3)
@@ -110,22 +110,22 @@ def test_actions_have_their_effect() -> None:
     aqm = make("Aqm")
     aqm.reset(seed=1)
     for _ in range(100):
-        waits = aqm.step([0.0])[4]["wait_s"]
-    assert waits > 0.05
+        wait = aqm.step([0.0])[4]["wait_s"]
+    assert wait > 0.05
     for _ in range(100):
         info = aqm.step([0.2])[4]
     assert info["wait_s"] < 0.005
     scheduler = make("Scheduler", set={"traffic.*.rate": "5M"})
-    waits = []
+    totals = []
     for first in (0, 2):
         scheduler.reset(seed=1)
-        waited = np.zeros(3)
+        total = np.zeros(3)
         for _ in range(100):
             info = scheduler.step(first)[4]
-            waited += (info["wait_s"][0], info["left"][0], info["left"][2])
-        waits.append(waited)
-    assert waits[0][0] < waits[1][0]
-    assert waits[0][1] > waits[1][1] and waits[0][2] < waits[1][2]
+            total += (info["wait_s"][0], info["left"][0], info["left"][2])
+        totals.append(total)
+    assert totals[0][0] < totals[1][0]
+    assert totals[0][1] > totals[1][1] and totals[0][2] < totals[1][2]
 
 
 def test_a_scenario_needs_an_agent() -> None:

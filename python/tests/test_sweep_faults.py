@@ -72,7 +72,7 @@ def test_a_temporary_failure_is_repeated(store: Path, expected: dict[str, bytes]
     assert executor.left == 0 and content(store) == expected
 
 
-def test_a_lasting_failure_is_repeated_retries_times(store: Path) -> None:
+def test_a_lasting_failure_is_repeated_as_often_as_retries_says(store: Path) -> None:
     with Failing(10**6) as executor, pytest.raises(wl.SweepError) as caught:
         campaign(store).run(executor, retries=3)
     # Twelve runs, each tried four times.
@@ -264,7 +264,7 @@ def test_submitit_starts_a_campaign(
     monkeypatch.chdir(tmp_path)
     folder, store = str(Path(__file__).parent), str(tmp_path / "s")
 
-    def whole() -> int:
+    def run_campaign() -> int:
         sys.path.insert(0, folder)
         from test_sweep import campaign
 
@@ -272,7 +272,7 @@ def test_submitit_starts_a_campaign(
 
     executor = submitit.AutoExecutor(folder=tmp_path / "jobs", cluster="local")
     executor.update_parameters(timeout_min=5)
-    assert executor.submit(whole).result() == 12
+    assert executor.submit(run_campaign).result() == 12
     assert content(tmp_path / "s") == expected
 
 

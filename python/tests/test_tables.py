@@ -28,7 +28,7 @@ def table(results: wl.Results, name: str) -> wl.Table:
     return found
 
 
-def test_an_unknown_column_is_refused_with_the_ones_that_are_near(results: wl.Results) -> None:
+def test_an_unknown_column_is_refused_and_similar_ones_are_named(results: wl.Results) -> None:
     for ask in (
         lambda: results.flows["delay_p99"],
         lambda: results.flows.rows("delay_p99", 0, 1),

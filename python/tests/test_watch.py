@@ -65,7 +65,7 @@ def send(namespace: str, packets: int, how: str = "one by one") -> None:
     subprocess.run(inside, check=True)
 
 
-def root_of(batch: wl.Table) -> Iterator[dict[str, Any]]:
+def root_rows(batch: wl.Table) -> Iterator[dict[str, Any]]:
     return (row for row in batch if row["kind"] == "tbf")
 
 
@@ -77,7 +77,7 @@ def test_batches_show_the_queue_while_it_fills_and_drains(slow: str) -> None:
         send(slow, 30, "at once")
         for batch in queues:
             batches += 1
-            rows = list(root_of(batch))
+            rows = list(root_rows(batch))
             assert all(row["what"] == "readings" and row["device"] == "v0" for row in rows)
             assert all(row["netns"] == slow and row["handle"] == "1:" for row in rows)
             assert all(row["time_ns"] <= row["until_ns"] for row in rows)
@@ -101,7 +101,7 @@ def test_events_are_rows_of_single_packets(slow: str) -> None:
         send(slow, 10)
         end = time.monotonic() + 10
         for batch in queues:
-            rows += root_of(batch)
+            rows += root_rows(batch)
             if rows and rows[-1]["what"] == "dequeue" and rows[-1]["qlen"] == 0:
                 break
             assert time.monotonic() < end
@@ -130,7 +130,7 @@ def test_a_reader_that_waits_loses_no_rows(slow: str) -> None:
     with wl.watch(f"v0@{slow}", rate=1000, seconds=1, interval=0.01) as queues:
         send(slow, 20)
         time.sleep(1.2)
-        rows = [row for batch in queues for row in root_of(batch)]
+        rows = [row for batch in queues for row in root_rows(batch)]
     for before, after in zip(rows, rows[1:]):
         assert before["until_ns"] < after["time_ns"]
     assert max(row["qlen"] for row in rows) >= 15

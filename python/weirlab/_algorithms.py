@@ -303,7 +303,7 @@ Algorithm: TypeAlias = (
 """An algorithm in Python: a class, or a function without arguments that makes an instance."""
 
 _BASES: tuple[type[Any], ...] = (Scheduler, Aqm, CongestionControl)
-# The class attributes of each kind that its entry in the table of algorithms needs.
+# For each kind, the class attributes that are the flags of its entries in the engine's tables.
 _FLAGS = {
     "Scheduler": ("work_conserving", "classifies"),
     "Aqm": ("marks", "classifies"),
@@ -312,8 +312,9 @@ _FLAGS = {
 
 _lock = threading.Lock()
 _names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-# The entries of the engine's tables by kind, name without a number, and flags: each with its name,
-# its slot and its class. Entries are never removed. An entry is reused when its class is gone.
+# The entries of the engine's tables. A key is the kind, the name before a number is appended, and
+# the flags. An entry is the complete name, the slot and the class. Entries are never removed. An
+# entry is reused when its class is gone.
 _slots: dict[tuple[str, str, tuple[bool, bool]], list[tuple[str, Any, weakref.ref[Any]]]] = {}
 # All names in lower case.
 _used: set[str] = set()
@@ -585,5 +586,5 @@ def _shrink(breaks: Callable[[list[Operation]], bool], case: list[Operation]) ->
     return case
 
 
-# For each of the three places of numbers, the operations that need a number above 0 there.
+# For each of the three numbers of an operation, the operations in which it must be above 0.
 _ABOVE_0 = (("add",), ("send", "arrive", "ack", "change"), ("ack",))

@@ -141,7 +141,7 @@ def rig(
 
 
 def _by_set(rows: Sequence[Sequence[dict[str, Any]]]) -> Iterable[dict[str, Any]]:
-    """The rows of several schedulers: for each set of flows, those of all schedulers."""
+    """Reorders rows grouped by scheduler: for each set of flows, the rows of all schedulers."""
     return (row for of_set in zip(*rows, strict=True) for row in of_set)
 
 

@@ -37,7 +37,7 @@ class Range:
     """Whether values are whole numbers."""
 
     def at(self, part: float) -> Value:
-        """The value at a part of the range, from 0 to 1, with six digits.
+        """The value at `part` of the range, from 0 (`low`) to 1 (`high`), with six digits.
 
         >>> import weirlab as wl
         >>> wl.Range(0, 8, whole=True).at(0.5)
@@ -169,7 +169,7 @@ def _problem(axes: Sequence[str]) -> dict[str, Any]:
 
 
 def number_of(value: object) -> float | None:
-    """The number of a value such as ``"10ms"`` in its basic unit, here seconds, or None."""
+    """A value such as ``"10ms"`` as a number of its basic unit, here 0.01 s; None for a word."""
     if isinstance(value, (int, float)):
         return float(value)
     match = _NUMBER.match(str(value))

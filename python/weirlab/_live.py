@@ -51,7 +51,8 @@ def pair(
 
     Raises:
         ScenarioError: A specification is refused.
-        CommandError: The link cannot be made, for example without root and user namespaces.
+        CommandError: The link cannot be made, for example without root where user
+            namespaces are not allowed.
 
     >>> import weirlab as wl
     >>> with wl.pair("10M/5ms") as link:
@@ -142,7 +143,7 @@ def attach(
 
     Raises:
         ValueError: An argument is refused.
-        CommandError: The target cannot be attached; it needs root.
+        CommandError: The target cannot be attached, for example without root.
 
     >>> import weirlab as wl
     >>> with wl.attach("docker:web", down="4M/20ms") as link:   # doctest: +SKIP

@@ -87,8 +87,8 @@ def _record(
                 numbers[name] = len(numbers)
                 write(_interface(name, snaplen))
             direction = _OUTBOUND if kind == _OUTGOING else _INBOUND
-            whole = len(data)
-            write(_packet(numbers[name], _time_ns(more), data[:snaplen], whole, direction))
+            length = len(data)
+            write(_packet(numbers[name], _time_ns(more), data[:snaplen], length, direction))
             count += 1
     return count
 
@@ -106,9 +106,9 @@ def _interface(name: str, snaplen: int) -> bytes:
     return _block(1, struct.pack("<HHI", _ETHERNET, 0, snaplen) + options)
 
 
-def _packet(interface: int, time_ns: int, data: bytes, whole: int, direction: int) -> bytes:
+def _packet(interface: int, time_ns: int, data: bytes, length: int, direction: int) -> bytes:
     high, low = time_ns >> 32, time_ns & 0xFFFFFFFF
-    head = struct.pack("<IIIII", interface, high, low, len(data), whole)
+    head = struct.pack("<IIIII", interface, high, low, len(data), length)
     options = _option(_FLAGS, struct.pack("<I", direction)) + bytes(4)
     return _block(6, head + _padded(data) + options)
 

@@ -26,13 +26,14 @@ from ._stores import Store
 
 # How often a run may be lost with its worker before the run counts as the cause.
 _MOST_LOST = 10
-# A batch that takes this many times as long as expected is also given to another worker, but not
-# before this many seconds.
+# A batch that takes `_STRAGGLER` times as long as expected, and at least `_LEAST_STRAGGLER_S`, is
+# also given to another worker.
 _STRAGGLER = 4.0
 _LEAST_STRAGGLER_S = 2.0
 # The most runs of a batch.
 _LONGEST_BATCH = 1000
-# The longest wait for a result, and the shortest time between two questions about the workers.
+# The longest wait for a result, and the shortest time between two requests for the number of
+# workers, in seconds.
 _LOOK_S = 0.2
 
 
@@ -181,7 +182,7 @@ class Runner:
                 return
             broken = False
             for future in self._wait():
-                # The future of a batch that was taken back has no entry.
+                # A batch that `_drop_disconnected` took back has no entry.
                 if batch := self._flying.pop(future, None):
                     # The other batches of a broken executor may end after its renewal.
                     broken |= self._ended(future, batch) and batch.executor is pool.executor
@@ -312,7 +313,7 @@ class Runner:
 
     def _drop_disconnected(self, pool: _Pool) -> None:
         """Takes back the batches that were sent over a lost connection. Dask cancels most of their
-        futures, but a future never ends if the scheduler died while its result was on its way."""
+        futures, but a future never ends if the scheduler died while the result was on its way."""
         now = pool.connection()
         for future, batch in list(self._flying.items()):
             if batch.connection is not now:
@@ -381,7 +382,7 @@ class _Pool:
         if client is not None:
             now = time.monotonic()
             if self._width and now - self._asked < _LOOK_S:
-                # Asking burdens the scheduler, which many batches a second already keep busy.
+                # Asking burdens the scheduler, and many batches a second already keep it busy.
                 return self._width
             self._asked = now
             try:

@@ -1,4 +1,4 @@
-"""A process of the command `weir` that holds live links, and its variant for coroutines.
+"""`Session` is a process of `weir` that holds live links; `AsyncSession` is for coroutines.
 
 A session starts the command under a guard, waits until `weir ps` lists it, reads its statistics by
 `weir stats`, changes it by `weir change`, and ends it. The guard ends the links if this process is
@@ -86,8 +86,8 @@ class Session:
                 a Python identifier: ``set(**{"line.back": "loss 2%"})``.
 
         Raises:
-            ValueError: Words are refused, and change nothing. Those before them in this call have
-                taken effect.
+            ValueError: Words are refused, and change nothing. Earlier words of this call have taken
+                effect.
 
         >>> import weirlab as wl
         >>> with wl.pair("10M/5ms") as link:
@@ -217,8 +217,8 @@ class Session:
         for view in views:
             # A host can be entered as soon as it has a process or a container.
             hosts = view.get("nodes", [])
-            entered = all(host.get("pid") or host.get("container") for host in hosts)
-            if view["name"] == self.name and entered:
+            can_be_entered = all(host.get("pid") or host.get("container") for host in hosts)
+            if view["name"] == self.name and can_be_entered:
                 self._files.close()
                 self._known = frozenset(link["name"] for link in view["links"])
                 return True

@@ -59,7 +59,7 @@ def watch(
             ``netlink`` (needs no privileges), ``tc``; by default the cheapest one that reaches the
             rate. docs/watch.md explains them.
         netns: The namespace of devices that are given without one.
-        pid: A process, whose namespace is that of devices that are given without one.
+        pid: A process. Its namespace is used for devices that are given without one.
         root_only: Whether to read only the root discipline of each device.
         bands: Whether the bands of ``pfifo_fast`` are read.
         seconds: The duration of the watch; by default it ends with the context.

@@ -103,9 +103,9 @@ def _limited(
 
 def _single(tasks: list[_native.Task]) -> Iterator[_native.Task]:
     """The same runs as tasks of one run each."""
-    for point, scenario, settings, seeds, arm in tasks:
+    for point, body, inputs, seeds, by in tasks:
         for seed in seeds:
-            yield point, scenario, settings, [seed], arm
+            yield point, body, inputs, [seed], by
 
 
 def _reason(status: int, words: bytes, memory: int) -> str:

@@ -109,8 +109,8 @@ class CongestionControlEnv(_Env):
 
     Observation: ``Box(0, 100, (5,))``, of the last interval: the mean round-trip time divided by
     the smallest one since the start, minus 1 (the queue); the delivery rate divided by the rate of
-    the slowest link; the lost share of bytes; the window divided by the product of that rate and
-    the smallest round-trip time; bytes in flight divided by the window.
+    the slowest link; the lost share of bytes; the window divided by the product of the slowest
+    link's rate and the smallest round-trip time; bytes in flight divided by the window.
 
     Reward: delivery rate divided by the rate of the slowest link, minus `delay_weight` times the
     first observation, minus `loss_weight` times the lost share.
@@ -324,13 +324,13 @@ class SchedulerEnv(_Env):
     send.
 
     Reward: minus the mean wait of the packets that left, in units of 10 ms, where the weight of a
-    packet is that of its queue; 0 if none left.
+    packet is that of its queue; 0 without such packets.
 
     Args:
         scenario: A scenario with a link of ``scheduler="gym.agent"``, whose queues have the
-            priority 0, 1, …: the class in actions and observations. Its duration, warm-up
-            included, is the length of an episode; by default 10 s of three classes that share
-            10 Mbit/s.
+            priority 0, 1, …, which is the class in actions and observations. The duration of the
+            scenario, warm-up included, is the length of an episode; by default 10 s of three
+            classes that share 10 Mbit/s.
         interval: Simulated time of a step.
         set: Keys of the scenario to change, as in :func:`simulate`.
         classes: Number of classes.
