@@ -120,8 +120,8 @@ impl Client {
     /// The state of the daemon.
     ///
     /// # Errors
-    /// No daemon listens, the user has no permission, or the daemon does not answer in time or not
-    /// as expected. The other requests fail in the same cases.
+    /// No daemon listens, the user has no permission, the daemon does not answer in time, or its
+    /// answer is not as expected. The other requests fail in the same cases.
     pub fn health(&self) -> Result<Health, ClientError> {
         self.get("/v1/health")
     }

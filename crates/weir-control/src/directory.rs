@@ -140,8 +140,8 @@ impl Directory {
     }
 
     /// The usable directories of this user that exist. If `WEIR_LINKS_DIR` is an absolute path,
-    /// only this directory is considered. Otherwise they are `/run/weir-links` for root, `weir` in
-    /// `XDG_RUNTIME_DIR` and in `/run/user/UID`, and `/tmp/weir-links-UID`.
+    /// only this directory is considered. Otherwise the candidates are `/run/weir-links` for root,
+    /// `weir` in `XDG_RUNTIME_DIR` and in `/run/user/UID`, and `/tmp/weir-links-UID`.
     #[must_use]
     pub fn all() -> Vec<Self> {
         places().iter().filter_map(|path| Self::open(path).ok()).collect()

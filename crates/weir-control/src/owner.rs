@@ -456,7 +456,7 @@ struct Counters<'a> {
 }
 
 impl Counters<'_> {
-    /// The answer, or an empty value without one. Keeps the error in `failed`.
+    /// The answer, or an empty value if there is none. Keeps the error in `failed`.
     fn or_failed<T: Default>(&self, answer: Result<T, NoAnswer>) -> T {
         answer.unwrap_or_else(|error| {
             self.failed.set(Some(error));
@@ -495,9 +495,9 @@ const WAITING: usize = 1024;
 const MOST_AT_ONCE: usize = 256;
 /// Maximum number of instances that `show` lists; the API's lists have pages.
 const MOST_SHOWN: usize = 1000;
-/// The number of rows in the answers to one request after which no further query is answered.
+/// When the answers to a request have more rows than this, its further queries are not answered.
 const MOST_ROWS: usize = 200_000;
-/// Maximum length of a configuration as commands, in bytes: that of a script that a client sends.
+/// Maximum length of a configuration as commands, in bytes. A client's script has the same maximum.
 const MOST_CONFIGURATION: usize = MOST_SCRIPT;
 /// Interval between checks for expired lifetimes.
 const EXPIRY_CHECK: Duration = Duration::from_millis(500);

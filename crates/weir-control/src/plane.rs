@@ -37,8 +37,8 @@ pub trait Plane: Send + Sync + 'static {
     /// Replaces `old` by `new` between two packets. Unchanged objects are not touched: packets
     /// inside them stay.
     ///
-    /// The configuration is already on disk and is not rolled back, so this cannot fail. It returns
-    /// notices for the user.
+    /// The configuration is already on disk and is not rolled back, so the call cannot fail. It
+    /// returns notices for the user.
     fn apply(&self, old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String>;
 
     /// Resets the counters of these rules; without a list, those of all rules.

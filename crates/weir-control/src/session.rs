@@ -34,9 +34,8 @@ pub trait Session: Send + Sync + 'static {
     /// The session with its links. The call never waits for the thread that moves packets.
     fn view(&self) -> SessionView;
 
-    /// Changes the links that `link` names, with commas between the names; without it, all links.
-    /// Packets inside stay. If the reply is not `applied`, its diagnostics say why nothing was
-    /// changed.
+    /// Changes the links in the comma-separated list `link`; without a list, all links. Packets
+    /// inside stay. If the reply is not `applied`, its diagnostics say why nothing was changed.
     ///
     /// # Errors
     /// See [`SessionError`].

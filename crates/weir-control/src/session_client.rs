@@ -58,8 +58,8 @@ impl SessionClient {
         Ok(SessionView { pid: self.connection.listener(), ..decode(&bytes)? })
     }
 
-    /// Changes the links that `link` names, with commas between the names; without it, all links.
-    /// If the reply is not `applied`, it states the reason.
+    /// Changes the links in the comma-separated list `link`; without a list, all links. If the
+    /// reply is not `applied`, it states the reason.
     ///
     /// # Errors
     /// As with [`Self::view`]; [`ClientError::Refused`] with 404 if there is no such link, and with

@@ -241,8 +241,8 @@ impl Cursor {
     /// The continuation and the maximum number of entries; `None` if they are out of range.
     pub(crate) fn span(self) -> Option<(Option<u64>, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
-        let known = self.after.is_none_or(|after| i64::try_from(after).is_ok());
-        (known && (1..=MAX_PAGE).contains(&limit)).then_some((self.after, limit as usize))
+        let in_range = self.after.is_none_or(|after| i64::try_from(after).is_ok());
+        (in_range && (1..=MAX_PAGE).contains(&limit)).then_some((self.after, limit as usize))
     }
 }
 

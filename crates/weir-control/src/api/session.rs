@@ -91,8 +91,8 @@ pub struct SessionLink {
 }
 
 impl SessionView {
-    /// Whether a word names links of this session: the name of a link or of both its directions,
-    /// or several names with commas between them, of which at least one is known.
+    /// Whether a word names links of this session. The word is the name of a link or of both its
+    /// directions, or several names with commas between them. One known name is enough.
     #[must_use]
     pub fn names_links(&self, word: &str) -> bool {
         word.split(',').any(|name| {

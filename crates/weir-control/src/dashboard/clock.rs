@@ -41,9 +41,9 @@ impl Moment {
     }
 
     /// The time of `earlier` on the page's clock, in ns; `self` is the present. `known` is the
-    /// newest known moment with the boot ID of `earlier`, so that steps of the wall clock between
-    /// the two do not count. `None` for a moment after the present or before the page's clock
-    /// begins.
+    /// newest known moment with the boot ID of `earlier`. The monotonic clock gives the time
+    /// between these two moments, so steps of the wall clock do not change it. `None` for a moment
+    /// after the present or before the page's clock begins.
     pub(super) fn place(&self, earlier: &Self, known: &Self) -> Option<u64> {
         let now = on_page(self.monotonic_ns);
         if earlier.boot == self.boot && self.boot != [0; 16] {

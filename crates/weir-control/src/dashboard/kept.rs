@@ -141,7 +141,8 @@ pub const RECENT_NS: u64 = 180_000_000_000;
 /// Maximum number of points that are kept as they were read. At the shortest periods between
 /// readings, these points cover less than [`RECENT_NS`].
 const MOST_RECENT: usize = 2000;
-/// The lengths of merged points in ns, with the number that is kept: two hours and a day.
+/// The length of merged points in ns and the number of points kept, for each level. The levels
+/// cover two hours and a day.
 pub(super) const SPANS: [(u64, usize); 2] = [(10_000_000_000, 720), (60_000_000_000, 1440)];
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub enum Object {
     Link(Arc<str>),
     /// A path over several links, from one host of a scenario to another.
     Path(Arc<str>),
-    /// A direction of a bridge whose packets rules classify.
+    /// A direction of a bridge. Rules classify its packets.
     Lane(Arc<str>),
     /// A pipe of the rules.
     Pipe(u16),
@@ -204,7 +204,7 @@ pub struct Count {
     pub times: Option<Box<CountTimes>>,
 }
 
-/// Distributions of times since the start, in ns.
+/// Distributions of the times of packets in ns, counted since the start.
 #[derive(Clone, Debug, Default)]
 pub struct CountTimes {
     /// Queueing delay.

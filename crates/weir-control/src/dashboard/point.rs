@@ -107,11 +107,11 @@ impl Range {
         Self { min: value, mean: value as f64, max: value }
     }
 
-    /// `share` and `other_share` are the lengths of the two intervals.
-    fn merge(self, share: f64, other: Self, other_share: f64) -> Self {
-        let whole = share + other_share;
-        let mean = if whole > 0.0 {
-            (self.mean * share + other.mean * other_share) / whole
+    /// `span` and `other_span` are the lengths of the two intervals.
+    fn merge(self, span: f64, other: Self, other_span: f64) -> Self {
+        let total = span + other_span;
+        let mean = if total > 0.0 {
+            (self.mean * span + other.mean * other_span) / total
         } else {
             other.mean
         };
@@ -161,14 +161,14 @@ impl Point {
     /// Adds the interval that follows.
     #[must_use]
     pub fn merge(mut self, next: &Self) -> Self {
-        let (share, other) = (self.span_ns as f64, next.span_ns as f64);
+        let (span, next_span) = (self.span_ns as f64, next.span_ns as f64);
         let both = |a: Option<Quantiles>, b: Option<Quantiles>| match (a, b) {
             (Some(a), Some(b)) => Some(a.merge(b)),
             (a, b) => a.or(b),
         };
-        self.queue_packets = self.queue_packets.merge(share, next.queue_packets, other);
+        self.queue_packets = self.queue_packets.merge(span, next.queue_packets, next_span);
         self.queue_bytes = match (self.queue_bytes, next.queue_bytes) {
-            (Some(a), Some(b)) => Some(a.merge(share, b, other)),
+            (Some(a), Some(b)) => Some(a.merge(span, b, next_span)),
             (a, b) => a.or(b),
         };
         self.reasons = match (self.reasons, &next.reasons) {
@@ -219,8 +219,8 @@ impl Point {
         self.queue_packets.max
     }
 
-    /// Writes the values as a JSON array in the order of [`FIELDS`]. `base_ms` is the time since
-    /// 1970 at the zero of the clock of `at_ns`.
+    /// Writes the values as a JSON array in the order of [`FIELDS`]. `base_ms` is the time in
+    /// ms since 1970 at which the clock of `at_ns` is 0.
     pub fn write(&self, base_ms: i64, out: &mut String) {
         let mut row = Row { out, first: true };
         row.out.push('[');

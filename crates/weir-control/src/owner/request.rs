@@ -114,18 +114,18 @@ impl Prepared {
                 ..Self::default()
             };
         }
-        let mut places = sources.elsewhere.into_inner();
+        let mut stored_names = sources.elsewhere.into_inner();
         let mut files = BTreeMap::new();
         for (name, content) in &request.files {
-            let place = StoredFiles::name_of(name, content);
-            places.insert(name.clone(), place.clone());
-            files.insert(place, content.clone());
+            let stored_name = StoredFiles::name_of(name, content);
+            stored_names.insert(name.clone(), stored_name.clone());
+            files.insert(stored_name, content.clone());
         }
         let mut commands = parsed.commands;
-        if !places.is_empty() {
+        if !stored_names.is_empty() {
             let mut renamed = Renamed::default();
             for spanned in &mut commands {
-                rename(&mut spanned.command, &places, &mut renamed);
+                rename(&mut spanned.command, &stored_names, &mut renamed);
             }
         }
         Self {
@@ -277,28 +277,28 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     }
 }
 
-/// Distributions with the names of the stored copies, by the names that the client gave.
+/// Distributions that have the names of their stored copies. The keys are the client's names.
 type Renamed = BTreeMap<String, Arc<Distribution>>;
 
 /// Replaces the file names in a command by the names of the stored copies. All uses of a
 /// distribution share one copy with the new name.
-fn rename(command: &mut Command, places: &BTreeMap<String, String>, renamed: &mut Renamed) {
+fn rename(command: &mut Command, stored_names: &BTreeMap<String, String>, renamed: &mut Renamed) {
     let mut rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
         for name in
             [&mut names.profile, &mut names.trace, &mut names.schedule].into_iter().flatten()
         {
-            if let Some(place) = places.get(name.as_str()) {
-                name.clone_from(place);
+            if let Some(stored_name) = stored_names.get(name.as_str()) {
+                name.clone_from(stored_name);
             }
         }
         let Some(jitter) = &mut link.pipe.link.jitter else { return };
         let name = jitter.distribution.name();
         if let Some(known) = renamed.get(name) {
             jitter.distribution = Arc::clone(known);
-        } else if let Some(place) = places.get(name)
+        } else if let Some(stored_name) = stored_names.get(name)
             && let Ok(other) =
-                Distribution::from_table(place.clone(), jitter.distribution.table().to_vec())
+                Distribution::from_table(stored_name.clone(), jitter.distribution.table().to_vec())
         {
             let other = Arc::new(other);
             renamed.insert(name.to_owned(), Arc::clone(&other));
@@ -356,7 +356,7 @@ impl Default for Bounds {
 /// The refusal of a command that costs too much.
 const TOO_COSTLY: &str = "the commands up to this one visit too many rules and objects for one \
                           request: send them in parts, or use ranges of numbers";
-/// The number of rules to reset above which duplicates are removed.
+/// When there are more rules to reset than this, duplicates are removed.
 const MOST_ZERO: usize = 1 << 20;
 /// Maximum number of diagnostics in a reply.
 const MOST_DIAGNOSTICS: usize = 100;

@@ -71,7 +71,7 @@ pub(super) struct Loaded {
     pub(super) ruleset: Ruleset,
     /// Whether the store has this configuration.
     pub(super) saved: bool,
-    /// Whether the disk has confirmed that the configuration is saved, if one is.
+    /// Whether the disk has confirmed that the configuration is saved; true if none was saved.
     pub(super) durable: bool,
     /// A remark for the user about the choice.
     pub(super) notice: Option<String>,

@@ -142,8 +142,8 @@ impl Token {
 
     /// Whether two secrets are equal, compared in constant time.
     pub(super) fn same(own: &[u8], given: &[u8]) -> bool {
-        let same = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
-        std::hint::black_box(same) == 0 && own.len() == given.len()
+        let difference = own.iter().zip(given).fold(0, |differ, (a, b)| differ | (a ^ b));
+        std::hint::black_box(difference) == 0 && own.len() == given.len()
     }
 }
 

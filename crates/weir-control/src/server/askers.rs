@@ -38,8 +38,8 @@ impl Askers {
         let done = async {
             let asker = askers.acquire_owned().await.ok()?;
             let work = move || {
-                // The thread holds the permit until the work ends, even if the wait for it has
-                // timed out.
+                // The thread holds the permit until the work ends, even if the caller has stopped
+                // waiting.
                 let _asker = asker;
                 work()
             };

@@ -15,7 +15,7 @@ use crate::owner::MOST_SCRIPT;
 pub(super) struct Uploads {
     privileged: Arc<Semaphore>,
     others: Arc<Semaphore>,
-    /// The bytes, of [`MOST_SCRIPT`], that are free for long scripts of privileged clients. A script
+    /// The free part of the [`MOST_SCRIPT`] bytes for long scripts of privileged clients. A script
     /// holds its bytes until it has been executed.
     privileged_scripts: Arc<Semaphore>,
     /// The same for all other clients.

@@ -68,9 +68,9 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
         sent = sent.saturating_add(samples);
         next += period;
         let late = Instant::now().saturating_duration_since(next);
-        let late = u64::try_from(late.as_nanos() / period.as_nanos().max(1)).unwrap_or(u64::MAX);
-        next += period.saturating_mul(u32::try_from(late).unwrap_or(u32::MAX));
-        let missed = late.saturating_add(u64::from(1 - samples));
+        let periods = u64::try_from(late.as_nanos() / period.as_nanos().max(1)).unwrap_or(u64::MAX);
+        next += period.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX));
+        let missed = periods.saturating_add(u64::from(1 - samples));
         skipped = if samples == 1 { missed } else { skipped.saturating_add(missed) };
         state.tally.skipped.fetch_add(missed, Ordering::Relaxed);
     }

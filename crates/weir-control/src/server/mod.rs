@@ -402,9 +402,7 @@ impl Serving {
             ),
             Full::All(most) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!(
-                    "all of the {most} connections are taken or kept for root; try again later"
-                ),
+                format!("all of the {most} connections are taken or reserved; try again later"),
             ),
         };
         self.refuse(stream, status, &why);

@@ -50,14 +50,14 @@ pub(super) async fn json<T: DeserializeOwned>(
 
 /// Reads a body within the limits of length and time.
 async fn read(mut body: Body, upload: &mut Upload) -> Result<Vec<u8>, Reject> {
-    let end = Instant::now() + WHOLE;
+    let end = Instant::now() + ARRIVE_WITHIN;
     let mut bytes = Vec::new();
     loop {
         let deadline = end.min(Instant::now() + PAUSE);
         let late = |_| {
             let text = format!(
                 "the request did not arrive within {} s, or paused for {} s",
-                WHOLE.as_secs(),
+                ARRIVE_WITHIN.as_secs(),
                 PAUSE.as_secs()
             );
             Reject::new(StatusCode::REQUEST_TIMEOUT, text)
@@ -89,6 +89,6 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Time limit for the arrival of a request body.
-const WHOLE: Duration = Duration::from_secs(60);
+const ARRIVE_WITHIN: Duration = Duration::from_secs(60);
 /// Time limit for a pause during the arrival of a request body.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -53,8 +53,8 @@ impl StoredFiles {
             return None;
         };
         let name = name.to_str()?;
-        let alone = Path::new(path).is_absolute() || parts.next().is_none();
-        (alone && parent == FILES && is_stored_name(name)).then(|| format!("{FILES}/{name}"))
+        let prefix_ok = Path::new(path).is_absolute() || parts.next().is_none();
+        (prefix_ok && parent == FILES && is_stored_name(name)).then(|| format!("{FILES}/{name}"))
     }
 
     pub(super) fn path_of(&self, name: &str) -> PathBuf {

@@ -23,7 +23,7 @@ fn refusal(lab: &Lab, script: String) -> String {
 }
 
 #[test]
-fn scripts_have_a_length_and_a_number_of_commands() {
+fn scripts_have_a_maximum_length_and_number_of_commands() {
     let lab = Lab::new();
     let long = refusal(&lab, "# comment".repeat((16 << 20) / 9 + 1));
     assert!(long.contains("16 MiB"), "{long}");
@@ -32,7 +32,7 @@ fn scripts_have_a_length_and_a_number_of_commands() {
 }
 
 #[test]
-fn a_configuration_has_a_length() {
+fn a_configuration_has_a_maximum_length() {
     let lab = Lab::new();
     // Nine rules, each with a comment of almost a million characters.
     let rules = |first: usize| -> String {

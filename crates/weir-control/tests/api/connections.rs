@@ -159,13 +159,13 @@ fn the_end_does_not_wait_for_half_sent_bodies() {
     });
 }
 
-/// Checks that a server with these connections ends without waiting for them: sooner than the time
-/// that it grants to requests in progress.
+/// Checks that a server does not wait for these connections when it ends: it ends in less than the
+/// time that it grants to requests in progress.
 fn ends_promptly(hold: impl FnOnce(&Lab) -> Vec<UnixStream>) {
     let _alone = alone();
     let mut lab = Lab::new();
     let held = hold(&lab);
-    // By then the server has read the request.
+    // Gives the server time to read the requests.
     std::thread::sleep(Duration::from_millis(300));
     let server = lab.server.take().unwrap();
     let (ended, end) = channel();

@@ -384,7 +384,7 @@ fn samples_and_lengths_follow_the_schema_of_results() {
 }
 
 #[test]
-fn a_reader_that_never_reads_only_misses_samples() {
+fn a_reader_that_never_reads_does_not_delay_others() {
     let lab = Lab::new();
     lab.plane.links.store(2_000, Ordering::Relaxed);
     let mut silent = UnixStream::connect(lab.socket()).unwrap();
@@ -409,7 +409,7 @@ fn a_reader_that_never_reads_only_misses_samples() {
     };
     assert!(stalled.ends_with(" 1"), "{stalled}");
     let mut rest = Vec::new();
-    // The server closes the connection, so reading the remaining data ends.
+    // The server closes the connection, so `read_to_end` returns.
     silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let end = silent.read_to_end(&mut rest);
     assert!(end.is_ok() || end.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));
@@ -657,7 +657,7 @@ impl Lab {
     fn restart(&mut self) {
         drop(self.server.take());
         let spare = Scratch::new();
-        // The old owner's thread ends with its last handle, and releases its lock.
+        // Dropping the last handle of the old owner ends its thread, which releases the lock.
         self.owner = start(&spare.0, None).1;
         drop(opened(&self.state()));
         let (plane, owner, server) = start(&self.scratch.0, None);

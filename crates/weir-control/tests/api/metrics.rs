@@ -39,7 +39,7 @@ fn a_client_that_prefers_plain_text_gets_the_classic_format() {
 }
 
 #[test]
-fn drops_and_marks_of_every_reason_are_there_before_the_first() {
+fn every_drop_and_mark_reason_has_a_series_before_it_first_occurs() {
     let lab = Lab::new();
     send(&lab.client(), "pipe 1 config bw 4Mbit/s");
     let text = lab.client().metrics().unwrap();

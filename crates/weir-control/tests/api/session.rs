@@ -29,7 +29,7 @@ fn a_session_shows_changes_and_ends() {
     let lab = SessionLab::new();
     let mut client = lab.client();
     assert_eq!(client.view().unwrap().name, "curl");
-    // The server says 1, as the first process of another PID namespace does.
+    // The server reports PID 1, as from another PID namespace; the client replaces it.
     assert_eq!(client.view().unwrap().pid, Some(std::process::id()));
     let words = |words: &str| ChangeRequest { words: words.into(), ..ChangeRequest::default() };
     let reply = client.change(Some("down"), &words("delay 80ms")).unwrap();

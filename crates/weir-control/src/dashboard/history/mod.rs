@@ -1,4 +1,4 @@
-//! The past of the page's objects on disk, so that graphs do not start empty after a restart.
+//! Keeps the past of the page's objects on disk, so that graphs do not start empty after a restart.
 //!
 //! ```text
 //! 10s, 10s.before    points of ten seconds: some hours
@@ -37,7 +37,7 @@ pub struct History {
     /// The files of each level: those with points of ten seconds, and those with points of a
     /// minute.
     levels: [Segments; LEVELS],
-    /// When the newest point of each object on disk ends, in ns of the page's clock.
+    /// When the newest stored point of each object ends, in ns of the page's clock.
     written: BTreeMap<Object, [u64; LEVELS]>,
     /// Tells the user of faults.
     say: fn(&str),
@@ -181,7 +181,7 @@ impl History {
 /// points no longer exists.
 struct Record {
     bytes: Vec<u8>,
-    /// The length of the moment at the start of the record, in bytes.
+    /// The number of bytes that the moment takes at the start of the record.
     head: usize,
     /// The moment on the page's clock, in ns.
     now_ns: u64,
@@ -260,7 +260,7 @@ impl<H: Fn(&Object) -> bool> Past<'_, H> {
     }
 
     /// Reads the points of an object, and keeps the newest `most`.
-    fn entry(&mut self, rest: &mut Bytes<'_>, now_ns: u64, most: usize) -> Option<()> {
+    fn entry(&mut self, rest: &mut Bytes<'_>, record_ns: u64, most: usize) -> Option<()> {
         let object: Object = rest.text()?.parse().ok()?;
         let points = rest.number()?;
         if points == 0 {
@@ -271,7 +271,9 @@ impl<H: Fn(&Object) -> bool> Past<'_, H> {
             || (self.objects.len() < MOST_OBJECTS && (self.has)(&object));
         for _ in 0..points {
             let point = rest.point()?;
-            let Some(at_ns) = now_ns.checked_sub(point.at_ns).filter(|_| known) else { continue };
+            let Some(at_ns) = record_ns.checked_sub(point.at_ns).filter(|_| known) else {
+                continue;
+            };
             let kept = self.objects.entry(object.clone()).or_default();
             // The times of an object's points only grow, even if a clock was set back.
             let newest = kept.back().map_or(0, |last| last.at_ns);

@@ -250,7 +250,7 @@ mod tests {
             let [_, content] = some.read();
             let sound = at.checked_sub(some.head.len()).map_or(0, |at| at / each);
             assert_eq!(content.records().count(), sound, "{at}");
-            // A length that grew looks like the cut end of a longer record.
+            // If the damage makes a record's length greater, the record can look incomplete.
             assert!(content.fault.is_some() || content.sound < whole.len() as u64, "{at}");
             // New records can be read after the sound records.
             let mut next = segments(&scratch);

@@ -115,7 +115,7 @@ fn objects_that_exist_no_more_are_dropped() {
     save(&mut history, &objects, true);
     objects.remove(&Object::Pipe(2));
     save(&mut history, &objects, true);
-    // Pipe 2 was deleted before the end, pipe 3 before the start.
+    // Pipe 2 was deleted before the process ended, pipe 3 before the next one started.
     let after = open(&scratch).restore(|object| *object != Object::Pipe(3));
     assert_eq!(after.keys().collect::<Vec<_>>(), [&Object::Pipe(1), &Object::Pipe(4)]);
     // Objects beyond the limit are left out, and names are kept whole.
@@ -137,8 +137,7 @@ fn a_history_has_a_bounded_size_on_disk() {
     // Three days of 40 busy objects, an hour at a time.
     let mut greatest = 0;
     for hour in (0..72).rev() {
-        // Time passes twice as fast here, because the page's clock is sure to reach back only two
-        // days.
+        // The ages are halved, because the page's clock may reach back only two days.
         let at = |ago: u64, span: u64| {
             let at_ns = clock::now_ns() - ago * SECOND / 2;
             Point { at_ns, span_ns: span * SECOND, ..point(0, 1 << 40) }

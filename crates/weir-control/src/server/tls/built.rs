@@ -173,8 +173,8 @@ fn load(
     Ok(Arc::new(certified))
 }
 
-/// The fault of a certificate at a time. Without issuers every certificate has a fault. The time is
-/// checked first, so a fault of the time takes precedence.
+/// The first fault of a certificate at a time. No issuer is trusted here, so every certificate has
+/// a fault. The time is checked first.
 fn fault(certificate: &EndEntityCert<'_>, time: SystemTime) -> Option<webpki::Error> {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (time, usage) = (UnixTime::since_unix_epoch(since), KeyUsage::server_auth());

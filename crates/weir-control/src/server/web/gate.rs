@@ -308,8 +308,8 @@ struct Login {
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            let whole = name.contains(':') && !name.ends_with(']');
-            if whole { host } else { name }
+            let is_bare_ipv6 = name.contains(':') && !name.ends_with(']');
+            if is_bare_ipv6 { host } else { name }
         }
         _ => host,
     }

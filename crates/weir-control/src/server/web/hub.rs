@@ -37,7 +37,7 @@ pub(super) struct Hub {
     changed: Notify,
     /// The origin of all periods, so that equal periods end together.
     epoch: Instant,
-    /// The time in ms since 1970 at the zero of the page's clock.
+    /// The time in ms since 1970 at which the page's clock is 0.
     base_ms: i64,
     next_user: AtomicU64,
 }
@@ -125,7 +125,8 @@ impl Hub {
         self.base_ms
     }
 
-    /// A time in ms since 1970 on the page's clock, in ns; 0 for times before its zero.
+    /// Converts a time in ms since 1970 to the page's clock, in ns; 0 for times before that clock
+    /// begins.
     pub(super) fn clock_ns(&self, ms: i64) -> u64 {
         u64::try_from(ms.saturating_sub(self.base_ms)).unwrap_or(0).saturating_mul(1_000_000)
     }
@@ -146,8 +147,7 @@ impl Hub {
         Arc::clone(&lock(&self.condition))
     }
 
-    /// Calls `row` for each object that is read without clients, with the points that are kept of
-    /// it.
+    /// Calls `row` for each object of the overview, with its points.
     pub(super) fn overview(&self, mut row: impl FnMut(&Object, &Kept)) {
         for (object, watched) in lock(&self.watched).iter().filter(|(_, watched)| watched.base) {
             row(object, &watched.kept);
@@ -348,7 +348,8 @@ impl User {
             if !self.hub.source.has(object) {
                 return Err(Refused::Unknown(object.name()));
             }
-            if many {
+            // An object that is gone keeps its place among those that are watched.
+            if many && !watched.contains_key(object) {
                 return Err(Refused::TooMany);
             }
             watched.entry(object.clone()).or_default().begin();

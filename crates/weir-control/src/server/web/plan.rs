@@ -23,8 +23,8 @@ pub(super) fn answer(source: &dyn Source, wish: &Wish) -> Result<PlanView, PlanE
     if wish.check_only { source.check_plan(&wish.text) } else { source.start_plan(&wish.text) }
 }
 
-/// A plan with its times on the clock of the page. `base_ms` is the time since 1970 at the zero of
-/// that clock.
+/// A plan with its start in ms since 1970. `base_ms` is the time in ms since 1970 at which the
+/// page's clock is 0.
 pub(super) fn shown(mut plan: PlanView, base_ms: i64) -> Json<PlanView> {
     let began = (plan.began_ns > 0).then_some(plan.began_ns);
     plan.began_ms = began.map(|ns| base_ms + (on_page(ns) / 1_000_000) as i64);

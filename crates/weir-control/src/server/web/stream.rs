@@ -41,7 +41,7 @@ struct Wish {
     /// The object of [`What::Object`].
     #[serde(default)]
     object: String,
-    /// The seconds of the past that the first message about the object has.
+    /// How many seconds of the past the first message about the object has.
     #[serde(default)]
     history_s: u64,
     /// The group of [`What::Top`]; the fields below select and sort its members.
@@ -350,7 +350,7 @@ impl Tab {
         let (hub, mut frame, mut gone) = (&self.hub, String::new(), Vec::new());
         for (&id, one) in self.subscriptions.iter_mut().filter(|(_, one)| one.next <= now) {
             one.next = hub.next(one.period) + AFTER_READING;
-            // A loop that does not answer still has its rules: the client shows the last ones.
+            // If the loop does not answer, the client keeps showing the last rules.
             if rules.is_none() && matches!(one.shown, Shown::Rules { .. }) {
                 continue;
             }

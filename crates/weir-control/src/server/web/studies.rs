@@ -30,7 +30,7 @@ struct State {
     asked: Arc<Semaphore>,
     /// Becomes true when the server stops.
     stopped: watch::Receiver<bool>,
-    /// The time in ms since 1970 at the zero of the clock of the page.
+    /// The Unix time, in ms, at which the clock of the page is 0.
     base_ms: i64,
 }
 

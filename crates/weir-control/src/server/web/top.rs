@@ -143,8 +143,8 @@ impl Tops {
         self.0.entry(group).or_default().users.insert(user);
     }
 
-    /// Ends everything that a client watches. The list of a group that no client watches is not
-    /// kept, because it may be long.
+    /// Removes a client from all groups. The list of a group that no client watches is not kept,
+    /// because it may be long.
     pub(super) fn leave(&mut self, user: u64) {
         for watched in self.0.values_mut() {
             watched.users.remove(&user);
