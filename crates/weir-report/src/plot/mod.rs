@@ -240,7 +240,7 @@ impl Curve {
                     .map(|p| format!("M{} {}h0", Px(x.place(p[0])), Px(y.place(p[1]))))
                     .collect(),
             ),
-            Shape::Steps(points) => (line, steps(points.iter().map(|p| (p[0], p[1])), x, y, true)),
+            Shape::Steps(points) => (line, steps(points.iter().map(|p| (p[0], p[1])), x, y)),
             Shape::Band(points) => ("band", band(points, x, y)),
             Shape::Bars(bars) => ("bars", bars.iter().map(|b| bar(b, x, y)).collect()),
             Shape::Level(v) => {
@@ -281,7 +281,7 @@ fn band(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
         {
             part.push([gap, low, high]);
         }
-        path.push_str(&steps(part.iter().map(|p| (p[0], p[2])), x, y, true));
+        path.push_str(&steps(part.iter().map(|p| (p[0], p[2])), x, y));
         path.push_str(&back_steps(&part, x, y));
         rest = &rest[end.unwrap_or(rest.len())..];
     }
@@ -289,8 +289,8 @@ fn band(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
 }
 
 /// The path of steps: only horizontal and vertical strokes, one stroke for consecutive equal
-/// values. With `start`, each part moves to its first point; otherwise a line leads there.
-fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
+/// values.
+fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted) -> String {
     let (mut path, mut last) = (String::new(), None);
     let mut end = None;
     for (px, py) in points {
@@ -304,11 +304,8 @@ fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start
         let (px, py) = (x.place(px), Px(y.place(py)).to_string());
         end = Some(px);
         match &last {
-            None if start => {
-                let _ = write!(path, "M{} {py}", Px(px));
-            }
             None => {
-                let _ = write!(path, "L{} {py}", Px(px));
+                let _ = write!(path, "M{} {py}", Px(px));
             }
             Some(before) if *before == py => continue,
             Some(_) => {
