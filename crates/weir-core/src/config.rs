@@ -36,9 +36,9 @@ pub struct Jitter {
 pub struct Reorder {
     /// Probability that a candidate skips the delay line.
     pub probability: Probability,
-    /// Counted from the start, or from the last packet that skipped, the first `gap` − 1 packets
-    /// are no candidates; each later packet is a candidate until one skips. With 0 or 1, every
-    /// packet is a candidate.
+    /// After the start, and after each packet that skips, the next `gap` − 1 packets are no
+    /// candidates; each later packet is a candidate until one skips. With 0 or 1, every packet is a
+    /// candidate.
     pub gap: u32,
     /// Correlation of consecutive draws.
     pub correlation: Probability,
@@ -53,8 +53,8 @@ pub struct Reorder {
 pub struct LinkConfig {
     /// The rate at which packets are serialised.
     pub capacity: Capacity,
-    /// Credit of an idle link with a constant rate: after a pause, as many bytes as the link could
-    /// have sent in the pause, but at most this many, are sent without serialisation time.
+    /// Maximum credit of a link with a constant rate. A pause earns the bytes that the link could
+    /// have sent in the pause; as many bytes are then sent without serialisation time.
     pub burst: Bytes,
     /// Bytes that framing adds to each packet on the wire.
     pub overhead: Overhead,

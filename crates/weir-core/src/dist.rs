@@ -126,8 +126,9 @@ impl Distribution {
 pub struct CorrelatedUniform {
     /// The current normal deviate, times 2^16.
     z: i64,
-    /// ρ and √(1−ρ²), times 2^16.
+    /// ρ, times 2^16.
     keep: i64,
+    /// √(1−ρ²), times 2^16.
     fresh: i64,
 }
 
@@ -177,8 +178,8 @@ impl Default for NormalTables {
 }
 
 impl NormalTables {
-    /// The value of the distribution function, as a uniform number, at the deviate `z` times 2^-16.
-    /// Interpolates between table entries.
+    /// Converts a normal deviate to a uniform number by the distribution function, with
+    /// interpolation between table entries. `z` is the deviate times 2^16.
     fn uniform(&self, z: i64) -> u32 {
         let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
             .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);

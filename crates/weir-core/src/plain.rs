@@ -262,8 +262,8 @@ impl PlainPipe {
         self.stats.zero(packets);
     }
 
-    /// Marks the packets with a start until `now` as started. Removes those from the front of the
-    /// queue that no later query needs.
+    /// Marks the packets with a start until `now` as started. Removes from the front of the queue
+    /// the packets that no later query needs.
     #[inline]
     fn advance(&mut self, now: Nanos, horizon: Nanos) {
         while let Some(&Waiting { start, len }) = self.queue.get(self.started)

@@ -8,8 +8,7 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: its successor in a list, and the fields that AQMs and schedulers with an AQM inside
-/// read.
+/// A packet: its successor in a list, and the fields for AQMs and for schedulers with an AQM.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Stamp {

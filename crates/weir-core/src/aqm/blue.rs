@@ -123,8 +123,8 @@ impl Blue {
         let last = self.last.get_or_insert(now);
         let elapsed = now.since(*last).0;
         if elapsed > self.freeze {
-            // Each fall is due when more than `freeze` has passed since the change before it. At
-            // most `freeze` remains until `now` after the last fall.
+            // Each fall is due when more than `freeze` has passed since the change before it. From
+            // the last fall until `now`, at most `freeze` has passed.
             let falls = (elapsed - 1) / self.freeze;
             self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
             last.0 += falls * self.freeze;

@@ -53,11 +53,11 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
-//! 73 minutes. One effect of Linux's time does not occur here: in the first 16 intervals after time
-//! 0 or after a wrap, a queue that overflowed before its first dropping state resumes a drop rate
-//! with a root of 0 and loses all its packets but the last. `mtu` counts from the network layer, so
-//! 1500 corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above).
-//! Linux drops no packet while exactly `mtu` bytes wait; ns-3 may.
+//! 73 minutes. In Linux, in the first 16 intervals after time 0 or after a wrap, a queue that
+//! overflowed before its first dropping state resumes a drop rate with a root of 0 and loses all
+//! its packets but the last. This does not occur here. `mtu` counts from the network layer, so 1500
+//! corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above). Linux
+//! drops no packet while exactly `mtu` bytes wait; ns-3 may.
 //!
 //! # Validation
 //! Tests compare drops, times and states with ns-3 and with recordings of Linux. A property test
@@ -237,8 +237,8 @@ pub(crate) struct Control {
     /// `1/√n` in parts of 2^16.
     inverse_root: u16,
     dropping: bool,
-    /// Whether the previous packet was dropped; the first drop of a dropping state does not count.
-    /// The next packet then decides whether the next drop is scheduled or dropping ends.
+    /// Whether the previous packet was dropped, except by the first drop of a dropping state. The
+    /// next packet then decides whether the next drop is scheduled or dropping ends.
     owes: bool,
 }
 

@@ -20,9 +20,9 @@
 //! scale(p)   2048  512   128   32    8     2      1
 //! ```
 //!
-//! With `derand`, `p` is summed over the packets since the last drop, or mark by a random draw.
-//! While this sum is below 0.85, no packet is dropped. From 0.85 on, each packet is dropped with
-//! probability `p`, and from 8.5 on, the packet is always dropped.
+//! With `derand`, `p` is summed over the packets since the last drop, or since the last mark that
+//! a random draw selected. While this sum is below 0.85, no packet is dropped. From 0.85 on, each
+//! packet is dropped with probability `p`, and from 8.5 on, the packet is always dropped.
 //!
 //! # Reference
 //! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme
@@ -41,8 +41,8 @@
 //! PIE becomes active when the queue is a third full, and inactive when the queue is idle.
 //! `bytemode` off|on, default off: `p` is multiplied by the packet's length and divided by
 //! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: no packet is dropped while fewer than two packets of
-//! this size wait, nor, except with `linux`, while exactly two wait; 0, the default, selects the
-//! value of the variant.
+//! this size wait, or exactly two with `rfc` and `dummynet`; 0, the default, selects the value of
+//! the variant.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a
@@ -80,14 +80,14 @@
 //! was created. Linux computes departure rates in whole units, and their mean only follows
 //! differences of 8 units or more: at 10 Mbit/s, which is 20 units, each mean from 16 to 23 stays.
 //!
-//! Three differences from these programs remain: dummynet measures every other departure rate over
-//! a single packet, Linux's lengths include the link-layer header, and dummynet's gains have 13
-//! bits of fraction.
+//! Three differences from these programs remain. dummynet's second departure rate covers the first
+//! measurement and one packet more. Linux's lengths include the link-layer header. dummynet's gains
+//! have 13 bits of fraction.
 //!
 //! # Validation
 //! Tests run the conformance case of ns-3's test suite and compare the probability with floating
-//! point. Tests also compare the single step that replaces many updates with those updates, and
-//! check each difference between the variants.
+//! point. Tests also compare many updates computed in one step with the same updates computed one
+//! by one, and check each difference between the variants.
 
 use alloc::vec::Vec;
 

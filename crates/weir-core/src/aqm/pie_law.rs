@@ -49,7 +49,7 @@ pub(crate) struct Law {
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// The probability, which exceeds 1 only in Linux, and its sum over the packets since the last
-    /// drop, or mark by a random draw.
+    /// drop, or since the last mark that a random draw selected.
     pub(crate) p: u64,
     sum: u64,
     /// The current delay, and the delay at the last update, in ns.

@@ -237,7 +237,8 @@ impl Sfb {
         self.rules.warmup > 0 && since.saturating_add(self.rules.warmup) > self.rules.rehash
     }
 
-    /// Whether a packet of a flow that does not respond must be dropped, because there is no token.
+    /// Takes a token for a packet of a flow that does not respond; returns whether the packet must
+    /// be dropped because there is none.
     fn is_punished(&mut self, now: Nanos) -> bool {
         if self.tokens == 0 {
             self.tokens = self.rules.new_tokens(self.filled, now);

@@ -20,9 +20,9 @@ pub struct DeviceConfig {
     /// `None`, only the ring's size limits its contents.
     pub dql: Option<DqlConfig>,
     /// Whether the wire takes a packet from the ring only with the driver's permission: one packet
-    /// at the start, and one more after a call of [`crate::Emulator::permit`]; calls before this
-    /// packet is taken count as one. A driver that has no room for the last packet it received can
-    /// thus hold back the device and all queues before the device.
+    /// at the start, and one more after a call of [`crate::Emulator::permit`]. Several calls before
+    /// the wire takes a packet count as one. A driver that has no room for the last packet it
+    /// received can thus hold back the device and all queues before the device.
     pub gated: bool,
 }
 

@@ -59,7 +59,7 @@ impl StepBudget {
 pub const EVENTS_PER_POLL: usize = 131_072;
 
 /// The most steps that the schedules of all links together apply one by one from one poll to the
-/// next. At some tens of nanoseconds each they take about a millisecond. A single link needs more
-/// only if the driver has not polled for as long as this number of steps lasts: 16 ms with the
+/// next. At some tens of nanoseconds each they take about a millisecond. One link alone exceeds
+/// this number only if the time between two polls is longer than its steps together: 16 ms with the
 /// shortest steps that are allowed, 16 s with steps of 1 ms.
 pub const STEPS_PER_POLL: u32 = 16_384;

@@ -263,8 +263,8 @@ impl Link {
         if self.wire.is_none() && !waits {
             // Nothing uses the wire before the driver's call, so the periods until then are
             // skipped.
-            let behind = steps.now().max(now).since(self.schedule_origin);
-            self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
+            let elapsed = steps.now().max(now).since(self.schedule_origin);
+            self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(elapsed));
             self.next_step(config);
         }
         while self.schedule_due() <= now {
@@ -272,8 +272,8 @@ impl Link {
             let last = if steps.take() {
                 next
             } else {
-                let behind = steps.now().max(due).since(self.schedule_origin);
-                schedule.last_step_until(behind).map_or(next, |last| last.max(next))
+                let elapsed = steps.now().max(due).since(self.schedule_origin);
+                schedule.last_step_until(elapsed).map_or(next, |last| last.max(next))
             };
             if last == next {
                 let Some((_, step)) = schedule.step(next) else { return };

@@ -132,8 +132,7 @@ impl Link {
         }
     }
 
-    /// Handles the events of schedule, wire and device until `now`, so that the queue has its state
-    /// at that time.
+    /// Handles the events of schedule, wire and device until `now`. The queue is then up to date.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -455,7 +454,8 @@ impl Link {
             leaving |= flow.cold.orphan && flow.gate.packets() > 0;
             number = flow.cold.older;
         }
-        // Packets that arrived while no scheduler or AQM classified packets have no flow hash.
+        // Packets have no flow hash if they arrived while neither a scheduler nor an AQM classified
+        // packets.
         if leaving || discipline.row().traits.classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }

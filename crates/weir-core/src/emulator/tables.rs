@@ -101,8 +101,8 @@ impl Template {
     fn reached(&mut self, packets: u64, bytes: u64) {
         if packets > self.peak.0 {
             self.peak.0 = packets;
-            let whole = &mut self.stats.counters.peak_queue_packets;
-            *whole = (*whole).max(packets);
+            let overall = &mut self.stats.counters.peak_queue_packets;
+            *overall = (*overall).max(packets);
         }
         self.peak.1 = self.peak.1.max(bytes);
     }
@@ -173,8 +173,8 @@ impl Flowset {
         self.chain.last().copied()
     }
 
-    /// Sets the rate, and the limit: the configured one, or else the default for the link and the
-    /// scheduler.
+    /// Sets the rate and the limit. The limit is the configured one, or else the default for the
+    /// link and the scheduler.
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig, scheduler: Kind) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();

@@ -1,7 +1,7 @@
 //! Changes that are made together: their consequences are computed once, not once for each change.
 //!
-//! A change of one pipe, scheduler or queue can affect every queue, and the links and flows of an
-//! object are found among all links and flows. For one change, this takes a time in proportion to
+//! A change of one pipe, scheduler or queue can affect every queue, and requires a search of all
+//! links and flows for those of the changed object. One change thus takes a time in proportion to
 //! the number of objects. If all of tens of thousands of objects changed one after another, the
 //! time would grow with the square of their number, on the thread that forwards packets.
 
@@ -130,24 +130,24 @@ impl Emulator {
     fn resolve_hashes(&mut self) {
         let classifies =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
-        let (mut by_queues, mut by_hosts) = (BTreeSet::new(), BTreeSet::new());
+        let (mut with_flow_hashes, mut with_host_hashes) = (BTreeSet::new(), BTreeSet::new());
         for queue in self.queues.iter().flatten() {
             let in_chain = || {
                 queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
             };
             if classifies(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
-                by_queues.extend(queue.root());
+                with_flow_hashes.extend(queue.root());
             }
             if in_chain().any(|t| needs_hosts(&t.discipline)) {
-                by_hosts.extend(queue.root());
+                with_host_hashes.extend(queue.root());
             }
         }
         for template in self.templates.iter_mut().flatten() {
             template.isolates =
-                needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
+                needs_hosts(&template.discipline) || with_host_hashes.contains(&template.id);
             template.classifies = template.discipline.row().traits.classifies
                 || classifies(&template.flowset)
-                || by_queues.contains(&template.id);
+                || with_flow_hashes.contains(&template.id);
         }
     }
 }

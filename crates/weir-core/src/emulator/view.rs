@@ -91,7 +91,7 @@ impl Emulator {
     }
 
     /// State variables of the AQM of flow `number`, by name; empty without an AQM.
-    pub fn aqm_figures(&self, number: u32) -> Vec<(&'static str, u64)> {
+    pub fn aqm_variables(&self, number: u32) -> Vec<(&'static str, u64)> {
         self.flows.get(number).map(Flow::variables).unwrap_or_default()
     }
 

@@ -25,8 +25,8 @@ pub(crate) struct Impairments {
     reorder_stream: Stream,
     /// The correlated numbers that decide about reordering.
     reorder_source: CorrelatedUniform,
-    /// Number of packets since the last packet that skipped the delay line, counted only until the
-    /// next packet is a candidate.
+    /// Number of packets since the last packet that skipped the delay line, counted only up to
+    /// [`Reorder::gap`] − 1.
     since_reordered: u32,
 }
 

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use super::sums::{ConfiguredMeans, Sum, Values, Whole, bps};
+use super::sums::{ConfiguredMeans, Sum, Totals, Values, bps};
 use super::{Capacity, Schedule};
 use crate::config::LinkConfig;
 use crate::units::Nanos;
@@ -13,14 +13,15 @@ impl LinkConfig {
     /// Each value is weighted by the time for which it applies. An empty span has the values that
     /// apply at its start.
     ///
-    /// Without a span: over one period of a repeating schedule, otherwise over all its steps; the
-    /// last step, which does not end, then counts as long as the step before it. These means are
-    /// stored with the schedule. The rate of a trace is always its mean over one period.
+    /// Without a span, the means are over one period of the schedule. For a schedule that does not
+    /// repeat, they are over all its steps, and the last step counts as long as the step before it.
+    /// These means are stored with the schedule. The rate of a trace is always its mean over one
+    /// period.
     #[must_use]
     pub fn means(&self, span: Option<Range<Nanos>>) -> ConfiguredMeans {
         let (sum, initial) = match (&self.schedule, span) {
             (Some(schedule), None) => {
-                let Whole { sum, last } = schedule.whole();
+                let Totals { sum, last } = schedule.totals();
                 // Each period begins with the values at the end of the period before it.
                 let before = if schedule.period().is_some() { *last } else { Values::default() };
                 (sum.clone(), before)
@@ -29,9 +30,9 @@ impl LinkConfig {
                 (between(schedule, span.start, span.end, None).0, Values::default())
             }
             (Some(schedule), Some(span)) => {
-                let now = schedule.last_step_until(span.start);
-                let now = now.map(|number| schedule.in_force_after(number));
-                let values = now.map_or(Values::default(), |step| Values::default().after(&step));
+                let number = schedule.last_step_until(span.start);
+                let step = number.map(|number| schedule.in_force_after(number));
+                let values = step.map_or(Values::default(), |step| Values::default().after(&step));
                 (Sum::of(values), Values::default())
             }
             (None, _) => (Sum::of(self.constant()), Values::default()),
@@ -82,11 +83,11 @@ impl LinkHistory {
         self.had_trace |= matches!(old.capacity, Capacity::Trace(_));
         self.since = at;
         if old.schedule == new.schedule {
-            let now = new.constant();
+            let values = new.constant();
             let changed = Values {
-                rate_bps: now.rate_bps.filter(|_| new.capacity != old.capacity),
-                delay: now.delay.filter(|_| new.delay != old.delay),
-                loss: now.loss.filter(|_| new.loss != old.loss),
+                rate_bps: values.rate_bps.filter(|_| new.capacity != old.capacity),
+                delay: values.delay.filter(|_| new.delay != old.delay),
+                loss: values.loss.filter(|_| new.loss != old.loss),
             };
             self.inherited = Some(changed.or(last));
         } else {
@@ -94,16 +95,16 @@ impl LinkHistory {
         }
     }
 
-    /// The means from the start of the link to `until`. `now` is the current configuration. Until
-    /// time has passed, these are the values of `now`.
+    /// The means from the start of the link to `until`. `current` is the current configuration. If
+    /// no time has passed, these are the values of `current`.
     #[must_use]
-    pub fn means(&self, now: &LinkConfig, until: Nanos) -> ConfiguredMeans {
-        let mut sum = self.span(now, until.max(self.since)).0;
+    pub fn means(&self, current: &LinkConfig, until: Nanos) -> ConfiguredMeans {
+        let mut sum = self.span(current, until.max(self.since)).0;
         sum.merge(&self.past);
         if sum.is_empty() {
-            return now.means(Some(Nanos::ZERO..Nanos::ZERO));
+            return current.means(Some(Nanos::ZERO..Nanos::ZERO));
         }
-        let means = now.marked(sum.means());
+        let means = current.marked(sum.means());
         ConfiguredMeans { rate_varies: means.rate_varies || self.had_trace, ..means }
     }
 
@@ -142,7 +143,8 @@ fn between(
         let last = sum.add_steps(values, later(start), start..end, 1);
         return (sum, last);
     };
-    let values_in = |round: u64| if round == 0 { Values::default() } else { schedule.whole().last };
+    let values_in =
+        |round: u64| if round == 0 { Values::default() } else { schedule.totals().last };
     let split = |at: Nanos| (at.0 / period.0, Nanos(at.0 % period.0));
     let ((first, from), (last, until)) = (split(start), split(end));
     let values = inherited.unwrap_or_else(|| values_in(first));

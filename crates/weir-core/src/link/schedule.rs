@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 use super::Step;
-use super::sums::Whole;
+use super::sums::Totals;
 use crate::fingerprint::Fingerprint;
 use crate::units::Nanos;
 
@@ -19,7 +19,7 @@ pub struct Schedule {
     /// For each step, the steps of one period that determine the values in force after this step.
     setters: Vec<Setters>,
     period: Option<Nanos>,
-    whole: Whole,
+    totals: Totals,
 }
 
 impl PartialEq for Schedule {
@@ -90,8 +90,8 @@ impl Schedule {
             setter
         });
         let setters = setters.collect();
-        let (fingerprint, whole) = (Fingerprint::of(&steps), Whole::of(&steps, period));
-        Ok(Self { fingerprint, steps, setters, period, whole })
+        let (fingerprint, totals) = (Fingerprint::of(&steps), Totals::of(&steps, period));
+        Ok(Self { fingerprint, steps, setters, period, totals })
     }
 
     /// The steps of one period.
@@ -99,8 +99,8 @@ impl Schedule {
         &self.steps
     }
 
-    pub(super) fn whole(&self) -> &Whole {
-        &self.whole
+    pub(super) fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// The bytes that a step takes in memory.
@@ -126,11 +126,11 @@ impl Schedule {
         self.period
     }
 
-    /// The first step that must be applied after an idle time; `behind` is the time since the start
-    /// of the schedule. All missed periods except the last are skipped, which leads to the same
-    /// values.
-    pub(crate) fn step_to_resume_at(&self, behind: Nanos) -> u64 {
-        let rounds = self.period.map_or(0, |period| behind.0 / period.0);
+    /// The first step that must be applied after an idle time; `elapsed` is the time since the
+    /// start of the schedule. All missed periods except the last are skipped, which leads to the
+    /// same values.
+    pub(crate) fn step_to_resume_at(&self, elapsed: Nanos) -> u64 {
+        let rounds = self.period.map_or(0, |period| elapsed.0 / period.0);
         rounds.saturating_sub(1) * self.steps.len() as u64
     }
 
@@ -148,11 +148,11 @@ impl Schedule {
         }
     }
 
-    /// The number of the last step up to `behind`, the time since the start of the schedule.
-    pub(crate) fn last_step_until(&self, behind: Nanos) -> Option<u64> {
+    /// The number of the last step up to `elapsed`, the time since the start of the schedule.
+    pub(crate) fn last_step_until(&self, elapsed: Nanos) -> Option<u64> {
         let (round, rest) = match self.period {
-            Some(period) => (behind.0 / period.0, behind.0 % period.0),
-            None => (0, behind.0),
+            Some(period) => (elapsed.0 / period.0, elapsed.0 % period.0),
+            None => (0, elapsed.0),
         };
         let within = self.steps.partition_point(|(at, _)| at.0 <= rest) as u64;
         (round * self.steps.len() as u64 + within).checked_sub(1)

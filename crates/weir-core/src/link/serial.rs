@@ -30,7 +30,7 @@ pub(crate) struct Serializer {
     after: Nanos,
     /// Time at which the link becomes free, by the link's clock.
     free_at: Nanos,
-    /// The remainder of the last division, in nanoseconds times rate.
+    /// The remainder of the last division, in ns × bit/s.
     remainder: u64,
     current: Current,
     /// The credit of an idle link.
@@ -44,8 +44,8 @@ pub(crate) struct Serializer {
 struct Current {
     /// The start time, by the link's clock.
     start: Nanos,
-    /// The length of the packet plus the carried remainder, in nanoseconds times rate. In this unit
-    /// a change of the rate loses nothing, however often it happens.
+    /// The length of the packet plus the carried remainder, in ns × bit/s. In this unit a change
+    /// of the rate loses nothing, however often it happens.
     work: u64,
     extra: Nanos,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Timed {
     bytes: Bytes,
     /// Whole nanoseconds.
     time: Nanos,
-    /// The remainder of the division, in nanoseconds times rate.
+    /// The remainder of the division, in ns × bit/s.
     rest: u64,
 }
 
@@ -184,8 +184,8 @@ impl Serializer {
         })
     }
 
-    /// The part of the current packet that is not yet on the wire, in nanoseconds times rate. On a
-    /// trace, this is the whole packet.
+    /// The part of the current packet that is not yet on the wire, in ns × bit/s. On a trace,
+    /// this is the whole packet.
     fn work_left(&self, now: Nanos) -> u64 {
         let Current { start, work, .. } = self.current;
         match &self.capacity {
@@ -211,11 +211,11 @@ const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
 /// burst is at most this time.
 const LEAD: Nanos = Nanos(1 << 62);
 
-/// A byte in nanoseconds times rate.
+/// A byte in ns × bit/s.
 const BYTE: u64 = 8 * NANOS_PER_SEC;
 
 /// Adds the carried `remainder` to `bytes`. Returns the time that the sum takes at `rate`, the new
-/// remainder, and the sum itself. The remainders and the sum are in nanoseconds times rate.
+/// remainder, and the sum itself. The remainders and the sum are in ns × bit/s.
 #[inline(always)] // Measured: see the emulator's module.
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64, u64) {
     let rate = rate.bps();

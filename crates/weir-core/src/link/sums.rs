@@ -8,7 +8,8 @@ use crate::units::Nanos;
 /// The configured rate, propagation delay and loss of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfiguredMeans {
-    /// The mean rate in bit/s; `None` if there is no limit, even for a part of the span.
+    /// The mean rate in bit/s; `None` if the rate is unlimited during at least a part of the
+    /// span.
     pub rate_bps: Option<u64>,
     /// The mean delay.
     pub delay: Nanos,
@@ -19,7 +20,7 @@ pub struct ConfiguredMeans {
     /// Whether the delay changes, so that it is a mean.
     pub delay_varies: bool,
     /// Whether the loss changes, so that it is a mean over time. The share of lost packets differs
-    /// from it if more packets are sent at one time than at another.
+    /// from this mean if more packets are sent at one time than at another.
     pub loss_varies: bool,
 }
 
@@ -51,17 +52,17 @@ impl Values {
     }
 }
 
-/// All steps of a schedule, summed up once.
+/// The steps of a whole schedule, summed up once.
 #[derive(Clone, Debug)]
-pub(super) struct Whole {
-    /// Over one period or, without one, until the last step has lasted as long as the step before
+pub(super) struct Totals {
+    /// The sum over one period. Without a period, the last step counts as long as the step before
     /// it.
     pub(super) sum: Sum,
     /// The values that the last steps have set.
     pub(super) last: Values,
 }
 
-impl Whole {
+impl Totals {
     /// The sum of the steps of a schedule with this period.
     pub(super) fn of(steps: &[(Nanos, Step)], period: Option<Nanos>) -> Self {
         let at = |back: usize| {

@@ -1,4 +1,4 @@
-//! An enum of all types of schedulers, in which only calls of an added scheduler are virtual, and
+//! An enum of all types of schedulers, in which only calls of an added scheduler are virtual. Also
 //! the change from one scheduler to another while packets wait.
 
 use alloc::boxed::Box;

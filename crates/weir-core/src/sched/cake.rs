@@ -631,7 +631,7 @@ mod tests {
         for flow in 0..1000u32 {
             (0..2).for_each(|_| rig.send(Nanos::ZERO, flow.wrapping_mul(0x9e37_79b9), [1, 2], 0));
         }
-        // With a quantum of 300 bytes, a thousand flows get a third of a byte in a round each.
+        // With a quantum of 300 bytes, each of a thousand flows gets a third of a byte in a round.
         assert_eq!((0..2000).filter_map(|_| rig.take(Nanos(1))).count(), 2000);
     }
 

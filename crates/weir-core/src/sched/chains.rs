@@ -7,15 +7,15 @@
 //! in the chain.
 //!
 //! [`Classes`] assigns flows to chains. The first packet of each flow of a class takes the same
-//! virtual time, `L / w`, the packet's length divided by the flow's weight, and the previous packet
-//! of each of these flows took that time too. The scheduler serves these flows in the order of
-//! their finishes, and a flow starts again at its finish. The order of service is therefore the
-//! order of the new starts, and each served flow can be appended to a chain. A flow that had no
-//! packets starts at the current virtual time, which never decreases, and can be appended to the
-//! second chain of its class. The caller stores all other flows elsewhere: flows with packets of
-//! varying length, flows of further classes when all chains are in use ([`Classes::chain_of`]
-//! returns [`HEADS`]), and flows that neither chain of their class accepts ([`Classes::put`]
-//! returns false).
+//! virtual time `L / w`: the packet's length divided by the flow's weight. The previous packet of
+//! each of these flows took that time too. The scheduler serves these flows in the order of their
+//! finishes, and a flow starts again at its finish. The order of service is therefore the order of
+//! the new starts, and each served flow can be appended to a chain. A flow that had no packets
+//! starts at the current virtual time, which never decreases, and can be appended to the second
+//! chain of its class. The caller stores all other flows elsewhere: flows with packets of varying
+//! length, flows of further classes when all chains are in use ([`Classes::chain_of`] returns
+//! [`HEADS`]), and flows that neither chain of their class accepts ([`Classes::put`] returns
+//! false).
 //!
 //! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
 //! the front or the ring is full. A full ring first removes the entries that are struck out, and
@@ -51,16 +51,16 @@ impl Classes {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
 
-    /// The first chain of the class of first packets that take the virtual time `service`;
-    /// [`HEADS`] if there is neither such a class nor a free class. Tries `class` first.
+    /// The first chain of the class for the virtual time `service`; [`HEADS`] if there is neither
+    /// such a class nor a free class. Tries `class` first.
     #[inline(always)] // Measured: see "Inlining" in sched/mod.rs.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
     }
 
-    /// Finds the class of first packets that take the virtual time `service`, or creates it.
-    /// Returns the same as [`Self::chain_of`].
+    /// Finds or creates the class for the virtual time `service`. Returns the same as
+    /// [`Self::chain_of`].
     #[inline(never)]
     fn find(&mut self, service: u64) -> usize {
         let chains = self.chains.get_or_insert_default();

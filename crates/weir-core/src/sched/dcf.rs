@@ -336,11 +336,11 @@ impl Dcf {
         let mut losers = Vec::new();
         let mut last = None;
         senders.retain(|&sender| {
-            let alone = last.replace(sender.0) != Some(sender.0);
-            if !alone {
+            let is_highest = last.replace(sender.0) != Some(sender.0);
+            if !is_highest {
                 losers.push(sender);
             }
-            alone
+            is_highest
         });
         self.counters.internal += losers.len() as u64;
         if let [sender] = senders[..] {

@@ -8,9 +8,9 @@ pub type Discipline = Chosen<Kind>;
 
 impl Discipline {
     /// Whether [`crate::Emulator::has_room`] can predict, before a driver submits a packet, if this
-    /// packet or another one will be dropped for lack of room. This needs a scheduler that accepts
-    /// every packet within the queue's limit, or that refuses packets for the lengths of its queues
-    /// alone.
+    /// packet or another one will be dropped for lack of room. The prediction needs a scheduler
+    /// that accepts every packet within the queue's limit, or refuses packets only because of the
+    /// lengths of its queues.
     pub fn knows_room(&self) -> bool {
         match self.kind() {
             Kind::Pifo | Kind::SpPifo | Kind::StrictSlices => true,

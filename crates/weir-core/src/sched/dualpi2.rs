@@ -277,7 +277,7 @@ impl DualPi2 {
         }
     }
 
-    /// Decides by the probability of its queue whether a packet is marked or dropped.
+    /// Decides whether a packet is marked or dropped, by the probability of the packet's queue.
     #[inline]
     fn signal(&mut self, low: bool, is_capable: bool) -> Signal {
         let p = self.controller.p;

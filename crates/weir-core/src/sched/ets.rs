@@ -130,8 +130,8 @@ impl Scheduler for Ets {
         spec: &FlowSpec,
     ) {
         let old = *self.flows.at(slot.0);
-        let strict = spec.priority.min(MAX_PRIORITY) < self.strict;
-        match (old.is_strict, strict) {
+        let is_strict = spec.priority.min(MAX_PRIORITY) < self.strict;
+        match (old.is_strict, is_strict) {
             (true, true) => self.urgent.change_flow(now, store, old.slot, spec),
             (false, false) => self.sharing.change_flow(now, store, old.slot, spec),
             _ => {

@@ -259,7 +259,7 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// Removes and returns the first packet of a queue that its AQM does not drop.
+    /// Removes and returns a queue's first packet that the queue's AQM does not drop.
     #[inline]
     fn take<P: Store, A: FlowPolicy<State = S>>(
         &mut self,

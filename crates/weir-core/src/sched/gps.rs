@@ -5,7 +5,7 @@
 //! The fluid advances with the packets: for each packet that leaves, the fluid serves as many bytes
 //! as the packet has. At each moment it divides its service by weight among the flows that still
 //! have bytes in the fluid. Per unit of virtual time `V`, it serves `w` bytes of a flow of weight
-//! `w`. The fluid has finished a flow at the finish of the flow's last packet, its `end`. For each
+//! `w`. The fluid has finished a flow at the flow's `end`, the finish of its last packet. For each
 //! byte of service, `V` grows by one divided by the sum of the weights of all flows with an `end`
 //! after `V`.
 //!

@@ -120,7 +120,7 @@ struct Order {
     ready: BTreeSet<(u8, u128, u32)>,
     /// The virtual time of each priority: the start of the packet served last.
     clock: Box<[u128; LEVELS]>,
-    /// With round robin, for each priority: the next class is the first with this number or a
+    /// With round robin, a slot for each priority: the next class is the first at this slot or a
     /// higher one.
     turns: Box<[u32; LEVELS]>,
 }
@@ -195,14 +195,14 @@ impl Htb {
         self.lift(slot);
         self.place(self.now, slot);
         if self.classes.at(slot).state != before {
-            self.has_left(before, priority, slot);
+            self.update_turn(before, priority, slot);
         }
     }
 
     /// Handles the turn of a class that has left the order of its state `before`. With round robin,
     /// a turn in the order of classes within their own rates passes to the next class. In the order
     /// of borrowing classes, the turn stays at the number of the class, as in Linux.
-    fn has_left(&mut self, before: State, priority: u8, slot: u32) {
+    fn update_turn(&mut self, before: State, priority: u8, slot: u32) {
         let takes_turns = self.variant == Variant::Linux && before == State::Sends;
         if takes_turns && self.own.turns[usize::from(priority)] == slot {
             self.own.pass_turn(priority, slot);
@@ -282,7 +282,7 @@ impl Htb {
     /// Removes the next packet regardless of the buckets, and takes no tokens.
     fn drain<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
         let first = self.own.ready.first().or(self.borrowed.ready.first()).map(|entry| entry.2);
-        // A class that waits beyond the end of time is in neither order nor in `wakes`.
+        // A class that waits beyond the end of time is in no order and not in `wakes`.
         let waits = || self.wakes.first().map(|entry| entry.1);
         let forgotten = || {
             (0..self.classes.bound())
@@ -368,7 +368,7 @@ impl Scheduler for Htb {
             class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
         self.place(self.now, slot.0);
         if self.classes.at(slot.0).state != before || new != old {
-            self.has_left(before, old, slot.0);
+            self.update_turn(before, old, slot.0);
         }
     }
 
@@ -382,7 +382,7 @@ impl Scheduler for Htb {
         let Some(class) = self.classes.get(slot.0) else { return PacketList::default() };
         let (before, priority) = (class.state, class.priority);
         self.lift(slot.0);
-        self.has_left(before, priority, slot.0);
+        self.update_turn(before, priority, slot.0);
         let list = self.classes.remove(slot.0).map(|class| class.list).unwrap_or_default();
         let (packets, bytes) = list.measure(store);
         self.len -= packets;
@@ -420,8 +420,8 @@ impl Scheduler for Htb {
         self.wake(self.now);
         let exact = self.variant == Variant::Exact;
         let first = |order: &mut Order| if exact { order.first() } else { order.next() };
-        let in_own_right = first(&mut self.own);
-        let slot = in_own_right.or_else(|| first(&mut self.borrowed))?;
+        let from_own = first(&mut self.own);
+        let slot = from_own.or_else(|| first(&mut self.borrowed))?;
         let class = self.classes.at_mut(slot);
         let (before, priority) = (class.state, class.priority);
         let len = class.list.front_len();
@@ -437,7 +437,7 @@ impl Scheduler for Htb {
             ceil.take(len);
         }
         match &mut class.own {
-            Some(own) if in_own_right.is_some() => {
+            Some(own) if from_own.is_some() => {
                 own.fill(self.now);
                 own.take(len);
                 class.own_start += class.own_pace * u128::from(len);
@@ -451,7 +451,7 @@ impl Scheduler for Htb {
         let packet = self.pop(store, slot);
         self.place(self.now, slot);
         if self.classes.at(slot).state != before {
-            self.has_left(before, priority, slot);
+            self.update_turn(before, priority, slot);
         }
         packet
     }

@@ -71,7 +71,7 @@ struct Node {
     /// The number of times that the rank is in the set.
     copies: u32,
     /// A random number that is at least as large as those of the children.
-    height: u32,
+    priority: u32,
     left: u32,
     right: u32,
     /// The number of ranks in the subtree.
@@ -134,8 +134,8 @@ impl Ranks {
         self.nodes.get(at as usize).map_or((0, 0), |node| (node.count, node.sum))
     }
 
-    fn height(&self, at: u32) -> u32 {
-        self.nodes.get(at as usize).map_or(0, |node| node.height)
+    fn priority(&self, at: u32) -> u32 {
+        self.nodes.get(at as usize).map_or(0, |node| node.priority)
     }
 
     /// Recomputes a node's sums from its children.
@@ -151,7 +151,7 @@ impl Ranks {
         let node = Node {
             rank,
             copies: 1,
-            height: self.random.bits32(),
+            priority: self.random.bits32(),
             left: NONE,
             right: NONE,
             count: 1,
@@ -174,7 +174,7 @@ impl Ranks {
             let old = node.left;
             let left = self.insert_below(old, rank);
             self.nodes[at as usize].left = left;
-            if self.height(left) > self.height(at) {
+            if self.priority(left) > self.priority(at) {
                 self.nodes[at as usize].left = self.nodes[left as usize].right;
                 self.nodes[left as usize].right = at;
                 self.sum_up(at);
@@ -185,7 +185,7 @@ impl Ranks {
             let old = node.right;
             let right = self.insert_below(old, rank);
             self.nodes[at as usize].right = right;
-            if self.height(right) > self.height(at) {
+            if self.priority(right) > self.priority(at) {
                 self.nodes[at as usize].right = self.nodes[right as usize].left;
                 self.nodes[right as usize].left = at;
                 self.sum_up(at);
@@ -223,7 +223,7 @@ impl Ranks {
         if low == NONE || high == NONE {
             return low.min(high);
         }
-        if self.height(low) > self.height(high) {
+        if self.priority(low) > self.priority(high) {
             let right = self.join(self.nodes[low as usize].right, high);
             self.nodes[low as usize].right = right;
             self.sum_up(low);

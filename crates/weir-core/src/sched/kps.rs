@@ -4,12 +4,12 @@
 //! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`. It is *eligible*
 //! when `V` has reached its start, and the eligible packet with the earliest finish is served
 //! first. In KPS, however, times are rounded, so that no sorting is needed. Flows are grouped into
-//! *strata* by the virtual time of their largest packet, its length divided by the flow's weight,
-//! rounded up to the next power of two. Each stratum has two timer wheels, in which a slot takes
-//! this rounded time: in one wheel, flows wait for their start; in the other, eligible flows wait
-//! for service. The slots of the strata are *interleaved*: the slots of one stratum begin in the
-//! middle of slots of the stratum below. No two strata therefore have a slot that begins at the
-//! same moment, and the slot that is due first is always unambiguous.
+//! *strata* by the virtual time of their largest packet: its length divided by the flow's weight.
+//! This time is rounded up to the next power of two. Each stratum has two timer wheels, in which a
+//! slot takes the rounded time: in one wheel, flows wait for their start; in the other, eligible
+//! flows wait for service. The slots of the strata are *interleaved*: the slots of one stratum
+//! begin in the middle of slots of the stratum below. No two strata therefore have a slot that
+//! begins at the same moment, and the slot that is due first is always unambiguous.
 //!
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer

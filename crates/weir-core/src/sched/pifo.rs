@@ -34,7 +34,7 @@
 //!
 //! The source of a packet or an earlier hop sets its label; 0 means none. Slack and the remaining
 //! time to a deadline shrink along the path: the driver that moves a packet to the next hop
-//! subtracts the time that the packet waited at this hop from its label, down to 1. A packet
+//! reduces the packet's label by the time that the packet waited at this hop, down to 1. A packet
 //! without a label has the whole `deadline` of its flow at each hop.
 //!
 //! `limit` 0..16777216 packets, default 0 for no limit: when `limit` packets are inside, the packet

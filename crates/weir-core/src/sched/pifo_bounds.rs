@@ -163,36 +163,36 @@ impl PifoTree {
     }
 
     /// Removes a flow's turns from all nodes above it, and returns the facts of their packets.
-    /// Packets that bounds above have released return to the front of the flow's list. Packets that
+    /// Packets that have passed bounds above return to the front of the flow's list. Packets that
     /// the flow's own bound holds back are not affected.
     pub(super) fn detach<P: Store>(&mut self, store: &mut P, slot: u32, flow: u32) -> Vec<Facts> {
         let parent = self.nodes.at(slot).parent;
         let mut packets = self.recall(store, parent, flow);
         let node = self.nodes.at_mut(slot);
         let Content::Flow { list, turns } = &mut node.content else { return Vec::new() };
-        let (mut rest, passed) = (*list, packets.len());
+        let (mut rest, passed_count) = (*list, packets.len());
         while turns.pop_last().is_some() {
             packets.extend(rest.pop_front(store));
         }
         self.place(slot);
-        for &packet in &packets[passed..] {
+        for &packet in &packets[passed_count..] {
             self.withdraw(store, parent, packet);
         }
         let node = self.nodes.at_mut(slot);
-        if let (Content::Flow { list, .. }, true) = (&mut node.content, passed > 0) {
-            let mut whole = PacketList::default();
-            for &packet in &packets[..passed] {
-                whole.push_back(store, packet);
+        if let (Content::Flow { list, .. }, true) = (&mut node.content, passed_count > 0) {
+            let mut combined = PacketList::default();
+            for &packet in &packets[..passed_count] {
+                combined.push_back(store, packet);
             }
             while let Some(packet) = list.pop_front(store) {
-                whole.push_back(store, packet);
+                combined.push_back(store, packet);
             }
-            *list = whole;
+            *list = combined;
         }
         packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
     }
 
-    /// Takes back the packets of a flow that bounds from `node` upwards have released, and removes
+    /// Takes back the packets of a flow that have passed bounds from `node` upwards, and removes
     /// their turns from the nodes above. Returns the packets, the oldest first.
     fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
         let mut recalled = Vec::new();

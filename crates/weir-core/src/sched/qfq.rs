@@ -209,8 +209,8 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Moves the first flow to another slot, because its start has left a slot in which it was
-    /// alone. Its packet is already removed.
+    /// Moves the first flow, which is alone in its slot, after its start has left this slot. The
+    /// flow's packet is already removed.
     #[inline(never)]
     fn relocate<R>(&mut self, packet: PacketId, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
         let place = self.groups.ready()?;

@@ -111,9 +111,9 @@ pub(super) struct Class {
     spare: u32,
     /// `lmax`.
     quantum: u32,
-    /// A packet shorter than this is appended to the list without any other work: `lmax` plus one
-    /// byte, or 0 while the class has no packets. For the largest `lmax`, 2^32 − 1 bytes, this
-    /// length is always 0.
+    /// `lmax` plus one byte, or 0 while the class has no packets: a shorter packet is appended to
+    /// the list without any other work. With the largest `lmax`, 2^32 − 1 bytes, the value is
+    /// always 0.
     appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,

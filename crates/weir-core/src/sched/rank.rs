@@ -23,10 +23,10 @@
 //! deadline in nanoseconds, or bytes.
 //!
 //! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
-//! next hop must subtract the time that the packet waited at this hop from its label, down to 1,
-//! since 0 would mean no label. The source must set the label, since a packet without a label gets
-//! the whole deadline of its flow again at each hop. With `edf` no driver changes labels, because
-//! the deadline is a point in time, the same at every hop.
+//! next hop must reduce the packet's label by the time that the packet waited at this hop, down to
+//! 1, since 0 would mean no label. The source must set the label, since a packet without a label
+//! gets the whole deadline of its flow again at each hop. With `edf` no driver changes labels,
+//! because the deadline is a point in time, the same at every hop.
 //!
 //! # Virtual time
 //! ```text

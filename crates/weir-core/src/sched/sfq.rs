@@ -94,7 +94,7 @@ pub struct Stochastic {
     refused: Refused,
     seed: u64,
     /// The time of the next change of the hash function; `None` until [`Self::catch_up`] sets it.
-    perturbs: Option<Nanos>,
+    next_change: Option<Nanos>,
     /// The number of changes of the hash function that had packets to move.
     perturbations: u64,
 }
@@ -148,7 +148,7 @@ impl Stochastic {
             bytes: 0,
             refused: Refused::new(),
             seed: discipline.seed(),
-            perturbs: None,
+            next_change: None,
             perturbations: 0,
             settings,
         };
@@ -294,10 +294,10 @@ impl Stochastic {
     fn catch_up<P: Store>(&mut self, now: Nanos, store: &mut P) {
         if self.settings.perturb > 0 && now != Nanos::MAX {
             let period = u64::from(self.settings.perturb) * NANOS_PER_SEC;
-            let due = *self.perturbs.get_or_insert(now.saturating_add(Nanos(period)));
+            let due = *self.next_change.get_or_insert(now.saturating_add(Nanos(period)));
             if now >= due {
                 let more = (now.0 - due.0) / period + 1;
-                self.perturbs = Some(due.saturating_add(Nanos(more.saturating_mul(period))));
+                self.next_change = Some(due.saturating_add(Nanos(more.saturating_mul(period))));
                 self.perturb(store);
             }
         }

@@ -27,8 +27,9 @@
 //! Over any time in which two flows always have packets, the bytes that they send, divided by their
 //! weights, differ by at most `L_1 / w_1 + L_2 / w_2`, the largest packet of each flow divided by
 //! the flow's weight. This holds even if the link's rate changes, which is the purpose of the
-//! algorithm. Compared with a separate link at the flow's share, a packet leaves later by up to the
-//! transmission of one packet of each other flow.
+//! algorithm. Let a flow have a link of its own, with the flow's share of the rate. Under this
+//! scheduler its packets leave later than there, by at most the time in which one packet of each
+//! other flow is sent.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements start-time fair queueing. Papers also call it SFQ, but Linux's `sfq` hashes

@@ -103,7 +103,7 @@ impl<S: Sum> SumTree<S> {
         self.end(|node| node.right)
     }
 
-    /// The flow and the key at the end of the path down on which `next` selects each child.
+    /// The key and the flow at the end of the path on which `next` selects each child.
     fn end(&self, next: impl Fn(&Node<S>) -> u32) -> Option<(u128, u32)> {
         let (mut at, mut found) = (self.root, None);
         while let Some(node) = self.nodes.get(at as usize) {

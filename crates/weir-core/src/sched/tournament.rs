@@ -99,8 +99,8 @@ impl Tournament {
         time & !self.mask
     }
 
-    /// Sets the time of the flow at `slot`, for which there must be room. Times must be less than
-    /// 2^64 − 2^32.
+    /// Sets the time of the flow at `slot`. The slot must have a leaf, and the time must be less
+    /// than 2^64 − 2^32.
     #[inline]
     pub(super) fn set(&mut self, slot: u32, time: u64) {
         self.put(slot, (time & !self.mask) | u64::from(slot));

@@ -360,7 +360,7 @@ impl Tree {
         }
     }
 
-    /// Lets the nodes that lost offered packets by drops offer other packets.
+    /// Refills the nodes in `depleted`, and the nodes above them.
     fn feed(&mut self, now: Nanos, store: &mut dyn Store) {
         while let Some(depleted) = self.depleted.pop() {
             self.lift(depleted, now, store);
@@ -385,7 +385,7 @@ impl Tree {
         self.refused.push_back((packet, reason));
     }
 
-    /// Lets each node that holds packets back offer the packets that may leave by `now`.
+    /// Makes the nodes in `shaped` offer the packets that may leave by `now`.
     fn wake(&mut self, now: Nanos, store: &mut dyn Store) {
         for n in 0..self.shaped.len() {
             let node = self.shaped[n];

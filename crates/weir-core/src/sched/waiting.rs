@@ -93,8 +93,8 @@ impl Waiting {
         }
     }
 
-    /// Subtracts `by` from all starts, and calls `f` with each flow. `bits` are the bits of a key
-    /// in the chains that hold the slot of a flow.
+    /// Subtracts `by` from all starts, and calls `f` with each flow. The keys in the chains have
+    /// the slot of the flow in the bits `bits`.
     pub(super) fn set_back(&mut self, by: u64, bits: u64, mut f: impl FnMut(u32)) {
         let in_order = self.in_order.as_mut().map_or_else(Vec::new, |in_order| in_order.take_all());
         self.others.set_back(by, &mut f);

@@ -39,19 +39,20 @@
 //! Flows with packets that take the same virtual time, `L / w`, are served in the order of their
 //! starts. They are therefore kept in queues that need no sorting, and only the first flow of each
 //! queue is inspected: up to eight kinds of flows cost O(1), regardless of the number of flows. All
-//! other flows, such as flows with packets of many lengths, cost O(log N) for each packet and N
-//! flows, by two tournaments: one of eligible flows by `F`, and one of other active flows by `S` of
-//! their head packet or, without packets, by the earliest `S` of their next packet. This cost holds
-//! for every pattern of arrivals, on average over the packets of a busy period, since many flows
-//! that the fluid finishes at one time are removed together. A single flow needs no comparison.
+//! other flows, such as flows with packets of many lengths, take part in two tournaments. With N
+//! flows, these cost O(log N) for each packet. One orders eligible flows by `F`. The other orders
+//! the other active flows by `S` of their head packet or, without packets, by the earliest `S` of
+//! their next packet. This cost holds for every pattern of arrivals, on average over the packets of
+//! a busy period, since many flows that the fluid finishes at one time are removed together. A
+//! single flow needs no comparison.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
 //! packet of all flows, and let `φ = w / W` with `W` the largest value of the sum of weights. The
-//! flow's bytes since then are at least the share `φ` of all bytes less `L_k + φ L`, even when
-//! other flows start and stop: one packet of the flow, plus its share of the packet that was in
-//! transmission. With a constant set of busy flows the bound is `L_k + φ (L − L_k)`, the least
-//! possible, and the flow is never ahead by more than `(1 − φ) L_k`.
+//! flow's bytes since then are at least the share `φ` of all bytes less `L_k + φ L`: one packet of
+//! the flow, plus its share of the packet that was in transmission. This holds even when other
+//! flows start and stop. With a constant set of busy flows the bound is `L_k + φ (L − L_k)`, the
+//! least possible, and the flow is never ahead by more than `(1 − φ) L_k`.
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet's WF2Q+ accepts weights up to 100 and has 28 bits of fraction. Linux does not implement
@@ -81,8 +82,8 @@ pub struct Wf2qPlus {
     heads: Classes,
     /// Flows that are in no chain and have an eligible head packet, by `F`.
     eligible: Tournament,
-    /// Active flows that are in no chain, and that either are not yet eligible or had no packets
-    /// when they were added, by `S`.
+    /// Active flows that are in no chain, by `S`. When they were added, they were not yet eligible
+    /// or had no packets.
     waiting: Waiting,
     /// `V`.
     virtual_time: u64,
@@ -295,8 +296,8 @@ impl Wf2qPlus {
         self.weight_sum = 0;
     }
 
-    /// Reduces all times by `by`, and adds the flows of the chains anew. `bits` are the low bits of
-    /// the keys in the chains, which hold the slot.
+    /// Reduces all times by `by`, and adds the flows of the chains anew. The keys in the chains
+    /// have the slot of the flow in the low bits `bits`.
     #[cold]
     #[inline(never)]
     fn regroup(&mut self, by: u64, bits: u64) {

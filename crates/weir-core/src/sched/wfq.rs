@@ -85,8 +85,8 @@ impl Heads for ByFinish {
     }
 }
 
-/// The step by which the origin advances: half of the range, so that finishes up to this much
-/// before the latest one keep their order.
+/// The step by which the origin advances. It is half of the range, so that finishes at most one
+/// step before the latest finish keep their order.
 const STEP: u64 = LIMIT / 2;
 
 pub(super) const ROW: Row = Row {

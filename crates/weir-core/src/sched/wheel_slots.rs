@@ -1,10 +1,10 @@
 //! One timer wheel: a ring of slots that hold flows by rounded times, with direct access to the
 //! earliest slot.
 //!
-//! One bit for each slot marks it as used, so that one instruction finds the next used slot. Slots
-//! within 64 of each other keep their order. A slot that is too late is stored as the last possible
-//! slot, and a slot that is too early as the first possible slot. Times wrap around at 2^64 and are
-//! compared by their difference.
+//! One bit for each slot marks it as used, so that one instruction finds the next used slot. The
+//! used slots must lie within 64 of each other to keep their order. If a new slot is later than
+//! that, the last permitted slot stands for it; if it is earlier, the first permitted slot. Times
+//! wrap around at 2^64 and are compared by their difference.
 
 /// A timer wheel: the first and last flow of each slot, and the slots in use.
 #[derive(Clone, Debug)]
@@ -43,9 +43,8 @@ impl Ring {
         index(self.front, self.width)
     }
 
-    /// Marks the slot that begins at `begin` as used, and returns its index. Instead of a slot that
-    /// is too late, it marks the last slot within 64 of the earliest slot in use; instead of a slot
-    /// that is too early, the first slot within 64 of the latest slot in use.
+    /// Marks the slot that begins at `begin` as used, and returns its index. If this slot is not
+    /// within 64 of all slots in use, marks the nearest slot that is.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {

@@ -1,9 +1,10 @@
 //! Algorithms that a program adds to a table while it runs, such as those of a scripting language.
 //!
 //! The rows of a table are constants, and its algorithms are compiled into enums without virtual
-//! calls. An added algorithm is one more variant of these enums: a handle of a factory of trait
-//! objects. Nothing changes for the algorithms of the table, and every reader of names (the command
-//! language, scenarios, the rig) also finds the added algorithms.
+//! calls. Each of these enums has one more variant for all added algorithms. An added algorithm has
+//! a factory, which creates the algorithm as a trait object. Nothing changes for the algorithms of
+//! the table, and every reader of names (the command language, scenarios, the rig) also finds the
+//! added algorithms.
 //!
 //! The name of an added algorithm contains a dot; the names of a table contain none. An added
 //! algorithm cannot be removed, because its handle is valid for the rest of the program.

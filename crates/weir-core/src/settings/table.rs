@@ -41,7 +41,7 @@ pub trait Entry: Copy + Eq + 'static {
     /// The entry's row.
     fn row(self) -> &'static Row<Self::Traits>;
 
-    /// The entry with this name that the program has added.
+    /// The entry that the program has added under this name.
     fn added(_name: &str) -> Option<Self> {
         None
     }

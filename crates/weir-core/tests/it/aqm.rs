@@ -185,7 +185,7 @@ fn a_queue_has_no_limit_if_its_scheduler_has_one() {
     emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::FqCodel), &link);
     emulator.set_queue(Nanos::ZERO, 1, 1, &FlowsetConfig::default());
     assert_eq!(refused(&mut emulator), 0);
-    // The 1000 packets that wait already exceed the default limit of a queue.
+    // The 1000 waiting packets exceed the default limit of a queue.
     emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::RoundRobin), &link);
     assert_eq!(refused(&mut emulator), 1000);
     emulator.set_scheduler(Nanos::ZERO, 1, &scheduler(Kind::FqPie), &link);

@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn every_packet_leaves_or_is_dropped_and_in_order(
+    fn every_packet_is_dropped_or_leaves_in_order(
         traffic in proptest::collection::vec(
             (
                 prop_oneof![Just(0u64), 0u64..20_000_000, 0u64..u64::MAX >> 10],

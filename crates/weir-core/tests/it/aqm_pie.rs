@@ -226,8 +226,8 @@ proptest! {
         }
     }
 
-    /// For any traffic, PIE passes packets that find at most the bytes of two packets of mean
-    /// length in the queue, and packets that arrive within the burst allowance.
+    /// For any traffic, PIE passes packets while the queue is no longer than two packets of mean
+    /// length, and packets that arrive within the burst allowance.
     #[test]
     fn pie_passes_short_queues_and_bursts(
         traffic in traffic(),

@@ -281,7 +281,7 @@ fn max_p_follows_the_average() {
     }
 }
 
-/// Finds the times in ms at which `max_p` changes while the average is above its range.
+/// Finds the times in ms at which `max_p` changes while the average is above its target range.
 struct Changes;
 impl Visitor for Changes {
     type Output = Vec<u64>;
@@ -371,7 +371,7 @@ fn virtual_queues_lose_in_the_order_of_precedence() {
 }
 
 #[test]
-fn packets_that_waited_before_a_virtual_queue_existed_are_not_counted_out_of_it() {
+fn packets_older_than_a_virtual_queue_are_not_subtracted_from_it() {
     for mode in ["own", "rio"] {
         let settings = [("mode", mode), ("w", "1")];
         let mut queue = Queue::new(aqm::VqRed::new(&policy(Kind::VqRed, &settings), &setup(1)));

@@ -448,8 +448,8 @@ fn idle_flows_expire_while_their_scheduler_stays() {
     }
 }
 
-/// Packets that a shaping scheduler held back leave under a scheduler that does not shape, without
-/// another arrival.
+/// A shaping scheduler holds packets back. The work-conserving scheduler that replaces it sends
+/// them without another arrival.
 #[test]
 fn packets_held_back_leave_when_a_work_conserving_scheduler_replaces_theirs() {
     for (from, to) in

@@ -173,8 +173,8 @@ impl Experiment {
         assert_eq!(self.emulator.next_event().is_some(), inside > 0, "{inside} packets inside");
     }
 
-    /// The start and the end of each transmission, by the model. Within a busy period, the end
-    /// follows from all bits since its start, so that no rounding adds up.
+    /// The start and the end of each transmission, by the model. The end follows from all bits
+    /// since the start of the busy period, so that no rounding adds up.
     fn transmissions(&self) -> Vec<(Nanos, Nanos)> {
         let (mut free, mut busy_since, mut work) = (Nanos::ZERO, Nanos::ZERO, 0);
         let times = self.sent.iter().map(|&(arrived, len)| {
@@ -226,9 +226,9 @@ impl Experiment {
     }
 }
 
-/// Integrates the rate and returns the time at which `work` (bits times nanoseconds per second)
-/// that begins at `since` is done. Also returns whether the rate is unlimited at that time, so that
-/// the remaining work took no time.
+/// Integrates the rate from `since` until `work` (bits times nanoseconds per second) is done.
+/// Returns that time, and whether the rate is unlimited then, so that the remaining work took no
+/// time.
 fn end_of_work(rates: &[(Nanos, Option<u64>)], since: Nanos, work: u128) -> (Nanos, bool) {
     let (mut left, mut at) = (work, since);
     for (index, &(_, bps)) in rates.iter().enumerate() {

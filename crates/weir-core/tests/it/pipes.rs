@@ -131,12 +131,12 @@ proptest! {
             let expected: Vec<Outcome> = together.iter().filter(of_link).copied().collect();
             // Refusals are known at submission, departures only after a poll. Each kind is compared
             // in its own order.
-            let sorted = |outcomes: Vec<Outcome>| -> (Vec<_>, Vec<_>) {
+            let by_kind = |outcomes: Vec<Outcome>| -> (Vec<_>, Vec<_>) {
                 outcomes.into_iter().partition(|o| matches!(o, Outcome::Refused(..)))
             };
             prop_assert_eq!(
-                sorted(setup.play(Some(link.0), &own).0),
-                sorted(expected),
+                by_kind(setup.play(Some(link.0), &own).0),
+                by_kind(expected),
                 "{:?}",
                 link
             );

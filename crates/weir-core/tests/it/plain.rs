@@ -128,8 +128,8 @@ proptest! {
         let mut now = Nanos::ZERO;
         for &(gap, before, what) in &observations {
             now += Nanos(gap);
-            // An observation precedes the events of its time, as by a meter, or follows them, as at
-            // the end of a run.
+            // An observation precedes the events at `now` (as by a meter) or follows them (as at
+            // the end of a run).
             let done = if before { Nanos(now.0 - 1) } else { now };
             while let Some(&(arrival, _, len)) = early.next_if(|packet| packet.1 <= done) {
                 early_dues.push(ahead.submit(arrival, len, 1, now));

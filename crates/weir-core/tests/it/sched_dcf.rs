@@ -1,5 +1,5 @@
-//! The 802.11 medium: exact times of single stations, of announced frames and of TXOPs, fair turns,
-//! the accounting of collisions and errors, and access categories.
+//! The 802.11 medium: exact times of single stations, of frames announced by an RTS and of TXOPs,
+//! fair turns, the accounting of collisions and errors, and access categories.
 
 use crate::common;
 
@@ -176,7 +176,7 @@ fn a_rate_changes_with_the_next_packet() {
 }
 
 #[test]
-fn an_announced_frame_takes_rts_and_cts_too() {
+fn a_frame_announced_by_an_rts_takes_rts_and_cts_too() {
     for (rts, us) in [("1499", 272 + 10 + 248 + 10 + 1541), ("1500", 1541)] {
         let mut rig = medium(&[("rts", rts)]);
         let flow = station(&mut rig, 0, 0);

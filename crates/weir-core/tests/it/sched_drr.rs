@@ -174,7 +174,7 @@ impl Visitor for Latecomer {
 }
 
 #[test]
-fn a_flow_that_becomes_busy_is_before_the_flow_that_used_its_credit_as_in_linux() {
+fn in_linux_a_flow_that_becomes_busy_is_before_the_flow_that_used_its_credit() {
     assert_eq!(Discipline::new(Kind::RoundRobin).visit(Latecomer), [0, 0, 1, 0]);
     let linux = discipline(Kind::RoundRobin, "variant", "linux");
     assert_eq!(linux.visit(Latecomer), [0, 1, 0, 0]);

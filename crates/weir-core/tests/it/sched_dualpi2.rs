@@ -129,8 +129,8 @@ proptest! {
         }
     }
 
-    /// `p'` follows the sojourn time of the older of the two packets at the heads, `p_C = p'²`, and
-    /// `p_L = min(2 p', 1)`.
+    /// The base probability `p'` follows the sojourn time of the older packet at the two heads. The
+    /// classic probability is `p'²`, and the coupled one is `min(2 p', 1)`.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);

@@ -45,7 +45,7 @@ struct FlowState {
     spec: FlowSpec,
     /// The virtual finish of the last packet.
     finish: u64,
-    /// The remainder of the division by the weight that gave `finish`.
+    /// The remainder of the division that gave `finish`.
     rest: u64,
     /// The part of `attained` since the flow was last empty.
     job: u64,

@@ -129,7 +129,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..300)
 }
 
-/// A tree with a limit at a node of the first level below the root and at one of the second.
+/// A tree with two limits: one at a child of the root, and one at a child of that node.
 fn deep() -> TreeSpec {
     let mut spec = TreeSpec::new(Ranking::Stfq);
     let left = spec.add(
@@ -192,12 +192,12 @@ fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseEr
     }
     prop_assert_eq!(left.len(), packets.len());
     for (flows_of_limit, rate, depth) in [(0..2, 8u64, 3000), (2..3, 5, 1500)] {
-        let of: Vec<_> = left.iter().filter(|l| flows_of_limit.contains(&l.1)).collect();
-        for i in 0..of.len() {
+        let passed: Vec<_> = left.iter().filter(|l| flows_of_limit.contains(&l.1)).collect();
+        for i in 0..passed.len() {
             let mut bytes = 0;
-            for l in &of[i..] {
+            for l in &passed[i..] {
                 bytes += u64::from(l.2);
-                let span = l.0 - of[i].0;
+                let span = l.0 - passed[i].0;
                 // Both sides are in thousandths of a bit, as Mbit/s times ns are.
                 prop_assert!(
                     bytes * 8000 <= rate * (span + late) + depth * 8000,

@@ -136,12 +136,12 @@ impl Model {
             self.placements += 1;
             f.placement = self.placements;
         }
-        self.rest();
+        self.reset_if_idle();
         Some((flow, len))
     }
 
     /// Resets the model if no flow has packets.
-    fn rest(&mut self) {
+    fn reset_if_idle(&mut self) {
         if self.flows.values().all(|f| !f.busy()) {
             self.flows.values_mut().for_each(|f| f.counts_until = 0);
             self.removed.clear();
@@ -180,7 +180,7 @@ impl Model {
         self.removed
             .push((f.weight, if f.busy() { until(&f, self.virtual_time) } else { f.counts_until }));
         if f.busy() {
-            self.rest();
+            self.reset_if_idle();
         }
     }
 }
@@ -426,8 +426,8 @@ pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..600)
 }
 
-/// Origins of virtual time: 0, and shortly before 2^53 and before a half, three quarters and the
-/// whole of its range.
+/// Origins of virtual time: 0, and values shortly before 2^53, half of its range, three quarters of
+/// its range, and the end.
 pub(super) fn epoch() -> impl Strategy<Value = u64> {
     let near = |end: u64| (20u32..56).prop_map(move |bits| end.wrapping_sub(1 << bits));
     prop_oneof![Just(0u64), near(0), near(1 << 63), near(3 << 62), near(1 << 53)]

@@ -257,7 +257,7 @@ impl Model {
     }
 
     /// Resets the model when no class has packets.
-    fn rest(&mut self) {
+    fn reset(&mut self) {
         self.end_service();
         self.aggregates.values_mut().for_each(|a| a.counts_until = 0);
         self.removed.clear();
@@ -307,12 +307,12 @@ impl Reference for Model {
             let (&number, _) = eligible.min_by_key(|(_, a)| key(a)).unwrap();
             self.service = Some((number, 0, 0));
         }
-        let (number, sent, waiting) = self.service.as_mut().unwrap();
+        let (number, sent, uncounted) = self.service.as_mut().unwrap();
         let a = self.aggregates.get_mut(number).unwrap();
         let flow = a.ring[0];
         let class = self.classes.get_mut(&flow).unwrap();
         let len = class.queue.pop_front().unwrap();
-        (*sent, *waiting) = (*sent + u64::from(len), *waiting + u64::from(len));
+        (*sent, *uncounted) = (*sent + u64::from(len), *uncounted + u64::from(len));
         class.deficit -= u64::from(len);
         match class.queue.front() {
             None => drop(a.ring.pop_front()),
@@ -323,7 +323,7 @@ impl Reference for Model {
             Some(_) => {}
         }
         if self.is_empty() {
-            self.rest();
+            self.reset();
         }
         Some((flow, len))
     }
@@ -347,7 +347,7 @@ impl Reference for Model {
         }
         self.classes.remove(&flow);
         if self.is_empty() {
-            self.rest();
+            self.reset();
         }
     }
 }
@@ -372,8 +372,8 @@ proptest! {
             .visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
     }
 
-    /// Many classes of a few kinds, so that aggregates are full. Some aggregates wait for much
-    /// longer packets of other aggregates.
+    /// Many classes of a few kinds, so that aggregates are full. Some aggregates wait while
+    /// others send much longer packets.
     #[test]
     fn qfqp_serves_in_the_order_of_the_model_when_classes_are_alike(
         epoch in epoch(),
@@ -394,8 +394,8 @@ proptest! {
             operations.push(Operation::Put(class, len.min(all[class % all.len()].1)));
             match then {
                 0 => {
-                    let (weight, lmax) = kinds[class % kinds.len()];
-                    operations.push(Operation::Change(class, weight, if lmax { 64 } else { 1500 }));
+                    let (weight, short) = kinds[class % kinds.len()];
+                    operations.push(Operation::Change(class, weight, lmax(short)));
                 }
                 1..=3 => {}
                 _ => operations.push(Operation::Take),

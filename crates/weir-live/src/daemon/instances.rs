@@ -127,7 +127,8 @@ where
         self.handle.with_engine_of(worker, move |engine, _| {
             if kind == ObjectKind::Queue {
                 let flows = engine.flows_between(id, numbers).map(|flow| {
-                    let aqm = &if with_aqm { engine.aqm_figures(flow.number) } else { Vec::new() };
+                    let aqm =
+                        &if with_aqm { engine.aqm_variables(flow.number) } else { Vec::new() };
                     let (key, hash, totals) = (flow.key, flow.hash, flow.totals);
                     (flow.number, view(Instance { key, hash, totals, aqm }))
                 });
@@ -146,5 +147,5 @@ where
 /// AQM statistics of an instance with one flow; empty for an instance with several flows.
 fn aqm_of(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
     let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
-    only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
+    only.map(|flow| engine.aqm_variables(flow.number)).unwrap_or_default()
 }

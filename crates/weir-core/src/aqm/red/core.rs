@@ -115,7 +115,7 @@ enum Spacing {
         goal: Option<u32>,
         /// The packet length in bytes to which `p_b` applies; 0: `p_b` applies to packets of any
         /// length.
-        full: u32,
+        full_len: u32,
     },
 }
 
@@ -128,7 +128,7 @@ impl Core {
             Slope::of(1.0 / (length as f64 / libm::exp2(f64::from(FRACTION))).max(1.0))
         };
         let bits = libm::round(-libm::log2(weight)).clamp(1.0, 31.0) as u32;
-        let drawn = |full| Spacing::Drawn { goal: None, full };
+        let drawn = |full_len| Spacing::Drawn { goal: None, full_len };
         let (average, spacing) = match variant {
             Variant::Ns3 => {
                 (Average::new(weight, pace), Spacing::Growing { wait: plan.wait, begun: false })
@@ -219,8 +219,8 @@ impl Core {
             Spacing::Growing { wait, begun } => {
                 self.judge_growing((wait, begun), average, length, packet, stream)
             }
-            Spacing::Drawn { goal, full } => {
-                self.judge_drawn((goal, full), average, packet, stream)
+            Spacing::Drawn { goal, full_len } => {
+                self.judge_drawn((goal, full_len), average, packet, stream)
             }
         }
     }
@@ -260,26 +260,26 @@ impl Core {
     #[inline]
     fn judge_drawn(
         &mut self,
-        (goal, full): (Option<u32>, u32),
+        (goal, full_len): (Option<u32>, u32),
         average: u128,
         packet: &Seen,
         stream: &mut Stream,
     ) -> Verdict {
         let forced = average >= self.max && !self.gentle;
         if average < self.min || forced {
-            self.spacing = Spacing::Drawn { goal: None, full };
+            self.spacing = Spacing::Drawn { goal: None, full_len };
             return if forced { self.forced(packet) } else { Verdict::Pass };
         }
         if let Some(goal) = goal {
             self.count = self.count.saturating_add(1);
             let p = self.probability(average);
-            let p = if full == 0 { p } else { p * u64::from(packet.len) / u64::from(full) };
+            let p = if full_len == 0 { p } else { p * u64::from(packet.len) / u64::from(full_len) };
             if u128::from(p) * u128::from(self.count) <= u128::from(goal) {
                 return Verdict::Pass;
             }
         }
         self.count = 0;
-        self.spacing = Spacing::Drawn { goal: Some(stream.bits32()), full };
+        self.spacing = Spacing::Drawn { goal: Some(stream.bits32()), full_len };
         if goal.is_some() { self.early(packet) } else { Verdict::Pass }
     }
 

@@ -312,7 +312,8 @@ impl Tin {
         }
     }
 
-    /// Removes and returns the first packet of a queue that COBALT does not drop, and its length.
+    /// Removes packets from a queue up to the first one that COBALT does not drop. Returns that
+    /// packet and its length.
     fn take<P: Store>(
         &mut self,
         now: Nanos,

@@ -172,8 +172,8 @@ pub(super) struct Groups {
     weights: u64,
     /// `1 / W`; see [`units::rate`].
     rate: u64,
-    /// A number that grows when virtual time restarts or enters the next quarter of its range, by
-    /// which times of the past are recognised.
+    /// A number that grows when virtual time restarts or enters the next quarter of its range.
+    /// Times of an era that is lower by 2 or more are past.
     era: u64,
     /// The virtual time before which no group becomes eligible and no weight leaves.
     due: u64,
@@ -393,16 +393,16 @@ impl Groups {
         let members = members.all_mut();
         let stamps = members[id as usize].stamps_mut();
         let i = stamps.group;
-        let place = usize::from(i) % GROUPS;
-        let (start, first) = (floor(stamps.start, i), self.groups.start[place]);
-        let empty = self.groups.full[place] == 0;
+        let index = usize::from(i) % GROUPS;
+        let (start, first) = (floor(stamps.start, i), self.groups.start[index]);
+        let empty = self.groups.full[index] == 0;
         if empty || after(first, start) {
             if !empty {
                 // The group starts after `V`, so that it is in neither eligible set.
                 self.ineligible_ready &= !(1 << i);
                 self.ineligible_blocked &= !(1 << i);
             }
-            (self.groups.start[place], self.groups.first[place]) =
+            (self.groups.start[index], self.groups.first[index]) =
                 (start, slot_of(start, u32::from(i)) as u32);
             self.groups.append(members, id, start, u32::from(i));
             self.classify(u32::from(i));

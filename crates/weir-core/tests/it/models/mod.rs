@@ -29,9 +29,9 @@ pub(crate) fn service(len: u32, weight: u32) -> Time {
     Time::from(len.min(1 << 18)) * ((1 << 40) / Time::from(weight))
 }
 
-/// A flow: the lengths of its packets, and the stamps of the first packet. If none waits, these are
-/// the stamps of the last packet; for KPS, both are then the time at which the flow may start
-/// again.
+/// A flow: the lengths of its packets, and the stamps of the first packet. A flow without packets
+/// keeps the stamps of its last packet. In KPS, both of its stamps are then the time at which the
+/// flow may start again.
 #[derive(Debug, Default)]
 struct Flow {
     weight: u32,
