@@ -28,8 +28,8 @@ impl Distribution {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The quantile `q` (0 to 1) of all values: the middle of the bin that contains it, within the
-    /// exact minimum and maximum, or the exact maximum for 1. 0 without values.
+    /// The quantile `q` (0 to 1) of all values: the middle of its bin, clamped to the exact minimum
+    /// and maximum. If `q` is 1, the exact maximum; 0 without values.
     pub fn quantile(&self, q: f64) -> u64 {
         if q >= 1.0 {
             return self.max;

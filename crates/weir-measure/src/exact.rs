@@ -21,7 +21,7 @@ pub struct Exact {
     large: BTreeMap<u64, u64>,
     /// Number of trailing bits that are rounded away for values of 64 bits. A value with `n` bits
     /// fewer loses `n` trailing bits fewer.
-    coarser: u32,
+    rounded_bits: u32,
     total: u64,
     sum: u128,
     /// The least and the greatest value; `None` without values.
@@ -47,28 +47,28 @@ impl Exact {
             self.small[index] += weight;
             return;
         }
-        *self.large.entry(self.class(value)).or_default() += weight;
+        *self.large.entry(self.bin_low(value)).or_default() += weight;
         while self.large.len() > MOST {
-            self.round(self.coarser + 1);
+            self.round(self.rounded_bits + 1);
         }
     }
 
-    fn round(&mut self, coarser: u32) {
-        self.coarser = coarser;
+    fn round(&mut self, rounded_bits: u32) {
+        self.rounded_bits = rounded_bits;
         for (value, weight) in core::mem::take(&mut self.large) {
-            *self.large.entry(self.class(value)).or_default() += weight;
+            *self.large.entry(self.bin_low(value)).or_default() += weight;
         }
     }
 
     /// The lowest of the values that share a count with `value`.
-    fn class(&self, value: u64) -> u64 {
+    fn bin_low(&self, value: u64) -> u64 {
         let shift = self.shift(value);
         (value >> shift) << shift
     }
 
     /// The number of trailing bits that are rounded away for a value.
     fn shift(&self, value: u64) -> u32 {
-        (64 - value.leading_zeros()).saturating_sub(64 - self.coarser)
+        (64 - value.leading_zeros()).saturating_sub(64 - self.rounded_bits)
     }
 
     /// The sum of all weights.
@@ -127,7 +127,7 @@ impl Exact {
         if value < SMALL {
             return self.small.get(value as usize).copied().unwrap_or(0);
         }
-        self.large.get(&self.class(value)).copied().unwrap_or(0)
+        self.large.get(&self.bin_low(value)).copied().unwrap_or(0)
     }
 
     /// The fraction of all weight at one value, 0 without values.
@@ -160,11 +160,11 @@ impl Exact {
 
     /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Exact) {
-        // The values of the counts may be rounded, so the sum and the extremes come from the exact
-        // ones.
+        // The values that `iter` returns may be rounded, so the sum and the extremes are taken from
+        // the exact fields.
         let (sum, range) = (self.sum + other.sum, self.range);
-        if self.coarser < other.coarser {
-            self.round(other.coarser);
+        if self.rounded_bits < other.rounded_bits {
+            self.round(other.rounded_bits);
         }
         for (value, weight) in other.iter() {
             self.record(value, weight);

@@ -126,7 +126,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Whether there are several runs, and all have the same results. Then nothing in the scenario
-    /// is random, and an interval over the runs says nothing.
+    /// is random, and a confidence interval over the runs says nothing.
     #[must_use]
     pub fn all_equal(runs: &[Self]) -> bool {
         let Some((first, others)) = runs.split_first() else { return false };
@@ -225,9 +225,9 @@ pub struct LinkOutcome {
     pub total_ns: Distribution,
     /// The queues, if the port has one per class.
     pub classes: Vec<ClassOutcome>,
-    /// Three numbers: pairs of a served packet and a waiting packet of lower label, served packets
-    /// in at least one such pair, and the sum of the differences of the labels. `None` unless
-    /// requested.
+    /// Three numbers: the inverted pairs (a served packet and a waiting packet of lower label), the
+    /// served packets in such pairs, and the sum of the label differences over all pairs. `None`
+    /// unless requested.
     pub inversions: Option<[u64; 3]>,
 }
 

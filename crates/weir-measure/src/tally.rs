@@ -1,9 +1,9 @@
 //! A tally: a finer histogram for the delays of flows, which are compared with published results.
 //!
 //! A tally is log-linear like [`Histogram`](crate::histogram::Histogram), but has 512 equal bins in
-//! each power of two instead of 32. Quantiles are within 0.1 % of the true value; mean, minimum and
-//! maximum are exact. Memory is allocated only for the powers of two that occur, 4 kB each; the
-//! delays of a flow occupy a few powers of two. The engine uses the coarser histogram, because it
+//! each power of two (octave) instead of 32. Quantiles are within 0.1 % of the true value; mean,
+//! minimum and maximum are exact. Memory is allocated only for the octaves that occur, 4 kB each;
+//! the delays of a flow occupy a few octaves. The engine uses the coarser histogram, because it
 //! needs one for every link.
 
 use alloc::boxed::Box;

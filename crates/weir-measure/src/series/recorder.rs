@@ -89,8 +89,8 @@ impl LinkRecorder {
     pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: QueueState) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
-        // The time of the peak since the previous call is unknown. It is counted in the base period
-        // that was open at that call.
+        // The time of the peak since the previous call is unknown. The peak is counted in the base
+        // period that was open at that call.
         self.open.queue_packets.peak(queue.peak_packets);
         self.open.queue_bytes.peak(queue.peak_bytes);
         self.spread(&totals.since(&self.seen), now);

@@ -4,7 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 /// Number of bins in each part.
-const PLACES: usize = 8192;
+const BINS: usize = 8192;
 /// The base-2 logarithm of the width of a bin in ns, for each part.
 const PARTS: [u32; 3] = [0, 10, 20];
 
@@ -19,13 +19,13 @@ pub struct Gaps {
 
 impl Default for Gaps {
     fn default() -> Gaps {
-        Gaps { counts: vec![0; PLACES * PARTS.len()], count: 0, longest: 0 }
+        Gaps { counts: vec![0; BINS * PARTS.len()], count: 0, longest: 0 }
     }
 }
 
 impl Gaps {
     /// Total number of bins.
-    pub const LENGTH: usize = PLACES * PARTS.len();
+    pub const LENGTH: usize = BINS * PARTS.len();
 
     /// A histogram from existing counts: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10 ns,
     /// then of 0 to 8191 times 2^20 ns. The last bin also counts all longer gaps.
@@ -42,9 +42,9 @@ impl Gaps {
     /// Counts one gap, in ns.
     pub fn record(&mut self, gap: u64) {
         let part =
-            PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
-        let index = (gap >> PARTS[part]).min(PLACES as u64 - 1) as usize;
-        self.counts[part * PLACES + index] += 1;
+            PARTS.iter().position(|shift| gap >> shift < BINS as u64).unwrap_or(PARTS.len() - 1);
+        let index = (gap >> PARTS[part]).min(BINS as u64 - 1) as usize;
+        self.counts[part * BINS + index] += 1;
         self.count += 1;
         self.longest = self.longest.max(gap);
     }
@@ -72,9 +72,9 @@ impl Gaps {
         for (index, &n) in self.counts.iter().enumerate() {
             seen += n;
             if seen > rank {
-                let shift = PARTS[index / PLACES];
+                let shift = PARTS[index / BINS];
                 // The middle of the bin.
-                let value = ((index % PLACES) as u64) << shift | (1 << shift) >> 1;
+                let value = ((index % BINS) as u64) << shift | (1 << shift) >> 1;
                 return value.min(self.longest);
             }
         }

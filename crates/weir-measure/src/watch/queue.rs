@@ -32,7 +32,8 @@ pub struct Measured {
     last: Option<Level>,
     /// The first and the last reading of the counters since their last reset.
     counters: Option<(Counters, Counters)>,
-    /// The increase of the counters before their last reset, or before another queue succeeded.
+    /// The increase of the counters before their last reset, and of the earlier queues at the same
+    /// place.
     past: Counters,
     pub(super) periods: Periods<QueuePeriod>,
     recent: Recent,

@@ -273,13 +273,13 @@ impl DeviceSummary {
 /// Whether the device hands its packets to this discipline: the root, or a child of an `mq` or
 /// `mqprio` root.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
-    let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
+    let is_mq_root = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
     let below = |root: &Measured| {
-        deals(root)
+        is_mq_root(root)
             && queue.queue.band.is_none()
             && queue.queue.parent.0 >> 16 == root.queue.handle.0 >> 16
     };
-    if queue.queue.root { !deals(queue) } else { all.iter().any(|root| below(root)) }
+    if queue.queue.root { !is_mq_root(queue) } else { all.iter().any(|root| below(root)) }
 }
 
 /// The remarks as text, each with its time since `start` if it has one.
