@@ -1,4 +1,5 @@
-//! The algorithm under measurement: a scheduler of the table with its settings, or no scheduler.
+//! The algorithm under measurement: a scheduler with its settings, or no scheduler. The schedulers
+//! are those of the table in [`weir_core::sched`].
 
 use std::fmt;
 

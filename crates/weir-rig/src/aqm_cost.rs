@@ -2,15 +2,15 @@
 //! through a queue, with the AQM and without it.
 //!
 //! Packets arrive and depart at computed times. The clock is a number that the loop advances. The
-//! sojourn times are therefore as long, and periodic computations as frequent, as on a real link.
-//! Each flow has its own queue and AQM in front of one shared list. A scheduler that contains an
-//! AQM is measured without another AQM. A pair is one packet: its arrival, and its departure or
+//! sojourn times and the intervals of periodic computations are therefore as long as on a real
+//! link. Each flow has its own queue and AQM in front of one shared list. A scheduler that contains
+//! an AQM is measured without another AQM. A pair is one packet: its arrival, and its departure or
 //! drop.
 //!
 //! The functions that the loop calls are `inline(always)`, here, in `controller` and in `managed`.
-//! All of them were measured together: with plain `inline`, a pair takes 170.5 instructions instead
-//! of 160.6 without an AQM, 250.6 instead of 239.0 with `codel`, and 214.5 instead of 200.2 with
-//! `pi2` (callgrind, with thin link-time optimisation).
+//! All of them were measured together (callgrind, with thin link-time optimisation). Without an
+//! AQM, a pair takes 160.6 instructions, but 170.5 with plain `inline`. With `codel`, the numbers
+//! are 239.0 and 250.6; with `pi2`, they are 200.2 and 214.5.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -202,9 +202,8 @@ struct Driver<S, A> {
     /// The time of the last arrival, and the time at which the link is free.
     arrival: Moment,
     free: Moment,
-    /// The time from one arrival to the next for each byte of the packet, and the time of a byte on
-    /// the link; both in units of 2^-16 ns.
-    gap: u64,
+    /// The time of a byte at the offered load, and at the link's rate; both in units of 2^-16 ns.
+    offered_byte_time: u64,
     byte_time: u64,
     counts: PacketCounts,
 }
@@ -220,7 +219,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             position: 0,
             arrival: Moment::default(),
             free: Moment::default(),
-            gap: plan.link.byte_time(plan.link.offered),
+            offered_byte_time: plan.link.byte_time(plan.link.offered),
             byte_time: plan.link.byte_time(1.0),
             counts: PacketCounts::default(),
         }
@@ -246,7 +245,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             let Made { flow, len, .. } = self.ring[self.position];
             self.position =
                 if self.position + 1 == self.ring.len() { 0 } else { self.position + 1 };
-            self.arrival = self.arrival.after(len, self.gap);
+            self.arrival = self.arrival.after(len, self.offered_byte_time);
             self.send();
             let header = Header { ecn: self.ecn, dscp: 0, hash: self.hashes[flow as usize] };
             // `run` computes the drops at the end, from the packets that neither departed nor

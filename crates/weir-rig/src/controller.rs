@@ -1,11 +1,10 @@
-//! The controller: drives packets through a scheduler, so that its backlog moves between two
+//! The controller: drives packets through a scheduler. It moves the scheduler's backlog between two
 //! thresholds, or replays a trace.
 //!
 //! The loop contains only the generator's ring, the packets' memory and the scheduler. It reads no
 //! clock and has no timer. It has no virtual call, since it is compiled for each scheduler. The
-//! time that the scheduler gets advances by one nanosecond for each dequeued byte. If the scheduler
-//! releases no packet, the time jumps to the scheduler's next event or, in a trace, to the next
-//! arrival.
+//! scheduler's time advances by one nanosecond for each dequeued byte. If the scheduler releases no
+//! packet, the time jumps to the scheduler's next event or, in a trace, to the next arrival.
 //!
 //! The controller counts the packets that it enqueued and dequeued, and does not ask for the
 //! scheduler's backlog. A scheduler that refuses packets therefore still completes its cycles, and

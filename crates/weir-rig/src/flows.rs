@@ -276,22 +276,22 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
     for word in words {
         if let Some(value) = word.strip_prefix("max") {
             let value = number(value, MIN_PACKET, MAX_PACKET);
-            let allowed = || {
+            let wrong = || {
                 FlowSetError::range(
                     "the largest packet",
                     word,
                     &format!("{MIN_PACKET}..{MAX_PACKET} bytes"),
                 )
             };
-            once(&mut lmax, value.ok_or_else(allowed)?, word, "the largest packet")?;
+            once(&mut lmax, value.ok_or_else(wrong)?, word, "the largest packet")?;
         } else if let Some(value) = word.strip_prefix('w') {
             let value = number(value, 1, MAX_WEIGHT);
-            let allowed = || FlowSetError::range("a weight", word, &format!("1..{MAX_WEIGHT}"));
-            once(&mut weight, value.ok_or_else(allowed)?, word, "the weight")?;
+            let wrong = || FlowSetError::range("a weight", word, &format!("1..{MAX_WEIGHT}"));
+            once(&mut weight, value.ok_or_else(wrong)?, word, "the weight")?;
         } else if let Some(value) = word.strip_prefix('p') {
             let value = number(value, 0, MAX_PRIORITY);
-            let allowed = || FlowSetError::range("a priority", word, &format!("0..{MAX_PRIORITY}"));
-            once(&mut priority, value.ok_or_else(allowed)?, word, "the priority")?;
+            let wrong = || FlowSetError::range("a priority", word, &format!("0..{MAX_PRIORITY}"));
+            once(&mut priority, value.ok_or_else(wrong)?, word, "the priority")?;
         } else if let Some(value) = Lengths::parse(word) {
             once(&mut lengths, value, word, "the lengths")?;
         } else if word.starts_with('l') {

@@ -2,8 +2,8 @@
 //! one measurement.
 //!
 //! The controller repeats a cycle: it enqueues until the backlog reaches the high threshold and
-//! dequeues until it reaches the low threshold. With equal thresholds it holds the backlog: each
-//! enqueued batch is followed by a dequeued batch.
+//! dequeues until the backlog reaches the low threshold. With equal thresholds it holds the
+//! backlog: each enqueued batch is followed by a dequeued batch.
 
 use std::fmt;
 

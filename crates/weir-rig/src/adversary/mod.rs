@@ -114,8 +114,8 @@ impl Hunt {
 pub struct Progress {
     /// Patterns tried.
     pub evaluations: u64,
-    /// The highest score so far, which is that of the worst service found, in millionths of the
-    /// objective's unit.
+    /// The highest score so far, in millionths of the objective's unit. A higher score means worse
+    /// service.
     pub score: i64,
 }
 
@@ -163,7 +163,7 @@ pub fn search(
     let space = Space { flows: hunt.flows.clone(), weights, victims };
     let search = Search { hunt, space };
     let what = hunt.words();
-    let found = state.map(|path| State::load(path, &what)).transpose()?.flatten();
+    let saved = state.map(|path| State::load(path, &what)).transpose()?.flatten();
     let nothing = || State {
         version: VERSION,
         what,
@@ -171,7 +171,7 @@ pub fn search(
         here: Scored::default(),
         best: Scored::default(),
     };
-    let mut at = found.unwrap_or_else(nothing);
+    let mut at = saved.unwrap_or_else(nothing);
     while at.evaluations < hunt.evaluations {
         search.step(&mut at);
         if at.evaluations % STEPS == 0 || at.evaluations == hunt.evaluations {
@@ -212,7 +212,7 @@ impl Search<'_> {
         let tolerance = if begins {
             0
         } else {
-            at.here.score / ALLOWANCE * (CYCLE - step) as i64 / CYCLE as i64
+            at.here.score / TOLERANCE_DIVISOR * (CYCLE - step) as i64 / CYCLE as i64
         };
         if there.score + tolerance >= at.here.score {
             at.here = there;
@@ -290,12 +290,12 @@ const WEIGHTS: (u32, u32) = (1, 100);
 /// The number of tries in a cycle.
 const CYCLE: u64 = 400;
 /// In a cycle that starts from new patterns, each of the first `BEGINNINGS` tries draws a new
-/// pattern. The other tries of the cycle change patterns step by step, starting from the worst of
-/// these.
+/// pattern. The other tries of the cycle change patterns step by step, starting from the worst
+/// drawn pattern.
 const BEGINNINGS: u64 = 40;
-/// The divisor of the initial tolerance: at the start of a cycle of changes, the search accepts a
-/// pattern with a score that is lower than the previous one by up to 1/20.
-const ALLOWANCE: i64 = 20;
+/// The divisor of the initial tolerance: the search at first accepts a pattern with a score that is
+/// lower than the previous one by up to 1/20.
+const TOLERANCE_DIVISOR: i64 = 20;
 /// The number of tries between two saves of the state, each followed by a call of `watch`.
 const STEPS: u64 = 32;
 /// The maximum number of packets in a pattern.

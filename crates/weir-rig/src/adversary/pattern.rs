@@ -119,7 +119,7 @@ impl Space {
         };
         self.choose_weights(&mut pattern, victim, random);
         let packets = 1 << random.below(4);
-        let crowd: u64 = self
+        let bytes: u64 = self
             .groups()
             .iter()
             .map(|group| u64::from(group.count) * u64::from(group.lmax))
@@ -130,7 +130,7 @@ impl Space {
         };
         let (others_at, own): (u64, Vec<(u64, u32)>) = match random.below(4) {
             // The victim joins when all other flows have a backlog.
-            0 => (0, vec![(1 + within(random, crowd), 1 << random.below(4))]),
+            0 => (0, vec![(1 + within(random, bytes), 1 << random.below(4))]),
             // The victim gets ahead. The other flows arrive later, as does one more packet of the
             // victim.
             1 => (
@@ -141,7 +141,7 @@ impl Space {
             2 => (0, vec![(0, 1 << random.below(7))]),
             // The victim sends single packets, spread over the time in which the packets of the
             // other flows are sent.
-            _ => (0, (0..8).map(|n| (1 + n * crowd / 8 + within(random, crowd / 8), 1)).collect()),
+            _ => (0, (0..8).map(|n| (1 + n * bytes / 8 + within(random, bytes / 8), 1)).collect()),
         };
         for (number, group) in (0..).zip(self.groups()) {
             let first = u32::from(number == victim);

@@ -185,7 +185,7 @@ fn times_as(column: Column, times: &[u64], within: u64, play: &Play) -> (bool, S
     (holds, list(found.iter().map(|time| milliseconds(*time))))
 }
 
-/// Whether an event is a drop, for the column of drops, or a mark, for any other column.
+/// For the column of drops, whether an event is a drop; for any other column, whether it is a mark.
 fn is_counted(column: Column, event: &Event) -> bool {
     match column {
         Column::Drops => event.what == "drop",

@@ -104,11 +104,11 @@ fn play_with<S: Scheduler, A: Aqm>(
     scheduler: S,
     queues: impl Iterator<Item = (FlowSlot, A, QueueLimit)>,
 ) -> Play {
-    let expected = case.arrivals.len().min(1 << 16);
+    let expected_packets = case.arrivals.len().min(1 << 16);
     let wants_variables =
         case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Variable { .. }));
     let mut player = Player {
-        queue: Managed::with_slots(scheduler, queues, expected),
+        queue: Managed::with_slots(scheduler, queues, expected_packets),
         numbers: case.flows.iter().zip(0..).map(|(flow, queue)| (flow.number, queue)).collect(),
         record: Record::new(&case.arrivals, seed),
         next: 0,
@@ -183,8 +183,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         let time_of = |bits: u128| {
             i128::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(i128::MAX)
         };
-        let credit = time_of(u128::from(burst) * 8);
-        let (mut begin, mut bits) = (i128::from(from) - credit, 0u128);
+        let max_credit = time_of(u128::from(burst) * 8);
+        let (mut begin, mut bits) = (i128::from(from) - max_credit, 0u128);
         let mut now = from;
         loop {
             let free = begin.saturating_add(time_of(bits));
@@ -202,8 +202,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             if self.queue.packets() == 0 {
                 continue;
             }
-            if i128::from(now) - credit > free {
-                (begin, bits) = (i128::from(now) - credit, 0);
+            if i128::from(now) - max_credit > free {
+                (begin, bits) = (i128::from(now) - max_credit, 0);
             }
             match self.dequeue(now) {
                 Some(len) => bits += u128::from(len) * 8,

@@ -88,8 +88,8 @@ pub const SLOW: u64 = 1_000_000;
 pub const CATEGORIES: [(u32, &str); 4] =
     [(6, "voice"), (4, "video"), (0, "best effort"), (1, "background")];
 
-/// Compares simulation and Bianchi's model for `stations` stations with packets of `len` bytes, of
-/// which `packets` are sent. If `discipline` is not `dcf`, the default settings of `dcf` apply.
+/// Compares simulation and Bianchi's model for `stations` stations that together send `packets`
+/// packets of `len` bytes. If `discipline` is not `dcf`, the default settings of `dcf` apply.
 pub fn saturation(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> Saturation {
     let discipline = if discipline.kind() == Kind::Dcf { *discipline } else { Kind::Dcf.into() };
     let groups = [Group { stations, len, ..Group::default() }];

@@ -1,4 +1,4 @@
-//! The metrics of a row, and the first pass over a recording: the kernel's own row.
+//! The metrics of a row. The first pass over a recording computes the kernel's own row.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,6 +1,6 @@
 //! Replays a recording of the kernel's queue with other disciplines: the recorded packets arrive at
 //! their recorded times at a discipline of Weir, in simulated time, and a link of the recorded rate
-//! serves it.
+//! serves this discipline.
 //!
 //! The first row of a [`Replay`] is the kernel's own queue as it was recorded; all rows are
 //! computed in the same manner. A replay is *open loop*: the arrivals are those that the kernel's

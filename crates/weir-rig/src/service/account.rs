@@ -1,4 +1,4 @@
-//! The service that each flow was owed: worst-case fair index and delay, in integers.
+//! The worst-case fair index and the delay of each flow, in integers.
 //!
 //! `w` is a flow's weight, `Σ` is the sum of the weights of all flows of the set, active or not,
 //! and `φ` is `w / Σ`. `W` is the number of bytes that the link has sent, including the sent part
@@ -11,9 +11,9 @@
 //! A flow is backlogged while the scheduler holds a packet of the flow. The flow's B-WFI is the
 //! largest `D(t2) − D(t1)` with `t1 ≤ t2` in the same backlogged period, where a packet of the flow
 //! ends at `t2`. `D` has its minimum at the beginning of a period or at the end of a packet of the
-//! flow. Therefore one stored minimum per flow and one comparison per packet suffice. If a period
-//! begins while another flow's packet is on the wire, it begins within that packet; if the packet
-//! is the flow's own, the period begins at the end of the packet.
+//! flow. Therefore one stored minimum per flow and one comparison per packet suffice. If another
+//! flow's packet is on the wire, a period begins during the transmission of that packet. If the
+//! packet on the wire is the flow's own, the period begins at the end of that packet.
 //!
 //! A flow that is still backlogged when the observation ends counts as if its first packet were
 //! sent next. The true value cannot be smaller.

@@ -12,7 +12,7 @@ use crate::trace::Arrival;
 /// The service of all flows of a set at equal steps of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
-    /// The times, in bytes of the link since the start.
+    /// The times. The unit is the time in which the link sends one byte.
     pub times: Vec<u64>,
     /// For each flow the bytes that it was given until each time. A packet on the wire counts with
     /// the part that is sent.
@@ -22,7 +22,8 @@ pub struct Curves {
 }
 
 /// Runs a scheduler of this discipline on the workload. Returns its service and the fluid's at
-/// `steps` equal steps until `until` bytes of the link, or until the end of the run for `None`.
+/// `steps` equidistant times. The last is `until`, in the unit of [`Curves::times`], or the end of
+/// the run if this is `None`.
 ///
 /// Memory grows with the number of packets, and with flows times steps.
 pub fn curves(

@@ -1,4 +1,4 @@
-//! Drives a scheduler of the table over a workload.
+//! Runs the scheduler of a discipline on a workload.
 
 use weir_core::sched::{Scheduler, Visitor};
 

@@ -1,4 +1,4 @@
-//! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and
+//! The fluid: generalised processor sharing of the link's arrivals, the reference for lag, lead and
 //! lateness.
 //!
 //! The fluid serves all backlogged flows at once, at rates proportional to their weights. On the
@@ -120,7 +120,7 @@ impl Fluid {
         match &mut self.changing {
             None => i128::from(now) * weight - sent * i128::from(self.total),
             Some(gps) => gps
-                .finish_of_next(flow)
+                .finish_of_sent(flow)
                 .map_or(0, |finish| (u128::from(now) << FRACTION) as i128 - finish as i128),
         }
     }
@@ -240,7 +240,7 @@ struct GpsFlow {
     /// Bytes of the packets that the fluid has finished.
     done: u128,
     /// The times at which the fluid finished packets that the link has not sent yet.
-    ahead: VecDeque<u128>,
+    finish_times: VecDeque<u128>,
     /// The number of packets that the link has sent and the fluid has not finished.
     behind: u64,
 }
@@ -252,7 +252,7 @@ impl Gps {
             queue: VecDeque::new(),
             last_finish: 0,
             done: 0,
-            ahead: VecDeque::new(),
+            finish_times: VecDeque::new(),
             behind: 0,
         };
         Self {
@@ -287,7 +287,7 @@ impl Gps {
         if flow.behind > 0 {
             flow.behind -= 1;
         } else {
-            flow.ahead.push_back(self.now);
+            flow.finish_times.push_back(self.now);
         }
         match flow.queue.front() {
             Some(&(finish, _)) => self.finishes.push(Reverse((finish, number))),
@@ -318,9 +318,9 @@ impl Gps {
 
     /// The time at which the fluid finished the flow's packet that the link has just sent; `None`
     /// when the fluid has not finished it.
-    fn finish_of_next(&mut self, flow: u32) -> Option<u128> {
+    fn finish_of_sent(&mut self, flow: u32) -> Option<u128> {
         let flow = &mut self.flows[flow as usize];
-        let finish = flow.ahead.pop_front();
+        let finish = flow.finish_times.pop_front();
         flow.behind += u64::from(finish.is_none());
         finish
     }
@@ -345,8 +345,8 @@ mod tests {
         // Flow 1 finishes at 400. Then flow 0 has the whole link and finishes at 600.
         gps.advance(599);
         assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (299, 300));
-        assert_eq!(gps.finish_of_next(1), Some(400 << FRACTION));
-        assert_eq!(gps.finish_of_next(0), None);
+        assert_eq!(gps.finish_of_sent(1), Some(400 << FRACTION));
+        assert_eq!(gps.finish_of_sent(0), None);
         gps.advance(10_000);
         assert_eq!((gps.active, gps.flows[0].behind), (0, 0));
     }

@@ -5,8 +5,8 @@
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
 //!   of the bytes that the link sent, over any interval that lies within a backlogged period of the
 //!   flow and ends with a departure of the flow. The share is the flow's weight divided by the sum
-//!   of the weights of *all* flows of the set. No scheduler can guarantee flows of all weights a
-//!   B-WFI much below one packet.
+//!   of the weights of *all* flows of the set. No scheduler can guarantee a B-WFI much below one
+//!   packet to flows of all weights.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the limit of this
 //!   delay that follows from the bound and the largest backlog of a flow.
@@ -73,8 +73,8 @@ pub struct Class {
     pub bound: Bound,
     /// The longest delay of a packet, in bytes of the link.
     pub delay_max: u64,
-    /// The delay that follows from the bound for a packet with the largest backlog of its own flow
-    /// in this run, in bytes of the link; `None` without a bound.
+    /// The limit of a packet's delay that follows from the bound and from the largest backlog of a
+    /// flow in this run, in bytes of the link; `None` without a bound.
     pub delay_bound: Option<Exact>,
     /// The largest excess delay, in bytes of the link: the part of a packet's delay that the
     /// backlog of its own flow, at the flow's share of the link, does not explain.

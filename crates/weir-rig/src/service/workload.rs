@@ -15,8 +15,8 @@ use crate::trace::{Arrival, Trace};
 #[derive(Clone, Copy, Debug)]
 pub enum Workload<'a> {
     /// Every flow always has at least two packets, with at least twice the bytes of the set's
-    /// longest packet in total, so that it is never idle even on an ideal link. Each departure is
-    /// replaced at once. The run ends after `packets` departures.
+    /// longest packet in total, so that no flow is ever idle, even on an ideal link. Each departure
+    /// is replaced at once. The run ends after `packets` departures.
     Backlogged {
         /// Packets that the link sends.
         packets: u64,

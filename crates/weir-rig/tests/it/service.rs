@@ -80,8 +80,8 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let own: Vec<&Sent> = sent.iter().filter(|s| s.flow == flow).collect();
     let (mut worst, mut first) = (0, 0);
     while first < own.len() {
-        // The period continues while each packet arrives no later than the transmission of the
-        // previous one starts.
+        // The period continues while each packet arrives no later than the start of the previous
+        // packet's transmission.
         let last = (first..own.len() - 1)
             .find(|&n| own[n + 1].arrived > own[n].start)
             .unwrap_or(own.len() - 1);
@@ -488,8 +488,8 @@ fn a_flow_that_arrives_during_a_transmission_waits_for_its_end() {
     for kind in [Kind::Fifo, Kind::RoundRobin, Kind::Wf2qPlus] {
         let class =
             measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
-        // The link sends 1000 bytes of the other flow and 100 of this flow, which is owed three
-        // quarters of them.
+        // The link sends 1000 bytes of the other flow and 100 of this flow. This flow is owed three
+        // quarters of the 1100 bytes.
         assert_eq!(
             (class.bwfi, class.worst_interval),
             (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)),
