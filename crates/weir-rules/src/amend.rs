@@ -3,9 +3,9 @@
 //!
 //! The parser starts from the link in force, so each keyword replaces its own value. Some keywords
 //! share a value, and a change that names one of them replaces what another had set. `bw` and
-//! `trace` both set the rate, except a `trace` that is a table without rates. A `trace` that is a
-//! table and `schedule` both set the link's only table. A scheduler, an AQM and `droptail` all set
-//! the management of the queue.
+//! `trace` both set the rate, except a `trace` that is a table without rates. `schedule` and a
+//! `trace` that is a table both set the link's only table. A scheduler, an AQM and `droptail` all
+//! set the management of the queue.
 
 use weir_core::config::Capacity;
 
@@ -29,9 +29,9 @@ pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {
         return Checked { spec: None, diagnostics };
     }
     let names = |name: &str| seen.iter().any(|(row, _)| row.name == name);
-    let (rate, trace, table) = (names(BW.name), names(TRACE.name), names(SCHEDULE.name));
-    if trace || table {
-        make_room(&mut draft.spec, base, trace, table);
+    let (rate, trace, schedule) = (names(BW.name), names(TRACE.name), names(SCHEDULE.name));
+    if trace || schedule {
+        make_room(&mut draft.spec, base, trace, schedule);
     }
     if rate && !trace && traces_rate(base) {
         forget_trace(&mut draft.spec);
@@ -48,7 +48,7 @@ pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {
         // The rates of the table replace the rate of the link.
         spec.pipe.link.capacity = Capacity::Unlimited;
     }
-    if rate && !trace && !table && schedules_rate(&spec) {
+    if rate && !trace && !schedule && schedules_rate(&spec) {
         let span = seen.iter().find(|(row, _)| row.name == BW.name).map(|(_, span)| span.clone());
         let name = spec.files.schedule.as_deref().or(spec.files.trace.as_deref());
         let message = format!("the rates of `{}` stay in force", name.unwrap_or_default());
@@ -62,20 +62,20 @@ pub fn check_change(base: &LinkSpec, text: &str, files: &dyn Files) -> Checked {
 }
 
 /// Removes the values of `base` that a new trace or schedule replaces.
-fn make_room(spec: &mut LinkSpec, base: &LinkSpec, trace: bool, table: bool) {
+fn make_room(spec: &mut LinkSpec, base: &LinkSpec, trace: bool, schedule: bool) {
     let old = base.files.trace.as_deref();
     let old_is_table = old.is_some_and(check::is_table);
     if trace && matches!(base.pipe.link.capacity, Capacity::Trace(_)) {
         spec.pipe.link.capacity = Capacity::Unlimited;
     }
-    let brings_table = table || spec.files.trace.as_deref().is_some_and(check::is_table);
+    let brings_table = schedule || spec.files.trace.as_deref().is_some_and(check::is_table);
     if (trace && old_is_table) || brings_table {
         spec.pipe.link.schedule = None;
     }
-    if table && old_is_table && !trace {
+    if schedule && old_is_table && !trace {
         spec.files.trace = None;
     }
-    if trace && !table && brings_table {
+    if trace && !schedule && brings_table {
         spec.files.schedule = None;
     }
 }

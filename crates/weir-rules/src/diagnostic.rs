@@ -1,5 +1,5 @@
-//! Diagnostics: each names a fault in a text and its place and, where they are known, the allowed
-//! alternatives and the text that was probably meant.
+//! Diagnostics: each names a fault in a text and its place. If they are known, it also names the
+//! allowed alternatives and the text that was probably meant.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};

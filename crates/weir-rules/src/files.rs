@@ -30,7 +30,7 @@ pub trait Files {
         self.read(path).map(String::into_bytes)
     }
 
-    /// The values of files, which all texts that are read with this source share; `None` if each
+    /// The values of files. All texts that are read with this source share them. `None` if each
     /// text reads its files again.
     fn parsed(&self) -> Option<&ParsedFiles> {
         None

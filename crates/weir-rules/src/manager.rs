@@ -50,9 +50,9 @@ impl Manager {
 
     /// Every AQM of the table, and every scheduler that distinguishes flows itself.
     pub fn all() -> impl Iterator<Item = Self> {
-        let inside = sched::Kind::ALL.into_iter().filter(|kind| kind.row().traits.classifies);
+        let schedulers = sched::Kind::ALL.into_iter().filter(|kind| kind.row().traits.classifies);
         let aqms = aqm::Kind::ALL.into_iter().map(|kind| Self::Aqm(Policy::new(kind)));
-        aqms.chain(inside.map(|kind| Self::Scheduler(Discipline::new(kind))))
+        aqms.chain(schedulers.map(|kind| Self::Scheduler(Discipline::new(kind))))
     }
 
     /// The name in the table; `none` for [`Manager::None`].

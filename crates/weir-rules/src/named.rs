@@ -119,8 +119,8 @@ fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<()
     Ok(())
 }
 
-/// The error that a word is not a setting of the algorithm. `own` are the algorithm's parameters,
-/// `others` those of every algorithm of the table, with its name.
+/// The error that a word is not a setting of the algorithm. `own` are the algorithm's parameters.
+/// `others` are the names and parameters of all algorithms of the table.
 fn unknown_setting(
     text: &str,
     word: &Word,

@@ -1,10 +1,10 @@
 //! Words of `tc netem`, for messages about specifications that use its language.
 
-/// Words at the place of a keyword, each with what has the same meaning.
+/// Words at the place of a keyword, each with its equivalent in Weir's language.
 const KEYWORDS: [(&str, &str); 3] =
     [("rate", "`bw`"), ("limit", "`queue`"), ("distribution", "`jitter TIME normal`")];
 
-/// Words at the place of a value: the keyword before it, the word, and what has the same meaning.
+/// Words at the place of a value: the keyword before it, netem's word, and Weir's equivalent.
 const VALUES: [(&str, &str, &str); 3] = [
     ("jitter", "distribution", "`jitter TIME normal`"),
     ("loss", "random", "`loss P`"),

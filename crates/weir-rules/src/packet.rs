@@ -482,7 +482,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_refused_or_a_frame_that_can_be_parsed(
+        fn any_words_are_refused_or_give_a_frame_that_can_be_parsed(
             text in "(tcp|udp|icmp|icmp6|sctp|[0-9]{1,3}) [0-9a-f:.\\[\\]]{1,16} \
                      (10\\.0\\.0\\.1|\\[::1\\]|::1)(:[0-9]{1,6})?\
                      ( (len|flags|dscp|ttl|vlan|type|flow-id|src-mac) [0-9a-zB,:]{1,6}){0,4}",

@@ -313,9 +313,9 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A label with the meaning of an unknown word in netem's language, if it has one. In netem, a
-    /// time after that of `delay` is the jitter. `limit` in a text with an AQM is probably the
-    /// AQM's setting.
+    /// A label with the meaning of an unknown word in netem's language, if it has one there. In
+    /// netem, the second duration after `delay` is the jitter. `limit` in a text with an AQM is
+    /// probably the AQM's setting.
     fn of_netem(&self, word: &Word) -> Option<String> {
         let follows_delay = self.seen.last().is_some_and(|(row, _)| row.name == DELAY.name);
         if follows_delay && quantity::time(&word.text, MAX_DELAY).is_ok() {

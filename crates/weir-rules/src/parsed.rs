@@ -29,7 +29,7 @@ pub(crate) type Name = (String, bool);
 /// The values from the files of one text.
 #[derive(Debug)]
 pub struct ParsedFiles {
-    /// The notes about a table belong to each of its uses.
+    /// Each schedule with the notes about its table. Every use of the file reports the notes.
     pub(crate) schedules: ByName<Schedule, Vec<Diagnostic>>,
     pub(crate) traces: ByName<Trace, ()>,
     pub(crate) profiles: ByName<Profile, Option<Rate>>,
@@ -147,7 +147,8 @@ impl Distinct {
         replaced
     }
 
-    /// Adds a value, or replaces it by an equal one. Returns whether it was replaced by another.
+    /// Adds a value, or lets `value` point to an equal one that is present. Returns whether the
+    /// pointer changed.
     fn share<T: Value>(&mut self, value: &mut Arc<T>) -> bool {
         let set = T::set(self);
         if let Some(known) = set.get(&*value) {

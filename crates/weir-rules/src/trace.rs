@@ -25,8 +25,7 @@ use crate::suggest::closest;
 pub struct Table {
     /// The changes.
     pub schedule: Schedule,
-    /// Notes about the first rate of zero, and about the first rate without a unit that is smaller
-    /// than 1 kbit/s.
+    /// Notes about the first rate of zero, and about the first rate below 1 kbit/s without a unit.
     pub notes: Vec<Diagnostic>,
 }
 
@@ -283,8 +282,8 @@ impl<'a> File<'a> {
             .ok_or_else(|| self.error(line.trim(), "the row has no time").label("this row").into())
     }
 
-    /// The note about a rate, if it is an outage, or a number without a unit that is probably not
-    /// meant in bit/s.
+    /// The note about a rate that is an outage, or that has no unit and is probably not meant in
+    /// bit/s.
     fn note(self, cell: &str, rate: &Capacity, has_unit: bool) -> Option<Diagnostic> {
         let Capacity::Constant(rate) = *rate else { return None };
         // A cell that says 1 bit/s itself is no outage.

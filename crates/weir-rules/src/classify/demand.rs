@@ -1,5 +1,5 @@
-//! The demands of a step, which is a compiled rule: the values of a field that its tests require.
-//! An [index](super::index) files a step under one of its demands.
+//! The demands of a step: the values of a field that the step's tests require. A step is a compiled
+//! rule. An [index](super::index) files a step under one of its demands.
 
 use super::program::{Check, Op, Program, Step};
 use super::view::Side;

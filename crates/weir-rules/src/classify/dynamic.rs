@@ -243,7 +243,7 @@ impl Dynamic {
             && due <= now
         {
             self.due.pop();
-            // The entry was removed with its rule, or is due at another time.
+            // Skips entries that were removed already, or that are due at another time.
             let Some(flows) = self.flows.get_mut(&ends) else { continue };
             let Some(at) = flows.iter().position(|flow| flow.serial == serial && flow.due == due)
             else {

@@ -356,8 +356,8 @@ impl<'a> Sizes<'a> {
         sizes
     }
 
-    /// The field that puts a step into the smallest list; `None` if every such list contains at
-    /// least half of all steps.
+    /// The index of the field that puts a step into the smallest list; `None` if even this list
+    /// contains at least half of all steps.
     fn best(&self, demands: &[Demand], all: usize) -> Option<usize> {
         let sized = self
             .fields

@@ -148,10 +148,10 @@ impl Classifier {
         let mut guide =
             Guide { lucky: question.lucky, missed: 0, passed: 0, tried: 0, unlisted: 0 };
         let mut legs = Vec::new();
-        let (mut pass, mut from, mut hops) = (0, None::<Resume>, 0);
+        let (mut index, mut from, mut hops) = (0, None::<Resume>, 0);
         let mut tags = Tags::new();
         let end = loop {
-            let Some(&place) = question.passes.get(pass) else { break End::Sent };
+            let Some(&pass) = question.passes.get(index) else { break End::Sent };
             let mut parsed = parse(&frame).ok();
             let key = parsed.as_ref().map(|parsed| flow_key(&frame, parsed)).unwrap_or_default();
             let mut packet = Packet {
@@ -159,7 +159,7 @@ impl Classifier {
                 parsed: parsed.as_ref(),
                 key: &key,
                 len: parsed.as_ref().map_or(0, |parsed| parsed.network_len),
-                pass: place,
+                pass,
                 tags: &mut tags,
                 now: question.now,
             };
@@ -170,7 +170,7 @@ impl Classifier {
             let (visits, found) = guide.search(&mut run, start);
             let dscp = run.dscp;
             let fate = found.unwrap_or(Fate::Deny);
-            legs.push(Leg { pass: place, resumed, visits, fate, dscp, key });
+            legs.push(Leg { pass, resumed, visits, fate, dscp, key });
             if found.is_none() {
                 let late = guide.tried >= MOST_TRIED;
                 break if late { End::Unfinished } else { End::Loop };
@@ -179,7 +179,7 @@ impl Classifier {
                 set_dscp(&mut frame, parsed, dscp);
             }
             match fate {
-                Fate::Allow => pass += 1,
+                Fate::Allow => index += 1,
                 Fate::Deny => break End::Denied,
                 Fate::Pipe(_, resume) | Fate::Queue(_, resume) => {
                     hops += 1;
@@ -187,7 +187,7 @@ impl Classifier {
                         break End::Loop;
                     }
                     from = resume;
-                    pass += usize::from(resume.is_none());
+                    index += usize::from(resume.is_none());
                 }
             }
         };

@@ -204,7 +204,7 @@ impl<A: Address> Node<A> {
             return Self::Skip(Arc::new(skip));
         }
         let covers = covers(prefixes, region);
-        let whole = 8 * (region.depth + 1);
+        let slot_len = 8 * (region.depth + 1);
         let mut rest = prefixes;
         Self::Wide(Arc::new(std::array::from_fn(|byte| {
             let here = rest
@@ -213,7 +213,7 @@ impl<A: Address> Node<A> {
             rest = others;
             // Prefixes that cover the whole slot come first, because they start with the slot and
             // are the shortest.
-            let longer = mine.partition_point(|prefix| prefix.len <= whole);
+            let longer = mine.partition_point(|prefix| prefix.len <= slot_len);
             let base = region.base.with_byte(region.depth, byte as u8);
             Self::build(
                 &mine[longer..],

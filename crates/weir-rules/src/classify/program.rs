@@ -57,7 +57,7 @@ pub(super) struct Keep {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
-    /// The rule number of each step, in which a jump finds its target.
+    /// The rule number of each step. A jump searches these numbers for its target.
     pub(super) numbers: Vec<u16>,
     /// The terms of all steps.
     pub(super) ops: Vec<Op>,
@@ -81,7 +81,7 @@ pub(super) struct Step {
     pub(super) inwards: bool,
 }
 
-/// A term of a clause.
+/// A compiled [`Term`](crate::rule::Term) of a clause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
     pub(super) check: Check,

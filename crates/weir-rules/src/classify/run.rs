@@ -45,8 +45,8 @@ pub(super) struct Run<'a> {
     /// Whether dynamic rules need no further check: the packet's dynamic rule was found, or the
     /// packet cannot have one.
     settled: bool,
-    /// The number of the rule that created the packet's dynamic rule, once that is found. Only a
-    /// journey reads it, and clears it before each step.
+    /// The number of the rule that created the packet's dynamic rule, once the dynamic rule is
+    /// found. Only a journey reads this number, and clears it before each step.
     pub(super) by: Option<u16>,
     jumps: u32,
     /// Whether `prob` lets every packet match, as a journey may request.
@@ -84,8 +84,8 @@ impl Classifier {
 }
 
 impl State {
-    /// Adapts the state to the rules of `classifier`. Rules that the previous classifier had too
-    /// keep their counters and random streams; the dynamic rules of other rules are removed.
+    /// Adapts the state to the rules of `classifier`. Rules of the previous classifier that still
+    /// exist keep their counters and random streams; the dynamic rules of other rules are removed.
     ///
     /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
     pub fn carry_over(&mut self, classifier: &Classifier) {
@@ -211,7 +211,7 @@ impl Run<'_> {
         self.matched(step.rule, head, found)
     }
 
-    /// Runs a rule that checks the dynamic rules: after its `prob`, and before its other tests.
+    /// Runs a rule that checks the dynamic rules after its `prob` and before its other tests.
     fn step_with_state(&mut self, step: &Step) -> Outcome {
         let head = &self.classifier.heads()[step.rule as usize];
         let Some(keep) = &head.keep else { return Outcome::Unmatched };

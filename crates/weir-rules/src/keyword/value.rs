@@ -29,7 +29,8 @@ pub(crate) enum Value {
     Count(RangeInclusive<u32>, Place<u32>),
     /// A probability.
     Probability(Place<Probability>),
-    /// Random loss, one probability or the four of the Gilbert-Elliott model; and its parser.
+    /// Random loss, and its parser. The loss is one probability or the four of the Gilbert-Elliott
+    /// model.
     Loss(Place<Loss>, fn(&str) -> Result<Loss, QuantityError>),
     /// The name of a file, and a description of the file's content.
     File(&'static str, Place<Option<String>>),

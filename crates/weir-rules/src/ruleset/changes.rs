@@ -185,5 +185,5 @@ impl EngineChange {
     }
 }
 
-/// The scheduler of a pipe that queues feed: dummynet's default.
+/// The scheduler of a pipe with queues or schedulers in front of it: dummynet's default.
 pub(crate) const SHARED_PIPE: Kind = Kind::Wf2qPlus;

@@ -7,8 +7,8 @@ use super::{Outcome, Ruleset};
 use crate::command::{Command, Numbers, RuleSelection, TableCommand};
 
 impl Ruleset {
-    /// About how many visits of objects the command makes in this configuration. Printing an object
-    /// counts as many visits.
+    /// The approximate number of times that the command visits an object of this configuration.
+    /// Printing an object counts as hundreds of visits.
     #[must_use]
     pub fn cost(&self, command: &Command) -> u64 {
         let rules = self.rules.len();

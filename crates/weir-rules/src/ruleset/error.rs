@@ -154,8 +154,8 @@ pub enum ApplyError {
 }
 
 /// The first command of a script that could not be applied, and the reason. If the values from
-/// files take too much memory, it is the last command that names such values. No command of the
-/// script has been applied.
+/// files take too much memory, the command is the last one that names such values. No command of
+/// the script has been applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {error}")]
 pub struct ScriptError {

@@ -156,7 +156,7 @@ impl Ruleset {
     }
 }
 
-/// The number of a new rule after the last one: 100 more, or the same number if that is too large.
+/// The number of a new rule: `last` plus 100 or, if the sum is too large for a rule, `last` again.
 pub(crate) fn number_after(last: u16) -> u16 {
     if last < DEFAULT_RULE - STEP { last + STEP } else { last }
 }

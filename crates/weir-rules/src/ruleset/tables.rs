@@ -128,8 +128,8 @@ impl Ruleset {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
                 Some(_) if !update => {
-                    // The entry keeps its value, so that a script can run twice. This is an error
-                    // only if no entry of the command is new, or if all must be added.
+                    // The entry keeps its value, so that a script can run twice. An existing entry
+                    // is an error only if no entry of the command is new, or if all must be added.
                     let (count, first) = kept.unwrap_or((0, key));
                     kept = Some((count + 1, first));
                 }

@@ -191,7 +191,8 @@ fn v4(address: u32, rest: &str) -> Option<Address> {
         return Some(Address::V4 { address: address & mask, mask });
     };
     let mask = mask.unwrap_or(SET_MASK);
-    // The values of the last byte that the mask allows.
+    // The bits outside the mask, which must be the lowest ones. The last byte is from `low` to
+    // `high`.
     let open = u8::try_from(!mask).ok().filter(|open| open.wrapping_add(1) & open == 0)?;
     let (low, high) = ((address & mask) as u8, (address & mask) as u8 | open);
     let mut members = [0u64; 4];

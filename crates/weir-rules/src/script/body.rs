@@ -39,9 +39,9 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
             });
         }
         endpoint(cursor, &mut clauses, Side::Destination)?;
-        let ends = clauses.len();
+        let before_options = clauses.len();
         options(cursor, &mut clauses)?;
-        let all = any_protocol && ends == 2 && clauses[..2].iter().all(is_any);
+        let all = any_protocol && before_options == 2 && clauses[..2].iter().all(is_any);
         if all && clauses[2..].iter().any(about_frames) {
             clauses.drain(..2);
         }

@@ -59,7 +59,8 @@ fn format_line(
     if read.commands.is_empty() && line.text.chars().all(|c| c.is_whitespace() || c == '\\') {
         return String::new();
     }
-    // Without a space after it, a `\` would continue the line.
+    // A line that ends with `\` and a space keeps the space, because the `\` would otherwise
+    // continue the line.
     let unchanged = || {
         Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned()
     };

@@ -1,8 +1,8 @@
 //! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
 //! Words are as in a shell. White space separates them, but `"…"` and `'…'` may contain it. A `\`
-//! removes the special meaning of the next character. Outside quotes, it is an ordinary character
-//! before a letter, a digit or a space. `$name` and `${name}` are values of variables. Within
+//! removes the special meaning of the next character. Outside quotes, a `\` before a letter, a
+//! digit or a space is an ordinary character. `$name` and `${name}` are values of variables. Within
 //! `'…'`, neither `\` nor `$` has a meaning. At the beginning of a word, `#` starts a comment, and
 //! `//` starts the comment of a rule. Both extend to the end of the line.
 

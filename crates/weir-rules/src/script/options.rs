@@ -30,7 +30,7 @@ impl Cursor<'_> {
         }
     }
 
-    fn small(&mut self, what: &str, most: u64, example: &str) -> Read<u64> {
+    fn number_up_to(&mut self, what: &str, most: u64, example: &str) -> Read<u64> {
         self.number(what, 0, most, example)
     }
 
@@ -366,7 +366,10 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "N",
         "The three precedence bits.",
         "add queue 1 ipprecedence 5",
-        |c| Ok(Test::IpPrecedence(c.small("precedence", 7, "add queue 1 ipprecedence 5")? as u8)),
+        |c| {
+            let number = c.number_up_to("precedence", 7, "add queue 1 ipprecedence 5")?;
+            Ok(Test::IpPrecedence(number as u8))
+        },
     ),
     row("dscp", &[], "DSCPS", "DSCPs, by name or number.", "add queue 1 dscp ef,cs5", dscps),
     row(

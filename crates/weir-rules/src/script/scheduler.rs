@@ -79,8 +79,8 @@ fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
     is_number && (rate_unit(&words[at].text).is_some() || time_unit(&words[at].text).is_some())
 }
 
-/// Refuses a word after the type that resembles one of its settings, or is a setting of a queue or
-/// of another type. The link's parser handles all other words.
+/// Refuses a word that resembles a setting of the type, or that is a setting of a queue or of
+/// another type. The link's parser handles all other words.
 fn check_unknown_setting(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
     if foreign || keyword::lookup(&word.text).is_some() || EXTRA.contains(&word.text.as_str()) {

@@ -258,8 +258,8 @@ fn pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec, source: &dyn Source) ->
 }
 
 fn scheduler_of_pipe(ruleset: &Ruleset, number: u16, spec: &LinkSpec) -> Discipline {
-    let mut before = ruleset.queues_of(number).chain(ruleset.children_of(number));
-    let kind = if before.next().is_some() { SHARED_PIPE } else { Kind::Fifo };
+    let mut feeders = ruleset.queues_of(number).chain(ruleset.children_of(number));
+    let kind = if feeders.next().is_some() { SHARED_PIPE } else { Kind::Fifo };
     spec.pipe.scheduler.unwrap_or_else(|| kind.into())
 }
 

@@ -19,7 +19,7 @@ pub struct RuleView {
     pub set: u8,
     /// Whether the rule's set is enabled.
     pub enabled: bool,
-    /// The rule in the language, from its action, or its probability, on.
+    /// The rule in the language, without its number and set.
     pub rule: String,
     /// Packets that matched the rule.
     pub packets: u64,

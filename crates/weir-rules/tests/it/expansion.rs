@@ -17,7 +17,7 @@ fn messages(parsed: &Parsed) -> Vec<(Code, String)> {
     parsed.diagnostics.iter().map(|found| (found.code, found.message.clone())).collect()
 }
 
-fn is_refused(parsed: &Parsed, bound: &str) {
+fn assert_refused(parsed: &Parsed, bound: &str) {
     let found = messages(parsed);
     let first = found.first().unwrap_or_else(|| panic!("nothing is refused"));
     assert!(first.0 == Code::TooMuch && first.1.contains(bound), "{first:?}");
@@ -25,7 +25,7 @@ fn is_refused(parsed: &Parsed, bound: &str) {
 
 #[test]
 fn copies_of_a_long_variable_are_refused() {
-    is_refused(&script("0123456789", (0..500).map(|n| format!("v{n}=$f"))), "1048576 bytes");
+    assert_refused(&script("0123456789", (0..500).map(|n| format!("v{n}=$f"))), "1048576 bytes");
 }
 
 #[test]
@@ -33,12 +33,12 @@ fn a_long_variable_in_every_line_is_refused() {
     let lines = (0..100).map(|n| format!("add {} allow ip from any to any // $f", n + 1));
     assert!(!script("0123456789", lines).diagnostics.has_errors(), "comments are not expanded");
     let lines = (0..100).map(|n| format!("add {} allow ip from ${{f}}10.0.0.1 to any", n + 1));
-    is_refused(&script("10.0.0.1,", lines), "4194304 bytes");
+    assert_refused(&script("10.0.0.1,", lines), "4194304 bytes");
 }
 
 #[test]
 fn a_word_of_many_variables_is_refused_before_it_is_built() {
-    is_refused(
+    assert_refused(
         &script("0123456789", [format!("x=\"{}\"", "$f".repeat(1000))].into_iter()),
         "4194304 bytes",
     );
@@ -46,15 +46,15 @@ fn a_word_of_many_variables_is_refused_before_it_is_built() {
 
 #[test]
 fn the_words_of_a_line_are_bounded() {
-    is_refused(&script("a ", ["add $f".to_owned()].into_iter()), "65536 words");
+    assert_refused(&script("a ", ["add $f".to_owned()].into_iter()), "65536 words");
     let many = format!("add allow {}", "a ".repeat(70_000));
-    is_refused(&parse(&many, "script", &NoFiles), "65536 words");
+    assert_refused(&parse(&many, "script", &NoFiles), "65536 words");
 }
 
 #[test]
 fn the_number_of_variables_is_bounded() {
     let text: String = (0..2000).map(|n| format!("v{n}=1\n")).collect();
-    is_refused(&parse(&text, "script", &NoFiles), "1000 variables");
+    assert_refused(&parse(&text, "script", &NoFiles), "1000 variables");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! checks the fate of packets.
 //!
 //! The names of the tests state the behaviour of Weir. Two kinds of defects are tested elsewhere:
-//! the tests of the live loop cover those of locks, and the tests of `profile` cover that of an
-//! air-time profile with many points.
+//! defects of locks in the tests of the live loop, and a defect of air-time profiles with many
+//! points in the tests of `profile`.
 
 use std::collections::BTreeMap;
 
@@ -123,9 +123,9 @@ fn one_pipe_has_jitter_reordering_duplicates_and_bit_errors() {
             .unwrap();
     }
     let all = bench.departures(Nanos::from_secs(1));
-    let kinds = |wanted: fn(Fate) -> bool| all.iter().filter(|d| wanted(d.fate)).count();
-    assert!(kinds(|fate| matches!(fate, Fate::Deliver { duplicate: true, .. })) > 50);
-    assert!(kinds(|fate| matches!(fate, Fate::Deliver { corrupt: Some(_), .. })) > 50);
+    let count = |wanted: fn(Fate) -> bool| all.iter().filter(|d| wanted(d.fate)).count();
+    assert!(count(|fate| matches!(fate, Fate::Deliver { duplicate: true, .. })) > 50);
+    assert!(count(|fate| matches!(fate, Fate::Deliver { corrupt: Some(_), .. })) > 50);
     assert!(
         all.windows(2).filter(|pair| pair[0].frame > pair[1].frame).count() > 50,
         "some are overtaken"
@@ -226,7 +226,7 @@ fn shares_follow_the_weights_of_the_queues_with_packets() {
 }
 
 #[test]
-fn a_keyword_of_its_own_sets_the_priority() {
+fn a_separate_keyword_sets_the_priority() {
     let mut bench = Bench::new(
         "sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched \
          5 pri 0",

@@ -150,7 +150,7 @@ fn rules() -> impl Strategy<Value = String> {
         let is_state = states.iter().any(|state| body.starts_with(state));
         if not && !is_state { format!("not {body}") } else { body }
     });
-    let ends = proptest::sample::select(vec![
+    let from_to = proptest::sample::select(vec![
         "",
         "tcp from any to any",
         "{ udp or not 47 } from me 53,80 to { 10.0.0.0/8 or table(t) } not 1-9",
@@ -162,8 +162,8 @@ fn rules() -> impl Strategy<Value = String> {
         "add check-state :x",
         "add queue tablearg",
     ]);
-    (starts, ends, proptest::collection::vec(option, 0..5))
-        .prop_map(|(start, ends, options)| format!("{start} {ends} {}", options.join(" ")))
+    (starts, from_to, proptest::collection::vec(option, 0..5))
+        .prop_map(|(start, from_to, options)| format!("{start} {from_to} {}", options.join(" ")))
 }
 
 proptest! {

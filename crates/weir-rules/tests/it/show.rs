@@ -16,9 +16,9 @@ use weir_rules::show::{
 };
 use weir_rules::{Files, NoFiles, script};
 
-struct Made;
+struct DerivedCounters;
 
-impl Source for Made {
+impl Source for DerivedCounters {
     fn rule(&self, id: u32) -> RuleCount {
         let last_s = (id % 2 == 1).then_some(1_795_000_000 + u64::from(id));
         RuleCount { packets: u64::from(id) * 7, bytes: u64::from(id) * 1_000_003, last_s }
@@ -113,7 +113,7 @@ fn outcome(input: &str, files: &dyn Files) -> String {
     let mut out = String::new();
     for outcome in outcomes {
         if let Effect::Query(query) = outcome.effect {
-            let view = answer(&query, &ruleset, &Made);
+            let view = answer(&query, &ruleset, &DerivedCounters);
             // The answer is converted to JSON and back, as if a daemon had sent it.
             let sent: Answer =
                 serde_json::from_str(&serde_json::to_string(&view).unwrap()).unwrap();

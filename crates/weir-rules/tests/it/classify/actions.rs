@@ -162,8 +162,8 @@ fn nested_calls_return_in_turn() {
 
 #[test]
 fn sixteen_calls_may_nest_and_a_further_call_is_skipped() {
-    // Each call leads to the next one, and the last call to `pipe 7`. A packet that skips a call
-    // goes to `pipe 8`.
+    // Each call leads to the next one, and the last one leads to `pipe 7`. A packet that skips a
+    // call goes to `pipe 8`.
     for (calls, pipe) in [(16, 7), (17, 8)] {
         let chain: String = (1..=calls)
             .map(|n| {
