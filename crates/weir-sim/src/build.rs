@@ -267,8 +267,8 @@ impl Maker<'_> {
                     made += 1;
                 }
             }
-            let pieces = if traffic.plan.joint() { together.len().max(1) } else { 1 };
-            for (flows, switches) in together.chunks(pieces).zip(switches.chunks(pieces)) {
+            let chunk_len = if traffic.plan.joint() { together.len().max(1) } else { 1 };
+            for (flows, switches) in together.chunks(chunk_len).zip(switches.chunks(chunk_len)) {
                 // Flows that are installed together have one deadline, that of the path with the
                 // most rank programs.
                 let most = switches.iter().copied().max().unwrap_or(0);

@@ -90,7 +90,7 @@ impl Context<'_> {
         self.network.tell(to, flow, notice);
     }
 
-    /// The number of the next flow to be opened, which its endpoints need.
+    /// The number of the next flow to be opened. The endpoints of this flow need the number.
     pub fn next_flow(&self) -> FlowId {
         self.network.next_flow()
     }
@@ -101,8 +101,8 @@ impl Context<'_> {
     }
 
     /// Opens a flow like `flow`, a template of [`crate::world::World::add_template`]. The flow's
-    /// endpoints start after this call. The calling endpoint must count it as opened and as
-    /// completed in its group, if it is to be counted.
+    /// endpoints start after this call. If the flow is to be counted, the calling endpoint must
+    /// count it as opened and as completed in the flow's group.
     pub fn open(
         &mut self,
         flow: FlowId,

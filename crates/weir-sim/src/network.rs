@@ -126,7 +126,7 @@ pub struct About {
     pub group: u32,
     /// The packet's addresses and port numbers, in its direction.
     pub key: FlowKey,
-    /// The label that the port's scheduler uses, if a port accepts the packet; 0 in other events.
+    /// The label that the port's scheduler uses, for [`Observer::entered`]; 0 for other events.
     pub rank: u64,
 }
 
@@ -192,7 +192,7 @@ struct EnginePort {
     /// Counters by the class of the flow, as many as `queues`; the last takes all higher classes.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
-    /// The number of the next packet, if each packet is a separate flow to the scheduler; `None` if
+    /// The number of the last packet, if each packet is a separate flow to the scheduler; `None` if
     /// the scheduler sees the packets' own flows.
     separate: Option<u32>,
     /// Whether a packet that leaves must wait until the next port has room for it, and holds this
@@ -256,7 +256,8 @@ pub struct Network {
     /// in a network without rank programs.
     waited: Vec<u64>,
     departures: Vec<Departure>,
-    /// The next event of each plain port, by its number, and then of each endpoint.
+    /// The next event of each plain port and of each endpoint. The endpoints have the numbers after
+    /// those of the ports.
     pub(crate) agenda: Agenda,
     /// The time of the engine's next event.
     engine_event: Nanos,

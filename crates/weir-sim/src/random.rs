@@ -2,8 +2,8 @@
 //!
 //! Functions of real numbers are those of `libm`, called directly. The functions of different
 //! platforms differ in the last bits. A library of random variables is not used, because features
-//! that another crate enables can change the functions that it calls. A test pins hashes of many
-//! draws, so that a seed gives the same values forever.
+//! that another crate enables can change which functions such a library calls. A test pins hashes
+//! of many draws, so that a seed gives the same values forever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};

@@ -165,5 +165,5 @@ impl Topology {
 }
 
 const NONE: u32 = u32::MAX;
-/// The trees are discarded before a new one if they have more entries than this.
+/// If the trees have more entries than this, they are discarded before a new one is computed.
 const MAX_KEPT: usize = 16_000_000;

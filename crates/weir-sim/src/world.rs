@@ -156,8 +156,8 @@ impl World {
         }
         loop {
             let engine = self.network.engine_event();
-            let time = self.network.agenda.earliest();
-            let at = engine.min(time).max(self.network.now());
+            let agenda = self.network.agenda.earliest();
+            let at = engine.min(agenda).max(self.network.now());
             if self.next_tick <= at.min(end) {
                 self.tick();
                 self.network.set_horizon(end.min(self.next_tick));
@@ -167,7 +167,7 @@ impl World {
                 break;
             }
             self.network.set_now(at);
-            if engine <= time {
+            if engine <= agenda {
                 self.network.run_engine();
             } else {
                 let number = self.network.agenda.next();

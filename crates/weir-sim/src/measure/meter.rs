@@ -72,8 +72,9 @@ impl Meter {
         let (ports, groups) = (network.ports() as usize, network.counts().len());
         let looks = u64::from(settings.looks.clamp(1, 1000));
         let asked = settings.interval.0.max(looks);
-        let samples = (end.since(network.now()).0 / asked).saturating_mul((ports + groups) as u64);
-        let interval = Nanos(asked.saturating_mul(samples.div_ceil(MAX_SAMPLES).max(1)));
+        let intervals =
+            (end.since(network.now()).0 / asked).saturating_mul((ports + groups) as u64);
+        let interval = Nanos(asked.saturating_mul(intervals.div_ceil(MAX_INTERVALS).max(1)));
         let mut meter = Self {
             start: network.now(),
             interval,
@@ -87,7 +88,7 @@ impl Meter {
             flows: Vec::new(),
             peaks: vec![0; ports],
         };
-        meter.see(network);
+        meter.store_counters(network);
         meter
     }
 
@@ -102,7 +103,7 @@ impl Meter {
 
     /// Samples all queues, and closes the interval if it is over.
     pub(crate) fn tick(&mut self, network: &mut Network) {
-        self.look(network);
+        self.sample(network);
         self.ticks += 1;
         if self.ticks.is_multiple_of(self.looks) {
             self.read(network);
@@ -131,13 +132,13 @@ impl Meter {
             self.close();
         } else {
             // Events at the very end belong to the last interval.
-            for (samples, open) in self.links.iter_mut().zip(&self.open_links) {
-                if let Some(last) = samples.last_mut() {
+            for (intervals, open) in self.links.iter_mut().zip(&self.open_links) {
+                if let Some(last) = intervals.last_mut() {
                     last.add(open);
                 }
             }
-            for (samples, open) in self.flows.iter_mut().zip(&self.open_flows) {
-                if let Some(last) = samples.last_mut() {
+            for (intervals, open) in self.flows.iter_mut().zip(&self.open_flows) {
+                if let Some(last) = intervals.last_mut() {
                     last.add(open);
                 }
             }
@@ -154,7 +155,7 @@ impl Meter {
     }
 
     /// Samples the length of all queues.
-    fn look(&mut self, network: &mut Network) {
+    fn sample(&mut self, network: &mut Network) {
         for (port, open) in self.open_links.iter_mut().enumerate() {
             let (packets, bytes) = network.queue_length(PortId(port as u32));
             open.queue_packets.include(packets, 1);
@@ -171,7 +172,7 @@ impl Meter {
         }
         let (seen_links, seen_flows) =
             (std::mem::take(&mut self.seen_links), std::mem::take(&mut self.seen_flows));
-        self.see(network);
+        self.store_counters(network);
         for ((open, now), before) in
             self.open_links.iter_mut().zip(&self.seen_links).zip(&seen_links)
         {
@@ -184,7 +185,7 @@ impl Meter {
     }
 
     /// Stores all counters, and makes room for new groups.
-    fn see(&mut self, network: &Network) {
+    fn store_counters(&mut self, network: &Network) {
         self.seen_links =
             (0..network.ports()).map(|port| seen_link(network, PortId(port))).collect();
         self.seen_flows = network.counts().iter().map(seen_flow).collect();
@@ -194,11 +195,11 @@ impl Meter {
     }
 
     fn close(&mut self) {
-        for (samples, open) in self.links.iter_mut().zip(&mut self.open_links) {
-            samples.push(std::mem::take(open));
+        for (intervals, open) in self.links.iter_mut().zip(&mut self.open_links) {
+            intervals.push(std::mem::take(open));
         }
-        for (samples, open) in self.flows.iter_mut().zip(&mut self.open_flows) {
-            samples.push(std::mem::take(open));
+        for (intervals, open) in self.flows.iter_mut().zip(&mut self.open_flows) {
+            intervals.push(std::mem::take(open));
         }
     }
 }
@@ -222,4 +223,4 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
 
 /// Maximum number of intervals, summed over all ports and groups. They take about 60 MB. A run that
 /// would exceed this maximum gets longer intervals.
-const MAX_SAMPLES: u64 = 500_000;
+const MAX_INTERVALS: u64 = 500_000;

@@ -160,7 +160,7 @@ impl Observer for Recorder {
     }
 
     fn departed(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
-        // A copy that a link made has no arrival.
+        // A duplicate that the link made has not arrived here.
         let arrival = self.forget(port, packet);
         if let (Some((arrival, rank)), Some(at_port)) = (arrival, self.inversions_at(port)) {
             at_port.count_departure(arrival, rank, dequeued.unwrap_or(now));

@@ -396,9 +396,9 @@ impl Network {
         self.permit(from);
     }
 
-    /// Releases the packets that are due from a plain port. If the last of them has reached the end
-    /// of its path and nothing else is to be delivered, returns it; all others that have reached
-    /// the end of their path are added to the arrived packets.
+    /// Releases the packets that are due from a plain port. Returns the last of them if it has
+    /// reached the end of its path and nothing else is to be delivered. All other packets at the
+    /// end of their path join the arrived packets.
     #[inline]
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {

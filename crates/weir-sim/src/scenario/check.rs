@@ -218,8 +218,8 @@ fn node_kind(
             return None;
         }
     }
-    let stranger = settings.get_ref().as_table().and_then(|table| table.keys().next());
-    if let Some(key) = stranger {
+    let unknown = settings.get_ref().as_table().and_then(|table| table.keys().next());
+    if let Some(key) = unknown {
         let name = key.get_ref();
         let label = closest(name, raw::NODE_KEYS)
             .map_or("no key of a router".to_owned(), |meant| format!("did you mean `{meant}`?"));

@@ -336,7 +336,8 @@ impl Finder<'_> {
     }
 }
 
-/// The names of the items of a list. A default name that is taken gets a number, as in a check.
+/// The names of the items of a list. A default name that is taken gets a number, as in
+/// [`super::check`].
 fn names_of(list: &[Spanned<DeValue<'_>>], section: &str) -> Vec<String> {
     let given = |item: &Spanned<DeValue<'_>>| item.get_ref().get("name").is_some();
     let name = |(number, item)| name_of(Spanned::get_ref(item), section, number);
@@ -478,7 +479,7 @@ rate = "5Mbit/s""#;
     }
 
     #[test]
-    fn parallel_links_have_the_names_of_the_results() {
+    fn parallel_links_are_named_as_in_results() {
         let links = "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1\n".repeat(2)
             + "[[link]]\nname = \"a-b\"\nbetween = [\"a\", \"b\"]\nmtu = 1\n";
         for (key, line) in [("a-b", 10), ("a-b+2", 3), ("a-b+3", 6)] {

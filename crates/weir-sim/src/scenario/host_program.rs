@@ -15,7 +15,7 @@ pub struct HostProgram {
     pub command: Option<Words>,
     /// Variables that are added to the program's environment.
     pub env: BTreeMap<String, String>,
-    /// Directories and files of the machine that appear in its file system.
+    /// Directories and files of the machine that appear in the program's file system.
     pub volumes: Vec<Volume>,
     /// The hosts for which the program waits before it starts.
     pub after: Vec<After>,

@@ -51,8 +51,8 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
     Checked { scenario: scenario.filter(|_| !diagnostics.has_errors()), diagnostics }
 }
 
-/// Parses a scenario with changed keys. Diagnostics have the lines of the text before the changes.
-/// If a change added the line, they have `origin` in place of the file's name.
+/// Parses a scenario with changed keys. Diagnostics have the line numbers before the changes. A
+/// diagnostic about an added line has `origin` in place of the file's name.
 pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files) -> Checked {
     let Checked { scenario, diagnostics } = parse(&edited.text, name, files);
     let mut restored = Diagnostics::default();

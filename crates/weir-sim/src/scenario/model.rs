@@ -173,9 +173,9 @@ impl Traffic {
             .saturating_mul(u64::from(self.count))
     }
 
-    /// Approximate number of packets that all flows of the entry send within `duration`: on-off
-    /// sources are always on, and Markov sources in their fastest state. 0 for kinds of traffic
-    /// without a rate and without an interval.
+    /// Approximate number of packets that all flows of the entry send within `duration`. On-off
+    /// sources count as always on, and Markov sources as always in their fastest state. 0 for kinds
+    /// of traffic without a rate and without an interval.
     pub fn expected_packets(&self, duration: Nanos) -> u64 {
         let time = |rate: RateText, bytes: f64| bytes * 8e9 / rate.bps() as f64;
         let gap = |rate: Option<RateText>, interval: Option<Time>, size: Size| {

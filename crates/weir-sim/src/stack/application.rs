@@ -152,8 +152,8 @@ pub(super) fn ecn_bits(ecn: Ecn) -> u8 {
 
 /// Length of the pattern: a prime, so that packets and buffers begin at varying positions.
 const PERIOD: usize = 251;
-/// The pattern, repeated. From each position of the first repetition on, 64 repetitions are
-/// contiguous.
+/// The pattern, repeated. A slice as long as 64 repetitions can begin at each position of the first
+/// repetition.
 const PATTERN: [u8; PERIOD * 65] = {
     let mut pattern = [0; PERIOD * 65];
     let mut at = 0;

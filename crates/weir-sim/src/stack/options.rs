@@ -11,8 +11,8 @@ pub struct Options {
     pub control: Control,
     /// The receive window: maximum number of bytes in flight or unread.
     pub window: u32,
-    /// Size of the largest packet including the IPv4 header, 1280 to 9000. QUIC begins with 1228
-    /// and searches for larger sizes up to this one.
+    /// Size of the largest packet including the IPv4 header, 1280 to 9000. QUIC begins with packets
+    /// of 1228 bytes and searches for larger sizes up to this one.
     pub mtu: u16,
     /// The time at which the connection is opened.
     pub start: Nanos,
@@ -22,10 +22,10 @@ pub struct Options {
     pub label: u64,
     /// Seed of all random draws of the stack.
     pub seed: u64,
-    /// The endpoint that counts the connection. It gets [`crate::endpoint::Notice::Delivered`] from
-    /// the sink, and [`crate::endpoint::Notice::Done`] from the source when everything is
-    /// acknowledged. Without an owner, the connection counts itself. After the connection has
-    /// ended, neither of its endpoints sends anything.
+    /// The owner: the endpoint that counts what the connection delivers. It gets
+    /// [`crate::endpoint::Notice::Delivered`] from the sink, and [`crate::endpoint::Notice::Done`]
+    /// from the source when everything is acknowledged. Without an owner, the connection counts
+    /// itself. After the connection has ended, neither of its endpoints sends anything.
     pub owner: Option<EndpointId>,
 }
 

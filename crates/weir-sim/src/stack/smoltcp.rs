@@ -97,14 +97,14 @@ impl Endpoint for Sender {
     }
 
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.host.take(packet, context);
             self.work(context);
         }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.host.connect(context.now());
             self.work(context);
         }
@@ -120,7 +120,7 @@ impl Endpoint for Sender {
             Notice::Close => self.supply.closed = true,
             Notice::Delivered(_) | Notice::Done => return,
         }
-        if context.now() >= self.life.start && !self.host.is_silent(&self.life, context.now()) {
+        if context.now() >= self.life.start && !self.host.has_ended(&self.life, context.now()) {
             self.host.connect(context.now());
             self.work(context);
         }
@@ -155,14 +155,14 @@ impl Receiver {
 
 impl Endpoint for Receiver {
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.host.take(packet, context);
             self.work(context);
         }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.work(context);
         }
     }
@@ -234,7 +234,7 @@ impl Host {
     }
 
     /// Whether the connection is over. If so, the stack is never woken again.
-    fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
+    fn has_ended(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
             self.deadline = Nanos::MAX;

@@ -19,9 +19,9 @@
 //! the switch has one pipeline.
 //!
 //! The *traffic manager* of an output is a scheduler of the engine: strict queues with slices of
-//! the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs, or any other scheduler of the table. A
-//! [program](rank) computes the rank of each packet at its arrival, and, at its departure, the
-//! label that the packet carries to the next switch.
+//! the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs, or any other. A [program](rank)
+//! computes the rank of each packet at its arrival, and, at its departure, the label that the
+//! packet carries to the next switch.
 //!
 //! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
 //! If they *block*, a full queue stops the queue before it, so that packets wait where ranks still

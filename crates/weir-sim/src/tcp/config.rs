@@ -39,8 +39,7 @@ pub struct Config {
     pub train: u8,
     /// TCP small queues: the largest number of bytes in the queue and device of the sending host
     /// (the first port of the flow's path); `None` for no limit. At a low pacing rate, the limit
-    /// is a millisecond of data or two packets, whichever is more, if that is less. One packet is
-    /// always allowed.
+    /// falls to a millisecond of data, but not below two packets. One packet is always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it if the application reads at once,
     /// and otherwise the free part.

@@ -2,8 +2,8 @@
 //!
 //! # Equations
 //! Each transmission records a snapshot `P`: how much had been delivered, when the last of it was
-//! delivered, and when the first segment of its flight was sent. When the segment, which was sent
-//! at the time `sent`, is reported as arrived and `delivered` bytes have been delivered in total:
+//! delivered, and when the first segment of its flight was sent. The segment is sent at the time
+//! `sent`. When it is reported as arrived, `delivered` bytes have been delivered in total:
 //!
 //! ```text
 //! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)
@@ -73,7 +73,7 @@ impl Rate {
     }
 
     /// Takes a sample from an acknowledgement of `bytes`. `newest` is the snapshot and the
-    /// transmission time of the newest segment among them.
+    /// transmission time of the newest segment that the acknowledgement reports.
     #[inline]
     pub(super) fn acknowledge(
         &mut self,

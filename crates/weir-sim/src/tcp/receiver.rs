@@ -34,7 +34,7 @@ pub struct Receiver {
     pending: u32,
     /// When the delayed acknowledgement is due; [`Nanos::MAX`] if there is none.
     ack_at: Nanos,
-    /// The next wake-up, not later than that for `ack_at` or for a closed window.
+    /// The next wake-up, not later than `ack_at` or the opening of a closed window.
     wake_at: Nanos,
     /// The timestamp to send back.
     stamp: Nanos,
@@ -138,13 +138,13 @@ impl Receiver {
         {
             packet.flags = packet.flags.with(Flags::ECE);
         }
-        let ranges = self.duplicate.is_some() || !self.ahead.is_empty();
-        if !ranges && counters.is_none() {
+        let has_ranges = self.duplicate.is_some() || !self.ahead.is_empty();
+        if !has_ranges && counters.is_none() {
             context.send(packet);
             return;
         }
         let mut extra = Extra::default();
-        if ranges {
+        if has_ranges {
             let all = self.duplicate.take().into_iter().chain(self.ahead.latest()).take(SACKS);
             for (range, slot) in all.zip(&mut extra.sack) {
                 *slot = range;

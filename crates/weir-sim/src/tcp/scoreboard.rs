@@ -297,7 +297,7 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks each segment as lost that was transmitted before transmission `newest` and at least
+    /// Marks as lost each segment that was transmitted before transmission `newest` and at least
     /// `patience` ago. Returns the bytes found lost and the time at which the next segment can
     /// become lost.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {

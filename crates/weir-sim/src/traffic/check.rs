@@ -191,19 +191,19 @@ fn on_off(spec: &spec::OnOff) -> Checked<OpenLoop> {
 
 fn markov(spec: &spec::Markov) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
-    let needs = spec.states.len();
-    if !(1..=MAX_STATES).contains(&needs) {
+    let count = spec.states.len();
+    if !(1..=MAX_STATES).contains(&count) {
         return refuse("states", Reason::Range("there are from 1 to 1000 states"));
     }
     let states = spec
         .states
         .iter()
         .enumerate()
-        .map(|(index, state)| markov_state(state, index, needs))
+        .map(|(index, state)| markov_state(state, index, count))
         .collect::<Checked<Vec<_>>>()?;
     // Every state must lead to a sending state, or the source could become silent forever.
     let mut sends: Vec<bool> = states.iter().map(|state| state.bps > 0.0).collect();
-    for _ in 0..needs {
+    for _ in 0..count {
         for (index, state) in states.iter().enumerate() {
             sends[index] = sends[index]
                 || state
@@ -223,12 +223,12 @@ fn markov(spec: &spec::Markov) -> Checked<OpenLoop> {
     })
 }
 
-fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<State> {
+fn markov_state(state: &MarkovState, index: usize, count: usize) -> Checked<State> {
     let bps = state.rate.map_or(0.0, |rate| rate.bps() as f64);
     let weights = |weights: &Vec<f64>, setting| {
         let mut weights = weights.clone();
-        if weights.len() != needs {
-            return refuse(setting, Reason::Entries { has: weights.len(), needs });
+        if weights.len() != count {
+            return refuse(setting, Reason::Entries { has: weights.len(), needs: count });
         }
         if setting == "leave" {
             weights[index] = 0.0;
@@ -247,7 +247,7 @@ fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<Stat
     let (hold, next) = match (state.hold, &state.next, &state.leave) {
         (Some(hold), None, None) => {
             let others =
-                (0..needs).map(|other| f64::from(u8::from(other != index || needs == 1))).collect();
+                (0..count).map(|other| f64::from(u8::from(other != index || count == 1))).collect();
             (positive("hold", hold)?.0 as f64, others)
         }
         (Some(hold), Some(next), None) => {

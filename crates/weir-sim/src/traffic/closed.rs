@@ -84,23 +84,25 @@ fn above_zero(setting: &'static str, size: Size) -> Checked<u64> {
 }
 
 fn sizes(setting: &'static str, sizes: &Sizes, files: &dyn Files) -> Checked<Variable> {
-    let mean = |mean: Size| above_zero(setting, mean).map(|mean| mean as f64);
-    let own = |text, path: &str| {
+    let bytes = |size: Size| above_zero(setting, size).map(|bytes| bytes as f64);
+    let empirical = |text, path: &str| {
         let error =
             |error| SpecError { setting, reason: Reason::Cdf { path: path.to_owned(), error } };
         Cdf::read(text).map(Variable::Empirical).map_err(error)
     };
     Ok(match *sizes {
-        Sizes::Named(Published::WebSearch) => own(WEB_SEARCH, "web-search")?,
-        Sizes::Named(Published::DataMining) => own(DATA_MINING, "data-mining")?,
-        Sizes::Fixed(size) => Variable::Fixed(mean(size)?),
+        Sizes::Named(Published::WebSearch) => empirical(WEB_SEARCH, "web-search")?,
+        Sizes::Named(Published::DataMining) => empirical(DATA_MINING, "data-mining")?,
+        Sizes::Fixed(size) => Variable::Fixed(bytes(size)?),
         Sizes::Drawn(ref drawn) => match *drawn {
-            Distribution::Exponential { mean: size } => Variable::Exponential { mean: mean(size)? },
+            Distribution::Exponential { mean: size } => {
+                Variable::Exponential { mean: bytes(size)? }
+            }
             Distribution::LogNormal { mean: size, deviation } => {
-                Variable::log_normal_of_mean(mean(size)?, above_zero(setting, deviation)? as f64)
+                Variable::log_normal_of_mean(bytes(size)?, above_zero(setting, deviation)? as f64)
             }
             Distribution::Uniform { least, most } if least <= most => {
-                Variable::Uniform(least.0 as f64, mean(most)?)
+                Variable::Uniform(least.0 as f64, bytes(most)?)
             }
             Distribution::Uniform { .. } => {
                 return refuse(setting, Reason::Range("`least` is at most `most`"));
@@ -110,7 +112,7 @@ fn sizes(setting: &'static str, sizes: &Sizes, files: &dyn Files) -> Checked<Var
                     setting,
                     reason: Reason::File { path: path.clone(), error },
                 })?;
-                own(&text, path)?
+                empirical(&text, path)?
             }
             Distribution::Pareto { shape, mean: size, scale, most } => {
                 pareto(setting, shape, size, scale, most)?

@@ -1,10 +1,11 @@
 //! Incast: many servers answer one client at once.
 //!
 //! # Model
-//! An `interval` after the start of the previous query, or at its end if that is later, the client
-//! sends a request to all servers at the same time, and each server answers with the same number of
-//! bytes. A query is complete when the last response has arrived. This is the partition and
-//! aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
+//! In a query, the client sends a request to all servers at the same time, and each server answers
+//! with the same number of bytes. A query is complete when the last response has arrived. The next
+//! query starts when this query is complete, but at least `interval` after the start of this query.
+//! This is the partition and aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)",
+//! SIGCOMM 2010, section 2.
 
 use weir_core::Nanos;
 
@@ -18,7 +19,7 @@ use super::flows::complete;
 #[derive(Debug)]
 pub(super) struct Incast {
     connections: Connections,
-    /// The flow of requests to the first server, in the group of which queries are counted.
+    /// The flow of requests to the first server. Queries are counted in the group of this flow.
     control: FlowId,
     /// Bytes of a response.
     size: u64,

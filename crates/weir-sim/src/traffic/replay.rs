@@ -118,8 +118,8 @@ impl Trace {
         &self.0
     }
 
-    /// The period of repetition: the trace, up to its last packet, and then the mean interval
-    /// between packets, or 1 s after a single packet.
+    /// The period of repetition: the time of the last packet, plus the mean interval between
+    /// packets, or plus 1 s if there is only one packet.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);

@@ -17,7 +17,7 @@ use super::flows::{bytes, complete};
 #[derive(Debug)]
 pub(super) struct Users {
     connections: Connections,
-    /// The flow of requests of the first user, in the group of which requests are counted.
+    /// The flow of requests of the first user. Requests are counted in the group of this flow.
     control: FlowId,
     habits: Habits,
     from: Nanos,

@@ -50,7 +50,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Reader {
     connections: Connections,
-    /// The first flow of requests, in the group of which pages are counted.
+    /// The first flow of requests. Pages are counted in the group of this flow.
     control: FlowId,
     pages: Pages,
     /// No page starts at this time or later.

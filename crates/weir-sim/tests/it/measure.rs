@@ -245,7 +245,7 @@ fn results_of_a_run_match_values_computed_by_hand() {
 #[test]
 fn the_queue_of_each_class_is_counted_separately() {
     let mut network = Network::new(1);
-    let row = weir_core::sched::Discipline::default();
+    let discipline = weir_core::sched::Discipline::default();
     let link = LinkConfig {
         capacity: Capacity::Constant(Rate::new(1_000_000).unwrap()),
         ..LinkConfig::default()
@@ -254,7 +254,7 @@ fn the_queue_of_each_class_is_counted_separately() {
         FlowsetConfig { limit: Some(QueueLimit::Packets(5)), ..FlowsetConfig::default() },
         FlowsetConfig::default(),
     ];
-    let config = SchedulerConfig { discipline: row, ..SchedulerConfig::default() };
+    let config = SchedulerConfig { discipline, ..SchedulerConfig::default() };
     let port = network.add_scheduler(&config, &link, &FlowsetConfig::default(), &queues);
     let mut world = World::new(network);
     for class in 0..2 {

@@ -165,7 +165,7 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
         };
         let mut network = Network::new(1);
         // The host's link is the bottleneck. The receiver's window is larger than what the path
-        // holds, so packets wait at the host, and smaller than the queue, so none is lost.
+        // holds, so packets wait at the host. It is smaller than the queue, so none is lost.
         let host = network.add_pipe(&pipe(10 * MBIT, 0, 1000));
         let wire = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let back = network.add_pipe(&pipe(100 * MBIT, 20, 1000));

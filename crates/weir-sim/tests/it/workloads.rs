@@ -286,8 +286,8 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     );
 }
 
-/// The arrival times of packets with data, each with whether the packet goes back: requests go back
-/// from the sink to the source.
+/// The arrival time of each packet with data, and whether the packet goes back, as requests do from
+/// the sink to the source.
 #[derive(Debug, Default)]
 struct Times(Arc<std::sync::Mutex<Vec<(Nanos, bool)>>>);
 

@@ -3,9 +3,9 @@
 //!
 //! A family of programs is one file and its rows in [`TABLE`]. A program selects one of the
 //! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. If the rank
-//! depends on the packet's label or on tokens, a [`Labeller`] computes it, and also the label that
-//! the packet carries on. If it depends on the state of a flow, the traffic manager computes it,
-//! and the program only selects it.
+//! depends on the packet's label or on tokens, a [`Labeller`] computes the rank, and also the label
+//! for the next switch. If the rank depends on the state of a flow, the traffic manager computes
+//! it, and the program only selects it.
 
 mod bucket;
 mod deadline;

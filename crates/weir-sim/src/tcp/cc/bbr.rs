@@ -63,7 +63,7 @@ pub struct Bbr {
     /// Whether the rate is based on a measured round-trip time.
     has_rtt: bool,
     bandwidth: Highest,
-    /// The smallest round-trip time, when it was measured, and whether it has expired.
+    /// The smallest round-trip time, the time of its measurement, and whether it has expired.
     rt_prop: Nanos,
     rt_prop_stamp: Nanos,
     rt_prop_expired: bool,

@@ -21,7 +21,8 @@
 //!
 //! # Fixed point
 //! ```text
-//! t, K      ns, u64                              t − K    in 2^-20 s, so its cube is in 2^-60 s³: 128 bits hold twelve days of it
+//! t, K      ns, u64                              t − K    in 2^-20 s
+//! (t − K)³  2^-60 s³, of which 128 bits hold the cube of up to twelve days
 //! windows   bytes (`variant linux`: segments)    C        in billionths of a segment/s³
 //! K³        2^-60 s³, u128, so its root is in 2^-20 s
 //! ```

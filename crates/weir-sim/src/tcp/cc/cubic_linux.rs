@@ -3,8 +3,8 @@
 //! # Model
 //! Linux computes how many segments must be acknowledged before the window grows by one. The number
 //! is computed when the window has changed, at most once per tick, and at the latest every eighth
-//! tick. Where `NewReno` would be faster, the number is smaller. A segment that the estimate of
-//! `NewReno`'s window gains is therefore added over the next round trip and not at once.
+//! tick. Where `NewReno` would be faster, the number is smaller. When the estimate of `NewReno`'s
+//! window grows by a segment, the window therefore follows over the next round trip, not at once.
 //!
 //! # Equations
 //! In whole segments, with times in ticks of 4 ms (`HZ` of 250):

@@ -49,7 +49,7 @@ use weir_core::settings::{Fraction, Part, UNIT};
 #[derive(Debug)]
 pub struct Dctcp {
     /// The window and its threshold.
-    saw: Additive,
+    additive: Additive,
     alpha: Alpha,
     /// The present window of data ends when this byte is acknowledged.
     end: u64,
@@ -70,13 +70,13 @@ impl Dctcp {
     /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
-        let saw = Additive::new(setup);
+        let additive = Additive::new(setup);
         Self {
-            saw,
+            additive,
             alpha: Alpha::new(settings.alpha.0, settings.g.0),
             end: 0,
             initial: setup.initial_window,
-            before: saw,
+            before: additive,
         }
     }
 }
@@ -90,43 +90,43 @@ impl Control for Dctcp {
             self.alpha.end_round();
         }
         if !sample.reducing && sample.window_limited {
-            self.saw.grow(sample.acked, path.mss, ONE);
+            self.additive.grow(sample.acked, path.mss, ONE);
         }
     }
 
     fn reduce(&mut self, path: &Path, signal: Signal) {
-        self.before = self.saw;
+        self.before = self.additive;
         let left = match signal {
-            Signal::Marks => self.alpha.reduced(self.saw.window),
-            Signal::Loss => self.saw.window / 2,
+            Signal::Marks => self.alpha.reduced(self.additive.window),
+            Signal::Loss => self.additive.window / 2,
         };
-        self.saw.shrink(left, path);
+        self.additive.shrink(left, path);
     }
 
     fn timeout(&mut self, path: &Path, first: bool) {
         if first {
-            self.before = self.saw;
+            self.before = self.additive;
         }
-        self.saw.collapse(path, first);
+        self.additive.collapse(path, first);
     }
 
     fn undo(&mut self, _path: &Path) {
-        self.saw.window = self.saw.window.max(self.before.window);
-        self.saw.threshold = self.saw.threshold.max(self.before.threshold);
+        self.additive.window = self.additive.window.max(self.before.window);
+        self.additive.threshold = self.additive.threshold.max(self.before.threshold);
     }
 
     fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
-        self.saw.threshold =
-            restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
-        self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
+        self.additive.threshold =
+            restarted_threshold(self.additive.threshold, self.additive.window, idle, timeout);
+        self.additive.window = restarted(self.additive.window, self.initial, idle, timeout);
     }
 
     fn window(&self) -> u64 {
-        self.saw.window
+        self.additive.window
     }
 
     fn threshold(&self) -> u64 {
-        self.saw.threshold
+        self.additive.threshold
     }
 
     fn metrics(&self) -> Vec<(&'static str, u64)> {
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_mark_takes_half_of_the_average_share_and_a_loss_half_of_the_window() {
         let mut control = fresh();
-        control.saw.window = 100 * MSS;
+        control.additive.window = 100 * MSS;
         control.reduce(&path(0, 0), Signal::Marks);
         assert_eq!(control.window(), 50 * MSS, "the first mark counts like a loss");
         control.alpha = Alpha::new(UNIT / 10, UNIT / 16);

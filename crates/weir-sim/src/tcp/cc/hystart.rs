@@ -43,7 +43,8 @@ pub(super) struct Hystart {
     before: Nanos,
     /// Number of round-trip times measured in this round.
     samples: u32,
-    /// Number of conservative rounds, and the smallest round-trip time when they began.
+    /// Number of rounds in conservative slow start (RFC 9406), and the smallest round-trip time
+    /// when it began.
     conservative: Option<(u32, Nanos)>,
 }
 
@@ -98,17 +99,17 @@ impl Hystart {
     }
 
     fn classic(&mut self, path: &Path) -> Step {
-        let least = path.min_rtt;
-        if least == Nanos::MAX {
+        let min_rtt = path.min_rtt;
+        if min_rtt == Nanos::MAX {
             return Step::Go;
         }
         if path.now.since(self.last) <= TRAIN_GAP {
             self.last = path.now;
-            if path.now.since(self.began).0 > least.0 / 2 {
+            if path.now.since(self.began).0 > min_rtt.0 / 2 {
                 return Step::Stop;
             }
         }
-        if self.samples > SAMPLES && self.least > least.saturating_add(threshold(least)) {
+        if self.samples > SAMPLES && self.least > min_rtt.saturating_add(threshold(min_rtt)) {
             Step::Stop
         } else {
             Step::Go

@@ -131,7 +131,7 @@ pub trait Control {
 
     /// Called when the last reduction or timeout is over: all data that was outstanding when it
     /// began is acknowledged, or [`Self::undo`] was called. After a loss that a tail loss probe has
-    /// repaired, it is called immediately after [`Self::reduce`].
+    /// repaired, the call follows immediately after [`Self::reduce`].
     fn recovered(&mut self, _path: &Path) {}
 
     /// Called when the retransmission timer has expired. `first` is true for the first timeout for

@@ -4,8 +4,9 @@
 //! # Model
 //! Packets are ECT(1), so that a dual queue puts them into its low-latency queue. Counters in the
 //! acknowledgements report how many packets were marked. The moving average of the share of marks
-//! determines the reduction of the window, as in DCTCP, but the window is reduced at once and not
-//! over a round trip, and it does not stop growing: every acknowledged byte without a mark counts.
+//! determines the reduction of the window, as in DCTCP. The reduction takes place at once and not
+//! over a round trip. The window does not stop growing: every acknowledged byte without a mark
+//! counts.
 //! Flows with a short round-trip time would grow more often than other flows and take a larger
 //! share. Some rounds after slow start, they therefore begin to grow, average and reduce as if
 //! their round trip took 25 ms. Losses halve the window as in Reno, regardless of the marks.
@@ -59,7 +60,7 @@ use weir_core::settings::{Fraction, Number, Time};
 #[derive(Debug)]
 pub struct Prague {
     /// The window and its threshold.
-    saw: Additive,
+    additive: Additive,
     alpha: Alpha,
     target: Nanos,
     transition: u64,
@@ -75,7 +76,7 @@ pub struct Prague {
     reduced: Option<(Nanos, u64)>,
     /// The repair of a loss ends when this byte is acknowledged; `None` if no loss is being
     /// repaired.
-    repaired: Option<u64>,
+    repair_end: Option<u64>,
     /// The pacing rate in bits/s; `None` before the first round-trip time.
     rate: Option<u64>,
     initial: u64,
@@ -108,9 +109,9 @@ impl Prague {
     /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
-        let saw = Additive::new(setup);
+        let additive = Additive::new(setup);
         Self {
-            saw,
+            additive,
             alpha: Alpha::new(settings.alpha.0, settings.g.0),
             target: settings.target,
             transition: settings.transition,
@@ -119,16 +120,16 @@ impl Prague {
             rounds: 0,
             averaged: Nanos::ZERO,
             reduced: None,
-            repaired: None,
+            repair_end: None,
             rate: None,
             initial: setup.initial_window,
-            before: saw,
+            before: additive,
         }
     }
 
     /// The virtual round-trip time of the flow; `None` as long as the real one applies.
     fn virtual_rtt(&self, path: &Path) -> Option<Nanos> {
-        let is_old = !self.saw.in_slow_start() && self.rounds >= self.transition;
+        let is_old = !self.additive.in_slow_start() && self.rounds >= self.transition;
         (is_old && path.srtt > Nanos::ZERO && path.srtt < self.target).then_some(self.target)
     }
 
@@ -145,7 +146,7 @@ impl Prague {
         }
         self.averaged = path.now;
         self.end = path.next;
-        if !self.saw.in_slow_start() {
+        if !self.additive.in_slow_start() {
             self.rounds += 1;
         }
     }
@@ -158,7 +159,7 @@ impl Prague {
                 ((ratio * ratio) >> 32) as u64
             }
         };
-        self.saw.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
+        self.additive.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
     }
 
     /// Reduces the window for marks, at most once per real or virtual round trip.
@@ -171,41 +172,42 @@ impl Prague {
             return;
         }
         self.reduced = Some((path.now, path.next));
-        self.saw.shrink(self.alpha.reduced(self.saw.window), path);
+        self.additive.shrink(self.alpha.reduced(self.additive.window), path);
     }
 
     /// Halves the window for a loss.
     fn lose(&mut self, path: &Path) {
-        self.before = self.saw;
-        self.saw.shrink(self.saw.window / 2, path);
-        self.repaired = Some(path.next);
+        self.before = self.additive;
+        self.additive.shrink(self.additive.window / 2, path);
+        self.repair_end = Some(path.next);
     }
 
     fn pace(&mut self, path: &Path) {
-        let bits = u128::from(self.saw.window.max(path.in_flight)) * 8 * 1_000_000_000;
+        let bits = u128::from(self.additive.window.max(path.in_flight)) * 8 * 1_000_000_000;
         let Some(rate) = bits.checked_div(path.srtt.0.into()) else { return };
         let rate = u64::try_from(rate).unwrap_or(u64::MAX / 2);
-        self.rate = Some(if self.saw.window < self.saw.threshold / 2 { rate * 2 } else { rate });
+        self.rate =
+            Some(if self.additive.window < self.additive.threshold / 2 { rate * 2 } else { rate });
     }
 }
 
 impl Control for Prague {
     #[inline]
     fn acked(&mut self, path: &Path, sample: &Sample) {
-        self.repaired = self.repaired.filter(|&end| path.una < end);
-        if sample.lost > 0 && self.repaired.is_none() {
+        self.repair_end = self.repair_end.filter(|&end| path.una < end);
+        if sample.lost > 0 && self.repair_end.is_none() {
             // The loss was found during a reduction for marks, so the sender does not call `reduce`
             // for it.
             self.lose(path);
         }
-        if sample.ce > 0 && self.repaired.is_none() {
+        if sample.ce > 0 && self.repair_end.is_none() {
             // Handling marks in `reduce` is not enough: the sender calls it at most once per real
             // round trip, so the virtual round trip would be rounded up to a multiple of the real
             // one.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
-        if self.repaired.is_none() && sample.window_limited {
+        if self.repair_end.is_none() && sample.window_limited {
             self.grow(path, sample);
         }
         self.end_round(path);
@@ -214,7 +216,7 @@ impl Control for Prague {
 
     fn reduce(&mut self, path: &Path, signal: Signal) {
         match signal {
-            Signal::Loss if self.repaired.is_none_or(|end| path.una >= end) => self.lose(path),
+            Signal::Loss if self.repair_end.is_none_or(|end| path.una >= end) => self.lose(path),
             Signal::Loss => {}
             Signal::Marks => self.answer(path),
         }
@@ -222,30 +224,30 @@ impl Control for Prague {
 
     fn timeout(&mut self, path: &Path, first: bool) {
         if first {
-            self.before = self.saw;
+            self.before = self.additive;
         }
-        self.saw.collapse(path, first);
-        self.repaired = None;
+        self.additive.collapse(path, first);
+        self.repair_end = None;
     }
 
     fn undo(&mut self, _path: &Path) {
-        self.saw.window = self.saw.window.max(self.before.window);
-        self.saw.threshold = self.saw.threshold.max(self.before.threshold);
-        self.repaired = None;
+        self.additive.window = self.additive.window.max(self.before.window);
+        self.additive.threshold = self.additive.threshold.max(self.before.threshold);
+        self.repair_end = None;
     }
 
     fn resume(&mut self, _path: &Path, idle: Nanos, timeout: Nanos) {
-        self.saw.threshold =
-            restarted_threshold(self.saw.threshold, self.saw.window, idle, timeout);
-        self.saw.window = restarted(self.saw.window, self.initial, idle, timeout);
+        self.additive.threshold =
+            restarted_threshold(self.additive.threshold, self.additive.window, idle, timeout);
+        self.additive.window = restarted(self.additive.window, self.initial, idle, timeout);
     }
 
     fn window(&self) -> u64 {
-        self.saw.window
+        self.additive.window
     }
 
     fn threshold(&self) -> u64 {
-        self.saw.threshold
+        self.additive.threshold
     }
 
     fn pacing_rate(&self) -> Option<u64> {
@@ -282,7 +284,7 @@ mod tests {
     /// A control with 100 segments, long after slow start.
     fn settled() -> Prague {
         let mut control = Prague::new(&Choice::new(Kind::Prague), &setup(MSS));
-        (control.saw.window, control.saw.threshold) = (100 * MSS, 100 * MSS);
+        (control.additive.window, control.additive.threshold) = (100 * MSS, 100 * MSS);
         control.rounds = 1000;
         control
     }
@@ -374,7 +376,7 @@ mod tests {
         let mut control = settled();
         control.acked(&path(25, 1), &Sample { acked: 1, ..Sample::default() });
         assert_eq!(control.pacing_rate(), Some(100_000 * 8 * 40));
-        control.saw.threshold = u64::MAX;
+        control.additive.threshold = u64::MAX;
         control.acked(&path(25, 1), &Sample { acked: 1, ..Sample::default() });
         assert_eq!(control.pacing_rate(), Some(100_000 * 8 * 40 * 2));
     }

@@ -20,7 +20,7 @@ pub(super) struct Deadlines {
     /// When the closed window of the receiver is probed.
     pub(super) persist: Nanos,
     /// The next wake-up, not later than any of these times that has an effect. During the
-    /// handshake, only `rto` has one.
+    /// handshake, only `rto` has an effect.
     pub(super) wake_at: Nanos,
 }
 

@@ -15,11 +15,13 @@
 //! ```text
 //!            marks                      losses
 //!   Open ─────────────▶ Reducing ───────────────▶ Repairing
-//!    │  ▲                  │ all data sent until    │  all data sent until then is
-//!    │  └──────────────────┴─ then is acknowledged ─┘  acknowledged, or no loss was real
+//!    │  ▲                  │ acknowledged           │  acknowledged,
+//!    │  └──────────────────┴────────────────────────┘  or no loss was real
 //!    ├── losses ──▶ Repairing
 //!    └── timeout, from any state ──▶ Lost ── as Repairing ──▶ Open
 //! ```
+//!
+//! *Acknowledged*: the receiver has acknowledged all data that was sent before the state began.
 
 mod ack;
 mod deadlines;

@@ -72,7 +72,7 @@ impl Sender {
     }
 
     /// Undoes the repair if the segment that moved the left edge was an original: the retransmitted
-    /// segment was then not lost. `stamp` is the timestamp of the original.
+    /// segment was then not lost. `stamp` is the timestamp of the segment that moved the edge.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
             // A repair with retransmissions in flight is kept, because other losses may be real.

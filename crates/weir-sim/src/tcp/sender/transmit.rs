@@ -232,8 +232,8 @@ impl Sender {
         true
     }
 
-    /// The pacing rate in payload bits/s: that of the congestion control, or else a rate from the
-    /// window and the round-trip time, which is `u64::MAX` before the first round-trip time.
+    /// The pacing rate in payload bits/s: that of the congestion control, or else one computed from
+    /// the window and the round-trip time. The latter rate is `u64::MAX` before the first sample.
     fn rate_now(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate.max(1);

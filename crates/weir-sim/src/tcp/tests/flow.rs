@@ -19,11 +19,11 @@ fn the_handshake_costs_a_round_trip_and_gives_the_first_sample() {
 fn lost_syns_and_answers_are_sent_again_with_backoff() {
     let mut options = config(2);
     options.handshake = true;
-    let mut lost = 0;
+    let mut seen = 0;
     let mut wire = Wire::new(&options, move |p| {
         // Loses the first SYN and the answer to the second.
-        lost += u64::from(p.flags.has(Flags::SYN));
-        if p.flags.has(Flags::SYN) && [1, 3].contains(&lost) { Fate::Drop } else { Fate::Pass }
+        seen += u64::from(p.flags.has(Flags::SYN));
+        if p.flags.has(Flags::SYN) && [1, 3].contains(&seen) { Fate::Drop } else { Fate::Pass }
     });
     wire.run(10_000);
     wire.assert_done(2);

@@ -164,9 +164,9 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
                 let back = packet.flags.has(Flags::BACK);
                 let (mut born, me) = (Vec::new(), EndpointId(back.into()));
                 let mut context = Context { network: &mut self.network, born: &mut born, me };
-                let end: &mut dyn Endpoint =
+                let endpoint: &mut dyn Endpoint =
                     if back { &mut self.sender } else { &mut self.receiver };
-                end.receive(&packet, &mut context);
+                endpoint.receive(&packet, &mut context);
                 if last {
                     self.network.finish(&packet);
                 }
@@ -174,10 +174,10 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
                 let mut born = Vec::new();
                 let mut context =
                     Context { network: &mut self.network, born: &mut born, me: EndpointId(0) };
-                let end: &mut dyn Endpoint =
+                let endpoint: &mut dyn Endpoint =
                     if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
-                end.wake(&mut context);
-                assert!(end.next_event() > at, "the endpoint was woken and did nothing");
+                endpoint.wake(&mut context);
+                assert!(endpoint.next_event() > at, "the endpoint was woken and did nothing");
             }
             self.collect();
         }
