@@ -7,9 +7,9 @@
 //! most recently used first, so that a busy loop stays in the cache.
 //!
 //! **Invariant:** the stored frames, the records of frames and packets, and the free buffers
-//! together never hold more bytes than the budget, except for the records of further references
-//! ([`Arena::retain`]). A frame that would exceed the budget is refused. Free buffers never cause a
-//! refusal, because the arena frees them when frames need their bytes.
+//! together never hold more bytes than the budget, except for the records of references that
+//! [`Arena::retain`] adds. A frame that would exceed the budget is refused. Free buffers never
+//! cause a refusal, because the arena frees them when frames need their bytes.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
@@ -194,7 +194,7 @@ impl Arena {
             self.pool.give(frame.buffer);
             return Err(NoRoom);
         }
-        self.hold(self.held + cost);
+        self.set_held(self.held + cost);
         let slot = Slot { frame: Some(frame), references, cost };
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = slot;
@@ -225,7 +225,7 @@ impl Arena {
         let frame = entry.frame.take()?;
         entry.references = 0;
         let cost = entry.cost;
-        self.hold(self.held - cost);
+        self.set_held(self.held - cost);
         self.free.push(slot);
         Some(frame)
     }
@@ -233,7 +233,7 @@ impl Arena {
     /// Sets the number of bytes of the budget that stored frames take. The free buffers may take
     /// the remaining bytes.
     #[inline]
-    fn hold(&mut self, bytes: usize) {
+    fn set_held(&mut self, bytes: usize) {
         self.held = bytes;
         let rest = self.budget.saturating_sub(bytes);
         if rest < self.pool.bytes {
@@ -254,7 +254,7 @@ impl Arena {
         entry.references += count;
         let more = count as usize * PACKET;
         entry.cost += more;
-        self.hold(self.held + more);
+        self.set_held(self.held + more);
     }
 
     /// Removes `count` references; the last one releases the frame.
@@ -266,7 +266,7 @@ impl Arena {
             && let Some(frame) = entry.frame.take()
         {
             let cost = entry.cost;
-            self.hold(self.held - cost);
+            self.set_held(self.held - cost);
             self.pool.give(frame.buffer);
             self.free.push(slot);
         }

@@ -1,5 +1,6 @@
-//! Entry points of the fuzz targets to private parsers of bytes from outside this process: answers
-//! of the kernel, messages between Weir's processes, and first packets of connections.
+//! Functions through which the fuzz targets call private parsers. These parsers read bytes from
+//! outside this process: answers of the kernel, messages between Weir's processes, and first
+//! packets of connections.
 
 use netlink_packet_route::RouteNetlinkMessage;
 use serde::Serialize;

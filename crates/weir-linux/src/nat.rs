@@ -195,7 +195,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
 /// A firewall chain with the policy to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictChain {
-    /// Family, table and chain; only the chain for a rule of the older kernel interface.
+    /// Family, table and chain. For a chain of the older kernel interface, only the chain's name.
     pub name: String,
     /// Whether the chain filters forwarded packets; otherwise it filters packets to the machine.
     pub forwards: bool,

@@ -71,8 +71,8 @@ impl Guard {
         Ok(Guard { child, lifeline: Some(lifeline) })
     }
 
-    /// Makes the guard perform a duty when this process has ended, after the duties that it already
-    /// has. Call this before starting anything that the commands undo.
+    /// Adds a duty that the guard performs when this process has ended, after all earlier duties.
+    /// Call this before starting anything that the commands undo.
     ///
     /// # Errors
     /// The guard has been killed.

@@ -3,9 +3,9 @@
 //!
 //! The janitor of a session is a process in a separate terminal session. It ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
-//! and keeps it in memory, so it needs no file. Each session with such changes also has a state
-//! file in `/run/weir-sessions`, which shows the changes to other sessions. If the main process
-//! and the janitor are both killed, the next session that starts does the janitor's work. A
+//! and keeps the list in memory, so it needs no file. Each session with such changes also has a
+//! state file in `/run/weir-sessions`, which shows the changes to other sessions. If the main
+//! process and the janitor are both killed, the next session that starts does the janitor's work. A
 //! setting that several sessions need is restored after the last of them. Each state file holds
 //! the value that the setting had before the first session.
 

@@ -62,10 +62,10 @@ impl<'a> Volume<'a> {
 /// Mounts a `/sys` that shows the namespace's interfaces, and mounts the machine's control groups
 /// inside it.
 pub(super) fn mount_sys(at: &str, flags: MountFlags) {
-    let tree = OpenTreeFlags::OPEN_TREE_CLONE
+    let tree_flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
-    let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
+    let groups = open_tree(CWD, "/sys/fs/cgroup", tree_flags);
     // In a container, this mount may fail. /sys/class/net then lists the machine's interfaces;
     // everything else works.
     if mount("sysfs", at, "sysfs", flags, None).is_ok()

@@ -35,8 +35,8 @@ pub struct LatencyRequests {
 }
 
 impl LatencyRequests {
-    /// Opens the device once for each worker, for a process that gives up the right to open it
-    /// before the workers start. A worker makes no requests if the device cannot be opened.
+    /// Opens the device once for each worker. A process calls this before it gives up the right to
+    /// open the device. A worker makes no requests if the device cannot be opened.
     #[must_use]
     pub fn open(workers: usize) -> Self {
         Self { opened: Some((0..workers).filter_map(|_| open()).collect()) }

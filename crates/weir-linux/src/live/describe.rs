@@ -36,12 +36,12 @@ pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Describe
     if usize::from(packets) > MAX_SEGMENTS {
         return Err(ingress);
     }
-    let single = parsed.map_or((ingress.len - ETHERNET_HEADER) as u32, |p| p.network_len);
+    let single_len = parsed.map_or((ingress.len - ETHERNET_HEADER) as u32, |p| p.network_len);
     let (train, weight, bytes) = match (gso, train) {
         (Gso::Split, Some(train)) => (Some(train), 1, bytes_on_wire(&train)),
         // The engine handles the train as one unit, with the bytes that its packets have on a wire.
         (Gso::Whole, Some(train)) => (None, packets, bytes_on_wire(&train)),
-        (_, None) => (None, 1, single),
+        (_, None) => (None, 1, single_len),
     };
     let Ingress { buffer, start, len, .. } = ingress;
     let frame = Frame {

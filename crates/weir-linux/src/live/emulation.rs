@@ -126,8 +126,9 @@ impl Emulation {
     /// Hands departures to their ports or to further rules. Returns whether some of them entered
     /// the engine again.
     fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
-        // A duplicate and its original depart together, in either order. The duplicate needs its
-        // reference or its own frame before the original is sent and released.
+        // A duplicate and its original depart together, in either order. Before the
+        // original is sent and its frame released, the duplicate needs a reference to this frame,
+        // or a frame of its own.
         departures.retain_mut(|departure| self.admit_copy(departure));
         let mut again = false;
         for departure in &*departures {
@@ -210,8 +211,8 @@ fn prepare(
         return None;
     };
     let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
-    // For a train kept whole, the counters use the bytes of its wire packets, and the position of
-    // an inverted bit refers to the frame.
+    // The counters of a train kept whole use the bytes of its wire packets. The position of a
+    // corrupted bit is a position in the whole frame.
     let bytes = frame.packet_bytes(first);
     let frame_bytes = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
@@ -364,7 +365,8 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // Worker 1 returns free buffers for parcels, so the pool of worker 0 has some again.
+        // Worker 1 gives a free buffer back for each parcel. The pool of worker 0 then has free
+        // buffers again.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));

@@ -85,17 +85,17 @@ impl Entry {
         }
         let Batch { slot, segments, marked, key, action, at } = batch;
         let Some(frame) = packets.frame(slot) else { return };
-        let (train, single) = (frame.train, frame.wire_len);
+        let (train, wire_len) = (frame.train, frame.wire_len);
         let arrival = Arrival {
             frame: 0,
-            len: single,
+            len: wire_len,
             link_header: frame.parsed.map_or(ETHERNET_HEADER as u8, |p| p.link_header),
             segments: frame.weight,
             ecn: if marked { Ecn::Ce } else { frame.parsed.map_or(Ecn::NotEct, |p| p.ecn) },
             label: 0,
         };
         let arrival_of = |segment| {
-            let len = train.as_ref().map_or(single, |t| t.segment_len(segment));
+            let len = train.as_ref().map_or(wire_len, |t| t.segment_len(segment));
             Arrival { frame: handle(slot, segment), len, ..arrival }
         };
         if segments.len() == 1 {
@@ -134,8 +134,8 @@ impl Entry {
 
     fn hand_over(&mut self, packets: &mut Packets, owner: usize, batch: &Batch) {
         let Batch { slot, ref segments, marked, key, action, at } = *batch;
-        // The other worker takes all packets of a frame, so the last packet of a train does not
-        // move with the train's frame.
+        // The other worker submits all packets of a frame that it receives. A frame therefore
+        // moves only if all its packets move.
         let whole = packets.frame(slot).is_some_and(|f| packets_of(f) == segments.len() as u16);
         if whole && packets.references(slot) == segments.len() as u32 {
             match packets.take(slot) {

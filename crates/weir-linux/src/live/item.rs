@@ -22,8 +22,8 @@ pub(super) struct Item {
     pub(super) arrived: Nanos,
     /// When the packets left their queue in the engine.
     pub(super) dequeued: Nanos,
-    /// The start of the time for which the port retries: when the loop prepared the item, or the
-    /// due time of an item that has completed the passes of rules.
+    /// The start of the port's attempts to send: the time at which the loop prepared the item, or
+    /// the due time of an item that has completed the passes of rules.
     pub(super) ready: Nanos,
     /// The mark reason, if the packet is marked with congestion experienced.
     pub(super) mark: Option<MarkReason>,

@@ -107,7 +107,7 @@ impl Lane {
         &self.counters
     }
 
-    /// The counters of the lane's pipe (`engine`), with the lane's own values where it counts.
+    /// The counters that the lane counts. All others are those of the lane's pipe (`engine`).
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let lane = &self.counters;
         LinkCounters {

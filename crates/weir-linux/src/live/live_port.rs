@@ -180,9 +180,9 @@ impl LivePort {
             match error {
                 None => {}
                 Some(SendError::Busy) => {
-                    let patient =
+                    let first_kept =
                         self.queue.iter().position(|item| now.since(item.ready) <= PATIENCE);
-                    for item in self.queue.drain(..patient.unwrap_or(self.queue.len())) {
+                    for item in self.queue.drain(..first_kept.unwrap_or(self.queue.len())) {
                         packets.unsent(item, DropReason::SendFailed, now);
                     }
                     self.blocked = !self.queue.is_empty();

@@ -1,11 +1,11 @@
 //! Passes commands to a worker, and its answers back, without making the worker wait.
 //!
-//! A worker with real-time priority takes its processor from another thread at any instruction,
-//! and that thread continues there only when the worker sleeps. A worker that waited for such a
-//! thread, even for a few instructions, would block itself. A channel of the standard library has
-//! this problem: its receiver spins while a sender is between reserving a slot and filling it.
-//! The kernel's limit for real-time threads ends that wait only after up to 0.95 s, and due packets
-//! wait for that long.
+//! A worker with real-time priority may displace another thread from a processor at any
+//! instruction, and that thread continues there only when the worker sleeps. A worker that waited
+//! for such a thread, even for a few instructions, would block itself. A channel of the standard
+//! library has this problem: its receiver spins while a sender is between reserving a slot and
+//! filling it. The kernel's limit for real-time threads ends that wait only after up to 0.95 s, and
+//! due packets wait for that long.
 //!
 //! The worker therefore takes a command only if no other thread holds the lock of the queue, and
 //! puts its answer into a place that the asking thread reads only after the worker has left it. A

@@ -11,7 +11,7 @@
 //! sockets. Each instance of a pipe or scheduler lives on one worker, to which the other workers
 //! hand its packets over.
 //!
-//! The main files, each of which uses none that follows it: `packets` (the frames inside and the
+//! The main files, in an order in which none uses a later one: `packets` (the frames inside and the
 //! accounting of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`),
 //! `passes` (the rules), `emulation` (one step of all of these), `worker` (the loop), `team`
 //! (several workers). An observer receives packets through `tap` and `monitor`, on its own thread.

@@ -186,8 +186,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
 }
 
 /// How long a record waits for earlier records of other workers. A worker writes a record some
-/// microseconds after the event, and later for an arrival, because the kernel's timestamp is from
-/// before the worker reads the frame.
+/// microseconds after the event. The record of an arrival is later, because its time is the
+/// kernel's timestamp, from before the worker reads the frame.
 const HOLD: Nanos = Nanos::from_millis(2);
 /// The pause between two reads of the rings while they have records.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);

@@ -157,8 +157,8 @@ impl Packets {
     }
 
     /// Copies a packet into a separate frame, and sets congestion experienced there if the packet
-    /// is `marked`: the shared frame of a train is not. Returns the new slot, or `None` if there is
-    /// no memory.
+    /// is `marked`. The shared frame of a train does not carry the mark. Returns the new slot, or
+    /// `None` if there is no memory.
     pub(super) fn copy_out(&mut self, slot: u32, segment: u16, marked: bool) -> Option<u32> {
         let frame = self.arena.get(slot)?;
         let (original_vnet, original_parsed) = (frame.vnet, frame.parsed);
@@ -254,7 +254,7 @@ impl Packets {
         self.arena.release(slot, 1);
     }
 
-    /// Shows each packet of an item to the observer, if there is one that wants its frame.
+    /// Shows each packet of an item to the observer, if it wants packets with this outcome.
     #[inline]
     fn observe(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
         if self.tap.as_ref().is_some_and(|tap| tap.wants(outcome)) {

@@ -166,7 +166,7 @@ impl Tap {
     }
 
     /// Asks the observer's thread for an answer after it has handled all earlier records. If the
-    /// request does not fit, `answer` is dropped, which the thread that waits for it notices.
+    /// request does not fit, `answer` is dropped, and the waiting thread notices this.
     pub(super) fn mark(&mut self, at: Nanos, answer: Answer<()>) {
         let _ = self.records.push(Record::Mark { at, answer });
     }

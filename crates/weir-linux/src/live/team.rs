@@ -104,7 +104,7 @@ impl Live {
                 || {
                     // A panic of the observer ends the workers, too.
                     let _end = OnDrop(|| end_all(&shared, &remotes));
-                    // Only the workers need to raise their priority. If this fails, the thread
+                    // Only the workers need to raise their priority. If `give_up` fails, the thread
                     // keeps a capability that it does not use.
                     let _ = give_up(Capabilities::SYS_NICE);
                     monitor.run(&ended);

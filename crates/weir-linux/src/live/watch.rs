@@ -85,7 +85,7 @@ impl Watch {
         timeout: Nanos,
         found: &mut Vec<usize>,
     ) -> Result<Woken, Errno> {
-        let (ready, place) = match &self.list {
+        let (ready, own_index) = match &self.list {
             // The timeout of `ppoll` is finer than that of epoll in old kernels.
             Some(list) => {
                 let both = [Some(list.as_fd()), Some(own)];
@@ -99,13 +99,13 @@ impl Watch {
         if ready == 0 {
             return Ok(Woken::Timeout);
         }
-        let is_called = self.poll.is_ready(place);
+        let own_is_ready = self.poll.is_ready(own_index);
         match &self.list {
             Some(_) if self.poll.is_ready(0) => self.read_list(found)?,
             Some(_) => {}
             None => self.read_poll(ports, found),
         }
-        Ok(if is_called { Woken::OwnDescriptor } else { Woken::Port })
+        Ok(if own_is_ready { Woken::OwnDescriptor } else { Woken::Port })
     }
 
     fn read_poll(&self, ports: &[LivePort], found: &mut Vec<usize>) {

@@ -15,9 +15,9 @@ pub(super) fn compose<'a>(
     item: &Item,
     room: &'a mut [u8; MAX_HEADER_LEN],
 ) -> Option<Message<'a>> {
-    let whole = |train: &Train| item.count == train.segments() && item.mark.is_none();
+    let is_unchanged = |train: &Train| item.count == train.segments() && item.mark.is_none();
     match &frame.train {
-        Some(train) if !whole(train) => {
+        Some(train) if !is_unchanged(train) => {
             let run = train
                 .headers(
                     item.first..item.first + item.count,

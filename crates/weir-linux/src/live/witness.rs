@@ -167,7 +167,7 @@ fn judge(
     if !known {
         waited = after.pressure.since(before.pressure);
     }
-    // While its control group may not run, a worker counts as waiting, so that time is subtracted.
+    // A worker also counts as waiting while its control group may not run. That time is subtracted.
     let waited = Nanos(waited.0.saturating_sub(group.0));
     let by_limit = realtime && limits_realtime && known && waited >= REALTIME_WAIT;
     let elsewhere = hypervisor.0 + group.0 + waited.0;

@@ -161,10 +161,11 @@ pub(super) fn refusal(datagram: &[u8]) -> io::Result<()> {
     first.map_or(Ok(()), Err)
 }
 
-/// Bytes of the header of a message, of the header of nfnetlink behind it, and of the header of an
-/// attribute.
+/// Bytes of a message's header.
 const HEADER: usize = 16;
+/// Bytes of the nfnetlink header, which follows the message's header.
 const FAMILY_HEADER: usize = 4;
+/// Bytes of an attribute's header.
 const ATTRIBUTE: usize = 4;
 /// Attributes and messages are padded to a multiple of this many bytes.
 const ALIGNMENT: usize = 4;

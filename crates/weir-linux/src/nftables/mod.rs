@@ -232,8 +232,8 @@ fn dropping_chain(family: u8, list: &[u8]) -> Option<DroppingChain> {
         }
     }
     let forwards = hook == Some(forward);
-    let here = policy == Some(DROPS) && (forwards || hook == Some(input));
-    here.then_some(DroppingChain { family, table, name, forwards })
+    let relevant = policy == Some(DROPS) && (forwards || hook == Some(input));
+    relevant.then_some(DroppingChain { family, table, name, forwards })
 }
 
 fn batch(kind: u16) -> Head {

@@ -61,7 +61,8 @@ impl Stamps {
         self.offset = offset;
     }
 
-    /// The arrival of a frame with this timestamp, which is 0 for none; `None` if it is unknown.
+    /// The arrival time of a frame, from its timestamp (0 for a frame without one). `None` if the
+    /// arrival time is unknown.
     #[inline]
     pub(super) fn arrival(&self, wall_ns: u64) -> Option<Nanos> {
         let known = wall_ns != 0 && self.checked >= self.doubtful_until;
@@ -79,8 +80,8 @@ impl Stamps {
 
 /// Number of readings in one measurement of the offset.
 const READINGS: usize = 3;
-/// If a check finds an offset that differs from the known offset by more than this, it measures the
-/// offset again: the thread was preempted, or the wall clock was slewed or set.
+/// A check measures the offset again if the offset differs from the known one by more than this.
+/// The thread was then preempted, or the wall clock was slewed or set.
 const TOLERANCE: Nanos = Nanos::from_micros(20);
 /// The least change of the offset that counts as a step. At 500 ppm, slewing takes two seconds to
 /// change the offset by this much.

@@ -29,8 +29,8 @@ pub struct TapPort {
     /// One slot, because a read returns one frame.
     slots: Slots,
     losses: Losses,
-    /// The largest frame, from the link-layer header on, that the port writes to the device if the
-    /// frame is not a train. The kernel does not check the size.
+    /// The largest frame that the port writes to the device, in bytes from the link-layer header
+    /// on. The limit does not apply to trains. The kernel does not check the size.
     limit: usize,
     /// Whether the port writes frames of any size.
     unlimited: bool,

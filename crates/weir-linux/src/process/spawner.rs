@@ -161,8 +161,9 @@ impl Spawned {
     }
 }
 
-/// Runs as a spawner. `arguments` are the arguments after the word. Each process that the spawner
-/// forks runs `body` with the number of the request and the socket; `body` returns the exit code.
+/// Runs as a spawner. `arguments` are the arguments after the `word` of [`Spawner::start`]. Each
+/// process that the spawner forks runs `body` with the number of the request and the socket; `body`
+/// returns the exit code.
 #[must_use]
 pub fn spawner_main(
     mut arguments: impl Iterator<Item = std::ffi::OsString>,

@@ -8,7 +8,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use crate::sys;
 
-/// The controlling terminal of this process, which is in its foreground group.
+/// The controlling terminal of this process. The process is in the terminal's foreground group.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     file: File,

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use super::check;
 
-/// The packets of a device that a program examines.
+/// Which packets of a device a program examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Packets that the device receives.

@@ -19,8 +19,8 @@ impl Range {
     }
 
     /// The ranges for an ordinary user's link, and for the connection of its router to pasta. Both
-    /// exist only in Weir's namespaces. If this process is itself behind a link, they leave out the
-    /// range of that outer link, so that its other end stays reachable.
+    /// exist only in Weir's namespaces. If this process is itself behind a link, neither is the
+    /// range of that outer link, so that the outer link's other end stays reachable.
     pub(super) fn choose_two(routes: &[Route]) -> [Range; 2] {
         let mut free = Self::free(routes);
         match (free.next(), free.next()) {

@@ -12,8 +12,8 @@ use crate::process::Stopper;
 
 /// Opens two interfaces of the caller's network namespace as the ports of a link. The interfaces
 /// are promiscuous until the ports close. Until the session ends, the machine's own IP stack
-/// receives nothing on an interface that the machine does not use itself. Where it still receives,
-/// the session has a note about this.
+/// receives nothing on an interface that the machine does not use itself. Where the stack still
+/// receives packets, the session has a note.
 ///
 /// # Errors
 /// The reason. The machine is unchanged after an error.

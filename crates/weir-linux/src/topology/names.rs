@@ -29,10 +29,10 @@ fn hosts_over(ends: &[&End], own: &str, machine: &str) -> String {
     text
 }
 
-/// The hosts file of a process that may be at the end of a link, for a program behind a further
-/// link with the names `taken`. The process's own name is left out, because `host` now refers to
-/// it. A name of the outer link that is taken gets the prefix `outer-`, so that `host`,
-/// `outer-host`, `outer-outer-host` are the machines from the inside out.
+/// Adapts `machine`, this process's hosts file, for a program behind a link with the names `taken`.
+/// If this process is itself at the end of an outer link, its own name is left out, because `host`
+/// refers to it. A name of the outer link that is in `taken` gets the prefix `outer-`, so that
+/// `host`, `outer-host`, `outer-outer-host` are the machines from the inside out.
 fn seen_from_inside(machine: &str, taken: &[&str]) -> String {
     let Some(names) = machine.strip_prefix(LINK_NAMES) else {
         return format!("{MACHINE_NAMES}\n{machine}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_an_outer_pair_stay_behind_an_inner_link() {
+    fn names_of_an_outer_pair_are_kept_behind_an_inner_link() {
         let pair = [end("left", "10.1.0.2"), end("right", "10.1.0.1")];
         let outer = hosts_over(&[&pair[0], &pair[1]], "left", "");
         let inner =

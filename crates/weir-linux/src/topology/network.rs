@@ -86,7 +86,7 @@ pub fn link_local(number: u16) -> Ipv6Addr {
 pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     check_mtu(setup.mtu)?;
     let count = setup.hosts.len();
-    let Some(last) = u16::try_from(count).ok().filter(|&count| count <= MOST_HOSTS) else {
+    let Some(total) = u16::try_from(count).ok().filter(|&count| count <= MOST_HOSTS) else {
         return Err(SetupError::Hosts { count, most: MOST_HOSTS });
     };
     become_privileged()?;
@@ -96,7 +96,7 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     let all: Vec<&End> = ends.iter().collect();
     let mut places = Vec::new();
     let mut ports = Vec::new();
-    for (number, host) in (0..last).zip(&setup.hosts) {
+    for (number, host) in (0..total).zip(&setup.hosts) {
         let netns = match setup.namespaces.get(&usize::from(number)) {
             Some(given) => {
                 quieten(given)?;
@@ -186,7 +186,7 @@ pub struct Network {
     held: NetNs,
 }
 
-/// The identity of a program of a [`Network`], in the order of their starts.
+/// The identity of a program of a [`Network`]. Programs are numbered in the order of their starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramId(pub u32);
 

@@ -144,8 +144,8 @@ pub(super) fn start_pasta(
     ];
     let addresses =
         ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
-    // No port of the namespace is reachable from the machine, and no port of the machine on the
-    // namespace's loopback interface.
+    // No port of the namespace is reachable from the machine. On the namespace's loopback
+    // interface, no port of the machine is reachable.
     let closed = [
         "-t",
         "none",

@@ -77,7 +77,7 @@ pub(super) fn quieten(netns: &NetNs) -> Result<(), SetupError> {
     })
 }
 
-/// A new network namespace for the far ends that only ports use. Its kernel sends no packets.
+/// A new network namespace for interfaces that only ports use. The kernel sends no packets there.
 pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
@@ -182,8 +182,8 @@ fn silence_kernel(interface: &str) {
 }
 
 /// Waits for the packets that the kernels send after the start of an interface, and discards them.
-/// The wait ends when all expected reports were sent or, once each interface has begun to report,
-/// when there is a long silence.
+/// The wait ends when all expected reports were sent. It also ends after a long silence if each
+/// interface has begun to report.
 pub(super) fn settle(ports: &mut [FreshPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
@@ -203,7 +203,7 @@ pub(super) fn settle(ports: &mut [FreshPort]) {
                 pool.give(frame.buffer);
             }
         }
-        let all = |hold: fn(&Reports) -> bool| ports.iter().all(|port| hold(&port.reports));
+        let all = |test: fn(&Reports) -> bool| ports.iter().all(|port| test(&port.reports));
         if all(Reports::are_complete) || silent_polls >= SILENCE && all(Reports::have_begun) {
             break;
         }
@@ -211,7 +211,7 @@ pub(super) fn settle(ports: &mut [FreshPort]) {
     }
 }
 
-/// The namespace for the far ends of veth pairs; `None` if the backend needs none.
+/// The namespace for the ports' ends of veth pairs; `None` if the backend needs none.
 pub(super) fn switch_for(backend: Backend) -> Result<Option<NetNs>, SetupError> {
     let tap = match backend {
         Backend::Tap => true,

@@ -2,9 +2,9 @@
 //!
 //! The kernel joins the solicited-node group of each IPv6 address and reports each group (RFC 3810,
 //! section 6.1): `mld_qrv` times because the group is new, and as often again in the initial
-//! reports that follow the link-local address. The initial reports do not wait for the groups of
-//! the other addresses, so the first initial report may lack those groups. When each group was
-//! reported as often as expected, no further report can follow.
+//! reports, which begin once the interface has its link-local address. The initial reports do not
+//! wait for the groups of the other addresses, so the first initial report may lack those groups.
+//! When each group was reported as often as expected, no further report can follow.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ impl Reports {
         for line in groups.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [_, name, group, _, flags, ..] = words[..] else { continue };
-            let (group, flags) = (number(group), u32::from_str_radix(flags, 16).unwrap_or(0));
+            let (group, flags) = (to_ipv6(group), u32::from_str_radix(flags, 16).unwrap_or(0));
             if let Some(group) = group.filter(|_| name == interface && flags & NOT_REPORTED == 0) {
                 left.insert(group, 2 * robustness - 1);
             }
@@ -45,7 +45,7 @@ impl Reports {
         for line in addresses.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [address, _, _, scope, _, name] = words[..] else { continue };
-            if let Some(address) = number(address).filter(|_| name == interface) {
+            if let Some(address) = to_ipv6(address).filter(|_| name == interface) {
                 let initial = if scope == LINK_LOCAL { robustness } else { robustness - 1 };
                 let reports = left.entry(solicited_node(address)).or_default();
                 *reports = (*reports).max(robustness + initial);
@@ -98,7 +98,7 @@ fn reported(frame: &[u8]) -> impl Iterator<Item = Ipv6Addr> {
 }
 
 /// An address in the kernel's lists: 32 hexadecimal digits.
-fn number(digits: &str) -> Option<Ipv6Addr> {
+fn to_ipv6(digits: &str) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(u128::from_str_radix(digits, 16).ok()?))
 }
 

@@ -43,7 +43,7 @@ fn entrances(end: IpAddr, program: Ipv4Addr, server: IpAddr) -> std::io::Result<
 }
 
 /// Whether a program of this machine receives queries at this loopback address. On loopback, the
-/// kernel answers a datagram to a closed port at once, so `recv` already returns that error.
+/// kernel refuses a datagram to a closed port at once, so `recv` already returns the error.
 fn answers(server: IpAddr) -> bool {
     let ask = || {
         let socket = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;

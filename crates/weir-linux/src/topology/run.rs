@@ -96,7 +96,7 @@ fn maps_every_user(map: &str) -> bool {
 struct Inside {
     place: Place,
     port: FreshPort,
-    /// The namespace of the far ends of veth pairs, if the backend uses such pairs.
+    /// The namespace of the ports' ends of veth pairs, if the backend uses such pairs.
     switch: Option<NetNs>,
     /// The namespace on the machine's side of an ordinary user's link.
     far: Option<NetNs>,

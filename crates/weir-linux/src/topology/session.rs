@@ -163,8 +163,8 @@ impl Session {
 
     /// Waits until the program ends, a signal ends the session, [`Stopper::stop`] is called, or
     /// `timeout` has passed. Of two programs, the end of the right-hand program counts; if the
-    /// left-hand program fails first, the right-hand program has a few seconds to end. Then this
-    /// method ends the remaining programs: SIGTERM, a grace period of [`GRACE`], SIGKILL.
+    /// left-hand program fails first, the right-hand program has a few seconds to end. After the
+    /// wait, the method ends the remaining programs: SIGTERM, a grace period of [`GRACE`], SIGKILL.
     ///
     /// Signals that are sent to this process alone are forwarded to the programs. The terminal's
     /// signals (^C) are not forwarded, because the terminal sends them to the whole process group;
@@ -199,8 +199,8 @@ impl Session {
         // failed.
         let mut abandoned: Option<Instant> = None;
         let mut left_failed = None;
-        // Whether the terminal or another process has asked the programs to end. An exit code is
-        // then no failure.
+        // Whether the terminal or another process has asked the programs to end. After that, no
+        // exit code counts as a failure.
         let mut interrupted = false;
         let ended_by = loop {
             let until =

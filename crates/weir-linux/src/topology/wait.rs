@@ -1,4 +1,4 @@
-//! A wait for signals without programs.
+//! Waits for signals when there are no programs.
 
 use std::io;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Namespaces for the tests of ports and loop: A, the emulator's E, and B. Each test creates its
-//! own namespaces and removes them.
+//! Namespaces for the tests of ports and loop: A, B, and the emulator's namespace E. Each test
+//! creates its own namespaces and removes them.
 
 mod faults;
 mod rules;

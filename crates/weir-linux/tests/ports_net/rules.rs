@@ -132,7 +132,7 @@ fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
     assert_eq!(lanes.collect::<Vec<_>>(), [0, 0]);
 }
 
-/// An observer that sends to the test, for each IPv4 packet on the lane up, the number of its
+/// An observer that reports each IPv4 packet on the lane up to the test: the number of the packet's
 /// network-layer bytes, and the time from its arrival to its due time without the time in queues.
 struct Spans(Sender<(u64, Nanos)>);
 

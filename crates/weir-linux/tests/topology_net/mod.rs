@@ -126,6 +126,7 @@ impl Machine {
         thread::spawn(work).join().expect("the work does not panic")
     }
 
+    /// Runs `examples/surround` with these arguments.
     pub(crate) fn surround(&self, words: &[&str]) -> Output {
         self.output(&with_surround(words))
     }
@@ -144,7 +145,8 @@ impl Machine {
         open
     }
 
-    /// The state that a session might leave changed, without neighbours, counters and the like.
+    /// What a session could change and not restore. Values that change by themselves, such as
+    /// counters and neighbours, are left out.
     pub(crate) fn snapshot(&self) -> Vec<String> {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();

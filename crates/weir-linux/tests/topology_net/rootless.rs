@@ -25,8 +25,8 @@ fn machine(name: &str) -> Option<Machine> {
     Some(machine)
 }
 
-/// Handles every connection to a loopback address of the machine with `serve`, for as long as the
-/// test process lives. Returns the port number.
+/// Calls `serve` for every connection to a loopback address of the machine, for as long as the test
+/// process lives. Returns the port number.
 fn serve(
     machine: &Machine,
     address: &'static str,

@@ -79,8 +79,8 @@ impl Datagrams {
                 let send = |client: &Client| {
                     rustix::net::send(&client.socket, datagram, SendFlags::DONTWAIT)
                 };
-                // The error speaks of an earlier datagram, and this one was not sent. A datagram
-                // may be lost otherwise, as on every path.
+                // The error belongs to an earlier datagram, and this one was not sent. After any
+                // other error, the datagram is lost, as can happen on every path.
                 if send(client) == Err(rustix::io::Errno::CONNREFUSED) {
                     client.refuse(number, entrance, poll);
                     let _ = send(client);

@@ -110,9 +110,9 @@ impl Streams {
         }
         let number = poll.number();
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        let joined = poll.forget(&server);
+        let unwatched = poll.forget(&server);
         let relay = Relay::new(client, server);
-        if joined.is_err()
+        if unwatched.is_err()
             || relay.ends().iter().any(|end| poll.watch(end, number, events).is_err())
         {
             return relay.abort();
