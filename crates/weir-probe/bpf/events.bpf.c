@@ -6,12 +6,12 @@
  * The kernel calls these programs after the enqueue or dequeue. Except for lock-free disciplines,
  * it still holds the discipline's lock, so the length read here is the length right after the event.
  * Each processor has its own regions of the records, so no lock is needed. An interrupt may run
- * these programs while one of them writes a record on the same processor. In the same region, it
- * would overwrite that record, so interrupts have a region of their own. If an interrupt is
- * interrupted in turn, or if a region is full, events are lost and counted. The device attempts
- * more dequeues than there are packets. Attempts without a packet are not recorded. The kernel
- * reports neither a packet that bypasses an empty discipline nor a packet that is refused on
- * arrival. The counters include both.
+ * these programs while one of them writes a record on the same processor. If both wrote to the same
+ * region, the interrupt would overwrite that record. Interrupts therefore have a region of their
+ * own. If an interrupt is interrupted in turn, or if a region is full, events are lost and counted.
+ * The device attempts more dequeues than there are packets. Attempts without a packet are not
+ * recorded. The kernel reports neither a packet that bypasses an empty discipline nor a packet that
+ * is refused on arrival. The counters include both.
  *
  * The programs `on_arrive`, `on_sent` and `on_free` are attached only when packets are recorded. They
  * see every packet, including packets that bypass the discipline and packets that the discipline

@@ -288,8 +288,8 @@ static __always_inline void note_gap(struct control *c, struct gaps *g, u64 now)
 
 /*
  * Waits for the next scheduled moment and returns the time. Returns 0 if the moment lies beyond the
- * slice, or if the wait ends before it. A late reading is taken at once. If it is at least 8
- * intervals late, the moments that have passed count as missed.
+ * slice, or if the wait ends before the moment. A late reading is taken at once. If it is at least
+ * 8 intervals late, the moments that have passed count as missed.
  */
 static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 {

@@ -1,5 +1,5 @@
 //! Watches devices for some seconds and prints the number of readings and the lengths of up to
-//! twelve queues; with `--json`, numbers for all queues together, and no lengths:
+//! twelve queues. With `--json`, prints numbers for all queues together, and no lengths. Usage:
 //! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS
 //! DEV[@NETNS]…`. Messages go to standard error.
 

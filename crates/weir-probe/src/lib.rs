@@ -3,9 +3,9 @@
 //! module.
 //!
 //! A [`Plan`] selects devices and a rate. [`open`] chooses a [`Method`] and returns a [`Source`].
-//! Each turn of a source is short, so that the caller can stop, and reports its readings to a
-//! [`Sink`]. A source may move the calling thread into the namespaces that it watches, so it needs
-//! its own thread.
+//! Each turn of a source reports readings to a [`Sink`]. A turn is short, so that the caller can
+//! stop. A source may move the calling thread into the namespaces that it watches, so it needs its
+//! own thread.
 //! The readings, and the sinks that store them, are in [`weir_measure::watch`]. The types compile
 //! on every system; reading requires Linux.
 

@@ -34,8 +34,8 @@ pub(crate) struct WithTransmission {
 /// The devices of one namespace, with their transmission queues.
 struct Place {
     group: Group,
-    /// The directory of devices in sysfs: in a mount for this namespace, which lives as long as the
-    /// descriptor, or in the existing mount, which may show another namespace.
+    /// The directory of devices in a mount of sysfs: a mount for this namespace, or the existing
+    /// mount, which may show another namespace. The descriptor keeps the mount alive.
     class: OwnedFd,
     queues: Vec<TxQueue>,
 }

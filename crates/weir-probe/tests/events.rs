@@ -31,7 +31,7 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
 }
 
 /// Checks the order of times, and that only flagged events have a length that does not follow from
-/// the previous one. Returns the sum of these differences for each queue.
+/// the previous one. Returns for each queue the sum of the differences from the expected lengths.
 fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
     let mut last: BTreeMap<QueueId, Event> = BTreeMap::new();
     let mut sums = BTreeMap::new();

@@ -181,8 +181,8 @@ mod tests {
         );
         assert_eq!(checked, [(1, true), (1, false)]);
         assert_eq!(follow(Rule::Strict, &[record(Kind::Dequeue, 1, 8, 0, 0)]), [(1, true)]);
-        // Drops explain a missing packet only if the discipline drops waiting packets, and only as
-        // many as were dropped.
+        // Drops explain missing packets only if the discipline drops waiting packets. They explain
+        // at most as many as were dropped.
         let fewer = record(Kind::Enqueue, 1, 9, 2, 0);
         assert_eq!(follow(Rule::Strict, &[fewer]), [(1, true)]);
         assert_eq!(follow(Rule::Drops, &[fewer]), [(1, false)]);

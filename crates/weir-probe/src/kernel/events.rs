@@ -348,7 +348,7 @@ impl Recording {
         }
     }
 
-    /// The discipline of a record, in the form of the sampling program.
+    /// The identity of a record's discipline. [`Slot::identity`] of the same discipline is equal.
     fn identity(&mut self, key: &Key) -> Result<Identity, ProbeError> {
         if !self.kinds.contains_key(&key.ops) {
             self.recorder[records::OPS].store(key.ops, Relaxed);

@@ -15,8 +15,8 @@ pub(super) const RECORD: usize = 8;
 pub(super) const REGION: usize = 16;
 const LOST: usize = 1;
 const TAIL: usize = 8;
-/// Number of device slots in `struct recorder`, and the number of consecutive slots that may hold a
-/// device, beginning with its first slot.
+/// Number of device slots in `struct recorder`, and the number of consecutive slots in which a
+/// device may be, beginning at [`own_place`].
 pub(super) const MAX_WATCHED: usize = 1024;
 const NEIGHBOURS: usize = 8;
 /// Offsets of the words of `struct recorder`, and their number.
@@ -153,8 +153,8 @@ impl Records {
     }
 
     /// Moves the records up to a moment into `ready`, sorted by time. The moment must not be in the
-    /// future. The next call takes a record that is still being written. Unless the discipline is
-    /// lock-free, it has no later event yet.
+    /// future. The next call takes a record that is still being written. Only a lock-free
+    /// discipline can already have an event after that record.
     pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
         let cpus = self.regions.len() / REGION / LEVELS;
         for (place, region) in self.regions.chunks_exact(REGION).enumerate() {

@@ -98,7 +98,7 @@ fn no_object_remains_in_the_kernel_however_the_process_ends() {
     for method in [Method::Loop, Method::Timer, Method::Events] {
         for (end, seconds) in [(None, "0.3"), (Some("INT"), "600"), (Some("KILL"), "600")] {
             let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-            // The device in `other` exists as long as the namespace of its peer in `place`.
+            // The device in `other` vanishes with its peer, when the namespace of `place` ends.
             place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
             place.discipline("add dev x0 root handle 1: tbf rate 20mbit burst 2000 limit 20k");
             let Some(mut child) = watching(&place, method, seconds) else { return };

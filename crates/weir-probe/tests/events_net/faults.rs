@@ -120,7 +120,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_distinguished() {
 fn a_namespace_without_a_name_is_read_until_the_end_and_then_released() {
     for method in METHODS {
         let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
-        // The device in `other` exists as long as the namespace of its peer in `place`.
+        // The device in `other` vanishes with its peer, when the namespace of `place` ends.
         place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
         let log = watch(&place.plan("x0", method), |source, log| {
             assert!(run("ip", &["netns", "del", &place.name]));

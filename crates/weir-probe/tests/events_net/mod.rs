@@ -19,7 +19,7 @@ use weir_probe::{
 };
 
 /// A namespace that is removed when the value is dropped. Its device `x0` has the address 10.9.0.1
-/// and an entry for a neighbour 10.9.0.2 that no host is.
+/// and a neighbour entry for 10.9.0.2, an address that no host has.
 pub(crate) struct Place {
     pub(crate) name: String,
 }
