@@ -338,9 +338,9 @@ impl Agent {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let Some(wish) = &entry.wish else { return };
         entry.retry = None;
-        let began = begin(&entry.place, &entry.name, wish, &self.config);
+        let session = begin(&entry.place, &entry.name, wish, &self.config);
         let outbox = self.outbox.clone();
-        let held = began.and_then(|session| {
+        let held = session.and_then(|session| {
             let changes = Changes::new(session.control());
             let over = Arc::<AtomicBool>::default();
             let keeper = keep(session, &over, key.clone(), run, outbox);

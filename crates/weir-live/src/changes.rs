@@ -25,7 +25,7 @@ struct Inner {
     control: Control,
     /// The links as they were at the start.
     start: Vec<Link>,
-    /// The rules as they were at the start, if changes are commands of their language.
+    /// The rules as they were at the start; `None` if the session has links.
     rules: Option<Arc<Ruleset>>,
     /// The links in force. This copy can be read without waiting for the thread that moves packets.
     current: Mutex<Vec<Link>>,
@@ -501,8 +501,8 @@ pub fn changed_rules(
     Ok((new, outcomes, parsed.diagnostics))
 }
 
-/// Whether a word names links: the name of a link or of both its directions, or several names with
-/// commas between them, of which at least one is known.
+/// Whether a word names links. The word may be several names with commas between them. At least one
+/// of them must be the name of a link, or the common name of a link's two directions.
 #[must_use]
 pub fn names_links(links: &[Link], word: &str) -> bool {
     word.split(',').any(|name| {
@@ -551,7 +551,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_named_one_by_one_by_both_directions_or_in_a_list() {
+    fn links_are_named_alone_by_their_common_name_or_in_a_list() {
         let link = |name: &str, whole: &str| {
             Link::new(name, weir_rules::LinkSpec::default()).direction_of(whole)
         };

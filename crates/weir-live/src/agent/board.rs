@@ -37,9 +37,9 @@ impl Board {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The containers whose links `links` names, with commas between the names. Each container
-    /// comes with the names of its own links. If `links` is `None`, returns all containers, each
-    /// with `None` for all its links.
+    /// The containers that have links in `links`, a list of names with commas. Each container comes
+    /// with the names of its links from the list. If `links` is `None`, returns all containers,
+    /// each with `None` for all its links.
     fn of(&self, links: Option<&str>) -> Result<Vec<(Changes, Option<String>)>, SessionError> {
         let all: Vec<Changes> = self.rows().shaped.values().cloned().collect();
         if links.is_none() {

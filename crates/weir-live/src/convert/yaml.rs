@@ -195,8 +195,8 @@ fn merged(entries: Vec<(String, Yaml)>) -> Yaml {
     Yaml::Map(own)
 }
 
-/// Maximum number of values of a document. An alias counts as one value more than it stands for. A
-/// value with an anchor counts twice.
+/// Maximum number of values of a document. An alias counts as the values that it stands for, plus
+/// one. A value with an anchor counts twice.
 pub(super) const MOST_VALUES: usize = 200_000;
 /// The deepest nesting.
 pub(super) const DEEPEST: usize = 50;

@@ -20,8 +20,7 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// The user and the access to files of the thread that reopens interfaces; `None` for all
-    /// access.
+    /// The user and the file access of the thread that reopens interfaces; `None` for all access.
     pub confinement: Option<Confinement>,
     /// Whether the workers may keep processors awake.
     pub keep_awake: bool,

@@ -12,8 +12,8 @@ pub(super) struct Page<T> {
 }
 
 /// The instances of one pipe, queue or scheduler on several workers. Each worker numbers the
-/// instances of all queues together, and those of all pipes and schedulers together, so many
-/// numbers may belong to others.
+/// instances of all queues together, and those of all pipes and schedulers together. Many numbers
+/// may therefore belong to other pipes, queues or schedulers.
 pub(super) trait Slices<T> {
     /// Why a worker gave no answer.
     type Error;

@@ -28,8 +28,8 @@ pub struct DaemonSession {
 }
 
 impl DaemonSession {
-    /// The session of a daemon with links that have just started, at `since` in the form of RFC
-    /// 3339. A client that stops the session sets `stop`.
+    /// The session of a daemon with links that have just started. `since` is the time of the start
+    /// in the form of RFC 3339. A client that stops the session sets `stop`.
     #[must_use]
     pub fn new(plane: Arc<LivePlane>, since: String, seed: u64, stop: Arc<AtomicBool>) -> Self {
         Self { plane, began: Instant::now(), since, seed, stop }

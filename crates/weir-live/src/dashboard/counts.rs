@@ -100,8 +100,8 @@ fn of_engine(
     let mut counts = Counts::new();
     // The times of a link without rules come from its lane.
     let with_times = depth == Depth::Full && shape != Shape::Links;
-    // The recording of the series restarts the peak of a link without rules every few milliseconds,
-    // so this reading does not restart it.
+    // In a session without rules, the recording of the series restarts each link's peak every few
+    // milliseconds, so this function does not.
     let restarts_peak = shape != Shape::Links;
     for portion in wanted.chunks(if with_times { WITH_TIMES } else { WITHOUT_TIMES }) {
         let places: Vec<Place> = portion.iter().map(|(_, place)| *place).collect();
@@ -228,7 +228,7 @@ fn add_lane(object: &Object, report: &LiveReport, counts: &mut Counts) {
     };
     let Some(lane) = report.lanes.iter().find(|lane| lane.name == **name) else { return };
     let times = Some(Box::new(times_of(lane)));
-    let whole = counted(report.at, &lane.counters);
+    let of_lane = counted(report.at, &lane.counters);
     let count = match counts.remove(object) {
         // The lane's backlog would include the packets in the delay line.
         Some(of_pipe) => Count {
@@ -238,9 +238,9 @@ fn add_lane(object: &Object, report: &LiveReport, counts: &mut Counts) {
             peak_packets: of_pipe.peak_packets,
             peak_bytes: of_pipe.peak_bytes,
             rate_bps: of_pipe.rate_bps,
-            ..whole
+            ..of_lane
         },
-        None => Count { times, queue_packets: lane.counters.backlog_packets, ..whole },
+        None => Count { times, queue_packets: lane.counters.backlog_packets, ..of_lane },
     };
     counts.insert(object.clone(), count);
 }

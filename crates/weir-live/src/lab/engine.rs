@@ -151,8 +151,7 @@ pub(crate) struct Containers {
     hosts: BTreeMap<usize, Container>,
     /// Removes the containers and images; `None` before the first image is created.
     guard: Option<Guard>,
-    /// Whether the engine creates no more containers when this is dropped. Otherwise the guard
-    /// repeats the removal.
+    /// `false` if the engine may still be creating containers. The guard then repeats the removal.
     is_settled: bool,
 }
 

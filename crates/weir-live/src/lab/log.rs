@@ -28,7 +28,7 @@ struct Kept {
     /// The last bytes after those in `head`.
     tail: VecDeque<u8>,
     /// Maximum number of bytes in `head`, and in `tail`.
-    part: usize,
+    most: usize,
     /// The number of bytes that were printed.
     bytes: u64,
     /// Whether all writers have closed the pipe.
@@ -52,7 +52,7 @@ impl Log {
     pub(crate) fn new(limit: usize) -> io::Result<(Self, OwnedFd, OwnedFd)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         let errors = theirs.try_clone()?;
-        let kept = Kept { part: limit / 2, ..Kept::default() };
+        let kept = Kept { most: limit / 2, ..Kept::default() };
         let log =
             Self { shared: Arc::new(Shared { kept: Mutex::new(kept), ended: Condvar::new() }) };
         let reader = log.clone();
@@ -104,12 +104,12 @@ impl Log {
 impl Kept {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
-        let room = (self.part - self.head.len()).min(bytes.len());
+        let room = (self.most - self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..room]);
         // Only the last bytes of a long piece can be kept.
         let rest = &bytes[room..];
-        self.tail.extend(&rest[rest.len().saturating_sub(self.part)..]);
-        let excess = self.tail.len().saturating_sub(self.part);
+        self.tail.extend(&rest[rest.len().saturating_sub(self.most)..]);
+        let excess = self.tail.len().saturating_sub(self.most);
         self.tail.drain(..excess);
     }
 

@@ -93,8 +93,8 @@ enum State {
 #[derive(Debug)]
 struct Check {
     command: Vec<String>,
-    /// Whether the check only tests that the program runs, because its container has no health
-    /// check.
+    /// Whether this is Weir's own check, for a container without a health check. This check only
+    /// tests that the program runs.
     is_own: bool,
     interval: Duration,
     timeout: Duration,

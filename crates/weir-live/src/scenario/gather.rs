@@ -29,7 +29,7 @@ pub(super) struct Seen {
     /// The samples of each port, one for each interval.
     pub(super) samples: Vec<Vec<LinkPeriod>>,
     pub(super) interval_ns: u64,
-    /// Drops of each watched flow over the whole run and the time after it, by its number.
+    /// Drops of each watched flow, by the flow's number, over the whole run and the time after it.
     pub(super) all_drops: BTreeMap<u32, u64>,
     /// Whether each lane was empty when the loop ended, some time after the end of the run.
     pub(super) drained: Vec<bool>,

@@ -1,8 +1,8 @@
 //! Scenarios on real frames: `weir live` without a command line.
 //!
-//! Each host that has traffic is a network namespace; in a lab, each host is one. One session
-//! connects the hosts. In it, every direction of every link is a pipe or scheduler, configured as
-//! the simulator configures it. The packets come from generators on the hosts
+//! Each host that has traffic is a network namespace; in a lab, all hosts are. One session connects
+//! the hosts. In it, every direction of every link is a pipe or scheduler, configured as the
+//! simulator configures it. The packets come from generators on the hosts
 //! ([`weir_traffic::host`]), from the kernel's TCP, or from programs. The results have the form of
 //! the simulator's results.
 //!

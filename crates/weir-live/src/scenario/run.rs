@@ -376,9 +376,9 @@ impl<'a> Run<'a> {
         let mut steps = self.steps();
         let planned = steps.iter().filter(|(_, step)| matches!(step, Step::Program(_))).count();
         // A lab without generators ends with its own programs and the programs of its traffic.
-        let may_end = lab.is_some() && agents.is_empty() && !self.setup.keep;
+        let ends_with_programs = lab.is_some() && agents.is_empty() && !self.setup.keep;
         let ended_programs = Cell::new(0);
-        let is_over = || may_end && ended_programs.get() == planned;
+        let may_end = || ends_with_programs && ended_programs.get() == planned;
         let (mut signal, mut end) = (None, Duration::from_nanos(self.order.duration_ns));
         while let Some((at, step)) = steps.pop() {
             let mut ended = |id, code| {
@@ -391,7 +391,7 @@ impl<'a> Run<'a> {
             };
             let mut waiting = Waiting { signals, agents: &ids, lab: lab.as_deref_mut() };
             let until = Some(began + at);
-            let waited = waiting.wait(session, until, &is_over, &mut ended)?;
+            let waited = waiting.wait(session, until, &may_end, &mut ended)?;
             match waited {
                 Waited::Time => {}
                 Waited::Signal(number) if lab.is_none() => return Ok(Err(number)),
@@ -436,7 +436,7 @@ impl<'a> Run<'a> {
             let report = agent.report()?;
             let name = &self.plan.setup.hosts[host].name;
             notes.extend(report.notes.iter().map(|note| format!("{name}: {note}")));
-            self.sort(host, report, &mut seen);
+            self.assign(host, report, &mut seen);
         }
         // By now the generators have also received the packets that arrived after the end.
         let drops = self.sampler.counts()?.into_iter().map(|count| count.all_drops());
@@ -490,7 +490,7 @@ impl<'a> Run<'a> {
     }
 
     /// Assigns the report of a host's generator to its flows.
-    fn sort(&self, host: usize, report: Report, seen: &mut Seen) {
+    fn assign(&self, host: usize, report: Report, seen: &mut Seen) {
         for (task, end) in self.plan.tasks[host].iter().zip(report.ends) {
             let index = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
             seen.ends.entry(task.flow).or_default()[index] = end;

@@ -1,5 +1,6 @@
-//! An observer of the live loop that counts the packets of flows: all packets of the kernel's TCP
-//! and of programs, which no generator counts packet by packet, and the drops of datagrams.
+//! An observer of the live loop that counts the packets of flows. It counts all packets of the
+//! kernel's TCP and of programs, because no generator counts these packets. Of datagrams, which
+//! generators count, only the drops are needed.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;

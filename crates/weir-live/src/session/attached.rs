@@ -266,8 +266,8 @@ impl Attached {
     }
 
     /// Detaches containers that have vanished, and attaches containers that are starting. The first
-    /// process of such a container is stopped meanwhile, because attaching takes longer than the
-    /// engine needs to begin the program. This function takes much less time than
+    /// process of a starting container is stopped meanwhile, because attaching takes longer than
+    /// the container engine needs to begin the program. This function takes much less time than
     /// [`Self::refresh`].
     pub(super) fn catch(&mut self, control: &Control, guard: &Guard) -> Vec<String> {
         let mut messages = Vec::new();

@@ -177,8 +177,8 @@ impl Control {
         Ok(self.handle.set_rules(rules.classifier(), &nothing)?)
     }
 
-    /// Replaces the port with index `port` by `with`, a new port for each worker, after a
-    /// disappeared interface has come back. The new ports send the queued packets.
+    /// Replaces the port with index `port` by the ports `with`, one for each worker, for example
+    /// when an interface has come back. The new ports send the queued packets.
     ///
     /// # Errors
     /// The loop does not answer.

@@ -23,7 +23,7 @@ pub(super) fn ends(label: &str, interface: &str) -> [End; 2] {
 }
 
 /// Adds the links `up` and `down` of the next interface. Each interface has two links and two ends,
-/// so the number of links so far is also the number of the interface's first end. `link` makes a
+/// so the number of links so far is also the index of the interface's first end. `link` makes a
 /// link from its name and its specification.
 pub(super) fn add_links(
     lanes: &mut Lanes,

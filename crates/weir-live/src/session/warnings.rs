@@ -38,8 +38,8 @@ pub(super) fn of(report: &LiveReport, ends: &[End]) -> Vec<String> {
     warnings
 }
 
-/// An interface in words. If the name of its end, such as a target, differs from the interface's,
-/// the words include that name.
+/// An interface in words. If its end, for example a target, has a name of its own, the words
+/// include that name.
 fn named(interface: &str, port: usize, ends: &[End]) -> String {
     // Both ports of an attachment have the target's interface. Only one of them has the target's
     // name.
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn departures_of_a_target_are_one_warning_with_its_name() {
+    fn a_target_that_vanishes_several_times_is_one_warning_with_its_name() {
         let mut report = report(Vec::new());
-        let departure = |seconds, port| LiveEvent {
+        let vanished = |seconds, port| LiveEvent {
             interface: "eth0".to_owned(),
             ..event(seconds, port, Fault::Vanished)
         };
-        report.events = [11, 12, 13].map(|at| [departure(at, 2), departure(at, 3)]).concat();
+        report.events = [11, 12, 13].map(|at| [vanished(at, 2), vanished(at, 3)]).concat();
         let end = |name: &str| End {
             name: name.to_owned(),
             interface: "eth0".to_owned(),
