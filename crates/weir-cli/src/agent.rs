@@ -145,9 +145,9 @@ fn config(args: &AgentArgs) -> AgentConfig {
 /// an NRI plugin. A socket other than the usual one is appended to the name, as `=SOCKET`.
 fn followed(config: &AgentConfig) -> Result<Vec<String>, AttachError> {
     let word = |name: String, socket: &Path, usual: &Path| {
-        let same = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let socket = same(socket);
-        if socket == same(usual) { name } else { format!("{name}={}", socket.display()) }
+        let resolved = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let socket = resolved(socket);
+        if socket == resolved(usual) { name } else { format!("{name}={}", socket.display()) }
     };
     let mut words = Vec::new();
     for (engine, socket) in &config.engines {

@@ -157,8 +157,8 @@ fn refused(error: ComposeError) -> Failure {
     }
 }
 
-/// The time that a command of Compose has to end after it was asked to. By default, Compose gives
-/// each container ten seconds to stop.
+/// The grace period of a command of Compose after a request to end. By default, Compose gives each
+/// container ten seconds to stop.
 const GRACE: Duration = Duration::from_secs(30);
 /// The usual names of Compose files, without their extensions.
 const USUAL_STEMS: [&str; 2] = ["docker-compose", "compose"];

@@ -59,10 +59,10 @@ fn list(command: &Command) -> String {
                 .and_then(Command::get_about)
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let mut lead = format!("  {name:<NAME$}");
+            let mut lead = format!("  {name:<NAME_WIDTH$}");
             for line in wrapped(&about) {
                 let _ = writeln!(text, "{lead}{line}");
-                lead = " ".repeat(2 + NAME);
+                lead = " ".repeat(2 + NAME_WIDTH);
             }
         }
     }
@@ -85,9 +85,9 @@ fn wrapped(text: &str) -> Vec<String> {
 }
 
 /// Width of the column of names, with the gap after it.
-const NAME: usize = 13;
+const NAME_WIDTH: usize = 13;
 /// Width of the descriptions: a line has 80 columns at most.
-const WIDTH: usize = 80 - 2 - NAME;
+const WIDTH: usize = 80 - 2 - NAME_WIDTH;
 
 #[cfg(test)]
 mod tests {

@@ -310,8 +310,8 @@ fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
     }
 }
 
-/// A shell command as a program. `exec` is not put before the command to replace the shell, because
-/// only the first command of a list would then run.
+/// A shell command as a program. Weir puts no `exec` before the command, because only the first
+/// command of a list would then run.
 fn shell(command: OsString) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), command]
 }

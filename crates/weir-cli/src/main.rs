@@ -79,8 +79,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Parses the command line. An error quotes words of the command line, which other people may have
-/// written, with control characters replaced.
+/// Parses the command line. Other people may have written its words, so an error quotes the words
+/// with control characters replaced.
 fn parse(argv: Vec<OsString>) -> Result<Cli, clap::Error> {
     let clean = |word: &OsString| OsString::from(&*printable(&word.to_string_lossy()));
     let cleaned: Vec<OsString> = argv.iter().map(clean).collect();

@@ -91,8 +91,8 @@ pub(crate) fn say(text: impl fmt::Display) {
 }
 
 /// As [`say`], for diagnostics and summaries, which have colours of their own. Words of other
-/// people in `text` must be [`printable`](weir_report::format::printable) already: their colours
-/// would stay.
+/// people must have passed through [`printable`](weir_report::format::printable), because this
+/// function keeps colours.
 pub(crate) fn say_coloured(text: impl fmt::Display) {
     let text = text.to_string();
     let _ = std::io::stderr().write_all(printable_lines(&text, colour()).as_bytes());

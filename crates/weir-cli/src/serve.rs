@@ -48,7 +48,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if args.recover == Some(None) {
         return list_revisions(&state_directory(args));
     }
-    // Otherwise the memory that ended threads leave behind would add up over months.
+    // Without this call, the memory that ended threads leave behind would add up over months.
     keep_compact();
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
@@ -57,8 +57,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let start = Start::new(args)?;
     let (sender, events) = channel();
     let plane = Arc::new(LivePlane::new(start.bridges, sender));
-    // A thread inherits the capabilities of the thread that starts it. The loop's thread may take
-    // real-time priority; the other threads get no capability.
+    // A thread inherits the capabilities of the thread that starts it. `starter` starts the loop's
+    // thread, which may take real-time priority; the other threads get no capability.
     let starter = Resident::start(None)
         .map_err(|error| Failure::of_weir(format!("cannot start a thread: {error}")))?;
     if let Some(confinement) = start.confinement {
@@ -111,11 +111,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if let Some(page) = &start.page {
         page.announce();
     }
-    let ports = watch_interfaces(events, &plane)?;
+    let watcher = watch_interfaces(events, &plane)?;
     let ends = Ends { signals: &signals, asked: &asked };
     let tls = start.page.as_ref().and_then(Page::tls);
     let reload = || start_reload(args, &owner, tls.as_ref());
-    let outcome = run_until_end(&ends, reload, &owner, &server, &plane, &ports);
+    let outcome = run_until_end(&ends, reload, &owner, &server, &plane, &watcher);
     drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
@@ -289,7 +289,7 @@ fn run_until_end(
     owner: &Owner,
     server: &Server,
     plane: &LivePlane,
-    ports: &JoinHandle<()>,
+    watcher: &JoinHandle<()>,
 ) -> Result<ExitCode, Failure> {
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
@@ -308,7 +308,7 @@ fn run_until_end(
         let threads = [
             ("configuration", owner.has_panicked()),
             ("API", server.has_panicked()),
-            ("interfaces", plane.has_panicked() || ports.is_finished()),
+            ("interfaces", plane.has_panicked() || watcher.is_finished()),
         ];
         if let Some((name, _)) = threads.iter().find(|(_, has_panicked)| *has_panicked) {
             return Err(Failure::of_weir(format!(

@@ -23,7 +23,7 @@ pub(super) struct Collected {
     pub(super) outcomes: Vec<Outcome>,
     /// The hosts with programs, for each run.
     pub(super) nodes: Vec<Vec<NodeOutcome>>,
-    /// The output of the user's programs, by the names of their flows; with several runs, each name
+    /// The output of the flows' programs, by the names of the flows; with several runs, each name
     /// ends in the seed.
     pub(super) printed: Texts,
     /// The output of the hosts' programs, by the names of the hosts, in the same form.

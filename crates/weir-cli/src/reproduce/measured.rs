@@ -38,7 +38,7 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
     Ok(Outcome { finding, runs: rows.into_iter().map(|row| row.run).collect(), plots })
 }
 
-/// Converts metrics to those of the rig, without those that this machine cannot measure.
+/// Converts metrics to those of the rig. Omits metrics that this machine cannot measure.
 fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     let mut metrics = Vec::new();
     for metric in wanted {

@@ -54,7 +54,8 @@ struct Measured {
     set: FlowSet,
     /// The results that JSON shows.
     run: Run,
-    /// The spread, over the runs, of the processor time of a pair.
+    /// The spread, over the runs, of the processor time of a pair: the arrival of a packet, and its
+    /// departure or drop.
     spread: Option<Spread>,
     counts: PacketCounts,
     /// Instructions and cache misses of a pair.

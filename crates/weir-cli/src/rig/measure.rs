@@ -24,7 +24,7 @@ pub(crate) struct Measured {
     pub(crate) set: FlowSet,
     /// The results that JSON shows.
     pub(crate) run: Run,
-    /// Processor time of a pair, an enqueue and a dequeue, in each run, ns.
+    /// Processor time of a pair (an enqueue and a dequeue) in each run, ns.
     pub(crate) times: Vec<f64>,
     pub(crate) spread: Option<Spread>,
     /// Numbers of packets that were enqueued, dequeued and refused; `None` if times were not

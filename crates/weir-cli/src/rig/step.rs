@@ -101,7 +101,7 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
             for (name, colour, times, place) in
                 [("drops", 1, &seen.drops, 1.13), ("marks", 3, &marks, 1.04)]
             {
-                // The ticks are above the curves: at `place` times the longest delay `most`.
+                // The ticks are above the curves, at the height `place * most`.
                 if !times.is_empty() {
                     curves.push(Curve::new(
                         name,

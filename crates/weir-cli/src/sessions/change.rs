@@ -53,8 +53,8 @@ fn options(args: &ChangeArgs) -> (Vec<String>, Shown) {
 }
 
 /// Splits off the name of a session: the first word, if it is `serve` or the name of a session in
-/// `found`. A single word that may be a change is a change. With several sessions, a first word
-/// that is neither a name nor the beginning of a change is refused.
+/// `found`. If the only word may be both a name and a change, it is a change. With several
+/// sessions, a first word that is neither a name nor the beginning of a change is refused.
 fn named<'a>(
     words: &'a [String],
     found: &[Found],

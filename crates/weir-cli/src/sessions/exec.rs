@@ -59,7 +59,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
     let found = sockets();
     let (first, second) = (words.first(), words.get(1));
     let named = found.iter().find(|found| first.is_some_and(|word| word == found.name.as_str()));
-    // Only a process with one thread can enter a user namespace, so this drops the client, which
+    // Only a process with one thread can enter a user namespace, so `view` drops the client, which
     // may have a thread.
     let view = |found| ask(found).map(|Asked { view, .. }| view);
     if let Some(named) = named {
@@ -67,7 +67,7 @@ fn find(words: Vec<OsString>) -> Result<(SessionNode, Vec<OsString>), Failure> {
         if let Some(node) = second.and_then(|word| node_of(&view, word)) {
             return Ok((node, rest(words, 2)?));
         }
-        // The first word may instead name a host of this session, if it is the only lab.
+        // If this session is the only lab, the first word may instead name one of its hosts.
         if node_of(&view, first.map_or(OsStr::new(""), OsString::as_os_str)).is_none() {
             return Err(Failure::new(USAGE, no_host(&view, second.map(OsString::as_os_str))));
         }

@@ -69,8 +69,8 @@ fn problems(views: &[SessionView]) -> String {
     if lines.is_empty() { lines } else { format!("\nNot shaped:\n{lines}") }
 }
 
-/// Prints names, one per line: of all sessions and the daemon, or of one session's links, including
-/// the names for both directions of a link.
+/// Prints names, one per line: of all sessions and the daemon, or of one session's links. If a link
+/// has one name for both directions, prints that name too.
 fn names(of: Option<&str>) -> Result<ExitCode, Failure> {
     let mut names: Vec<String> = match of {
         Some(name) => {

@@ -32,7 +32,7 @@ pub(crate) fn stats(args: &StatsArgs) -> Result<ExitCode, Failure> {
         return output.show(&text).map(|_| ExitCode::SUCCESS);
     }
     let before = Reading::take(&mut client).map_err(failed)?;
-    std::thread::sleep(GLANCE);
+    std::thread::sleep(RATE_PERIOD);
     let now = Reading::take(&mut client).map_err(failed)?;
     output.show(&table(&now, &before, &view.name)).map(|_| ExitCode::SUCCESS)
 }
@@ -204,7 +204,7 @@ const RECENT: [&str; 8] =
     ["link", "rate", "dropped", "inside", "queued p50", "p99", "late p50", "p99"];
 const SECOND: Duration = Duration::from_secs(1);
 /// The period over which the table without --watch measures the rates.
-const GLANCE: Duration = Duration::from_millis(500);
+const RATE_PERIOD: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

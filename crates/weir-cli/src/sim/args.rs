@@ -91,9 +91,8 @@ pub(crate) struct SimArgs {
 }
 
 impl SimArgs {
-    /// An option of a suite that is given without a suite, if any. clap accepts such an option with
-    /// a scenario: it ignores that the option requires `--suite`, because a scenario excludes
-    /// `--suite`.
+    /// An option of a suite that is given without a suite, if any. With a scenario, clap accepts
+    /// such an option. The scenario excludes `--suite`, and clap then no longer requires `--suite`.
     pub(crate) fn suite_option(&self) -> Option<&'static str> {
         let without = |given: bool, option| (given && self.suite.is_none()).then_some(option);
         without(self.aqm.is_some(), "--aqm").or_else(|| without(self.quick, "--quick"))

@@ -98,13 +98,13 @@ fn answer(wanted: &[u8]) -> Result<Value, String> {
         fluid.get_or_insert((curves.times, curves.fluid));
     }
     let (times, fluid) = fluid.unwrap_or_default();
-    let groups: Vec<Value> = flows
+    let flow_list: Vec<Value> = flows
         .flows()
         .map(|flow| {
             json!({"weight": flow.weight, "lengths": flow.lengths.to_string(), "class": flow.group})
         })
         .collect();
-    Ok(json!({"times": times, "fluid": fluid, "flows": groups, "algorithms": all}))
+    Ok(json!({"times": times, "fluid": fluid, "flows": flow_list, "algorithms": all}))
 }
 
 /// Maximum number of schedulers, flows and packets of a request. These bounds keep the answer below

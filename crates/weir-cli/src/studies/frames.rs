@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';
-/// The progress of a simulation or, from a reader of kernel queues, an interval of readings; in
-/// JSON.
+/// In JSON: the progress of a simulation, or an interval from a reader of kernel queues.
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
-/// The results, the answer to a short request or, from a reader of kernel queues, its first
-/// message; in JSON.
+/// In JSON: the results of a simulation, the answer to a short request, or the first message of a
+/// reader of kernel queues.
 pub(super) const RESULTS: u8 = b'j';
 /// The tables that `weir sim` prints.
 pub(super) const TABLES: u8 = b't';

@@ -77,7 +77,7 @@ pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), S
     let wanted: Wanted = serde_json::from_slice(wanted).map_err(|error| error.to_string())?;
     let points = points(&wanted)?;
     let runs = points.iter().map(|point| u64::from(point.scenario.runs)).sum();
-    let whole: u64 = points
+    let total_ns: u64 = points
         .iter()
         .map(|point| point.scenario.duration.0.saturating_mul(point.scenario.runs.into()))
         .fold(0, u64::saturating_add);
@@ -87,7 +87,7 @@ pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), S
         comparable: matches!(points.as_slice(), [only] if only.settings.is_empty()),
         ..StudyProgress::default()
     };
-    let all = run(points, (study, whole), stream)?;
+    let all = run(points, (study, total_ns), stream)?;
     for (kind, text) in
         [(REPORT, sim::page(&all)), (RESULTS, sim::json(&all, None)), (TABLES, sim::tables(&all))]
     {
@@ -124,17 +124,17 @@ fn points(wanted: &Wanted) -> Result<Vec<Point>, String> {
     Ok(points)
 }
 
-/// Carries out the runs on this thread, while another thread reports their progress. `whole` is the
-/// simulated time of all runs together, ns.
+/// Carries out the runs on this thread, while another thread reports their progress. `total_ns` is
+/// the simulated time of all runs together.
 fn run(
     points: Vec<Point>,
-    (mut study, whole): (StudyProgress, u64),
+    (mut study, total_ns): (StudyProgress, u64),
     stream: &UnixStream,
 ) -> Result<Vec<Ran>, String> {
     let (progress, over) = (Progress::default(), AtomicBool::new(false));
     let mut tell = || {
         let simulated = progress.simulated_ns.load(Ordering::Relaxed);
-        study.part = (simulated as f64 / whole.max(1) as f64).min(1.0);
+        study.part = (simulated as f64 / total_ns.max(1) as f64).min(1.0);
         study.events = progress.events.load(Ordering::Relaxed);
         study.finished = progress.finished.load(Ordering::Relaxed) as u64;
         let text = serde_json::to_vec(&study).unwrap_or_default();

@@ -81,7 +81,7 @@ impl Watches {
                 }
             }
         };
-        // The thread finds the entry, because the map is locked until it is there.
+        // The map is locked until the entry is inserted, so the thread finds the entry.
         std::thread::Builder::new()
             .name("weir-kernel".to_owned())
             .spawn(follow)

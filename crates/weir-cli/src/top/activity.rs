@@ -80,8 +80,8 @@ pub(super) enum Delay {
     Unknown,
     /// The delays of the packets that departed.
     Measured(Latency),
-    /// The queue's bytes divided by the rate of departures, ns. Reading the histograms of thousands
-    /// of pipes would delay packets.
+    /// The queue's bytes divided by the rate of departures, ns. The delay is not measured, because
+    /// reading the histograms of thousands of pipes would delay packets.
     Estimated(f64),
 }
 

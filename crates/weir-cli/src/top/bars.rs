@@ -22,7 +22,7 @@ pub(super) fn squeezed(
     let mut last = None;
     for (place, value) in (first..).zip(values) {
         match groups.last_mut() {
-            Some(most) if last == Some(place / size) => *most = most.max(value),
+            Some(greatest) if last == Some(place / size) => *greatest = greatest.max(value),
             _ => groups.push(value),
         }
         last = Some(place / size);

@@ -320,15 +320,15 @@ impl Pen<'_> {
         let activity = &row.activity;
         let mut y = area.y;
         let about = &source.about;
-        let mut place = format!("weir {}", about.kind);
+        let mut command = format!("weir {}", about.kind);
         if about.pid > 0 {
-            place = format!("{place}, process {}", about.pid);
+            command = format!("{command}, process {}", about.pid);
         }
         if !about.program.is_empty() {
-            place = format!("{place}: {}", about.program);
+            command = format!("{command}: {}", about.program);
         }
         let x = self.text(area.x, y, area.width, &source.label(row), BOLD);
-        self.text(x + 2, y, area.width, &place, DIM);
+        self.text(x + 2, y, area.width, &command, DIM);
         y += 1;
         let spec = match source.spec(row) {
             Some("") => "a perfect link",
@@ -351,12 +351,12 @@ impl Pen<'_> {
         let each = (plots / 3).min(MOST_PLOT);
         if each >= 2 {
             let packets = |value: f64| format!("{} packets", short(value));
-            let in_words: [Curve<'_>; 3] = [
+            let curves: [Curve<'_>; 3] = [
                 ("offered", rate, &row.offered),
                 ("carried", rate, &row.carried),
                 ("inside", packets, &row.inside),
             ];
-            for (name, words, history) in in_words {
+            for (name, words, history) in curves {
                 if name == "carried" && activity.carried.is_none() {
                     continue;
                 }

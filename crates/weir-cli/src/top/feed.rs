@@ -41,7 +41,7 @@ pub(super) struct Feed {
 type Requests = Mutex<HashMap<Id, Sender<Request>>>;
 
 impl Feed {
-    /// Starts to query every session of this user and the daemon, or only the session with this
+    /// Starts to query the daemon and every session of this user, or only the session with this
     /// name.
     pub(super) fn start(period: Duration, only: Option<String>) -> Self {
         let (sender, news) = sync_channel(QUEUED);
@@ -110,13 +110,13 @@ impl Scout {
         if requests.contains_key(&id) {
             return;
         }
-        let (sender, asked) = channel();
+        let (sender, receiver) = channel();
         requests.insert(Arc::clone(&id), sender);
         let poll = Poll {
             id: Arc::clone(&id),
             period: self.period,
             news: self.news.clone(),
-            asked,
+            requests: receiver,
             focus: None,
         };
         let (work, all) = (start(poll), Arc::clone(&self.requests));
@@ -132,7 +132,7 @@ struct Poll {
     id: Id,
     period: Duration,
     news: SyncSender<News>,
-    asked: Receiver<Request>,
+    requests: Receiver<Request>,
     /// The object of which details are reported.
     focus: Option<(Kind, String)>,
 }
@@ -171,7 +171,7 @@ impl Poll {
         mut change: impl FnMut(Request) -> Result<String, String>,
     ) -> Result<(), Over> {
         loop {
-            match self.asked.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            match self.requests.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => return Err(Over),
                 Ok(Request::Focus(focus)) => {

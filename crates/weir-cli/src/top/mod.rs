@@ -118,8 +118,8 @@ fn act_on(act: &Act, screen: &mut Screen, feed: &Feed, board: &mut Board) -> io:
     Ok(false)
 }
 
-/// Waits for a signal that ends this process, on a thread of its own: the loop cannot, because
-/// reading the keys of a terminal that was hung up may never return.
+/// Waits for a signal that ends this process, on a thread of its own. [`follow`] cannot do this,
+/// because reading the keys of a terminal that was hung up may never return.
 fn end_by(signals: &Signals) {
     loop {
         let mut ready = [PollFd::new(signals, PollFlags::IN)];

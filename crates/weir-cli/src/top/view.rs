@@ -109,11 +109,11 @@ impl Line {
             KeyCode::Char('a') if control => self.at = 0,
             KeyCode::Char('e') if control => self.at = self.text.chars().count(),
             KeyCode::Char('w') if control => {
-                let kept = self.text[..self.byte(self.at)].trim_end();
-                let kept = kept.rfind(' ').map_or(0, |space| space + 1);
+                let before = self.text[..self.byte(self.at)].trim_end();
+                let start = before.rfind(' ').map_or(0, |space| space + 1);
                 let end = self.byte(self.at);
-                self.text.replace_range(kept..end, "");
-                self.at = self.text[..kept].chars().count();
+                self.text.replace_range(start..end, "");
+                self.at = self.text[..start].chars().count();
             }
             KeyCode::Char(c) if !control && self.text.len() < LONGEST && !c.is_control() => {
                 self.text.insert(self.byte(self.at), c);
@@ -232,7 +232,7 @@ impl View {
         }
     }
 
-    fn stale(&mut self) {
+    fn invalidate(&mut self) {
         self.made = None;
     }
 
@@ -332,7 +332,7 @@ impl View {
             }
             KeyCode::Esc if !self.filter.is_empty() => {
                 self.filter.clear();
-                self.stale();
+                self.invalidate();
             }
             KeyCode::Char('/') if !detail => self.mode = Mode::Filter(Line::of(&self.filter)),
             KeyCode::Char('s') if !detail => {
@@ -340,18 +340,18 @@ impl View {
                 self.order = Order::ALL[(at + 1) % Order::ALL.len()];
                 self.top = 0;
                 self.selected = None;
-                self.stale();
+                self.invalidate();
             }
             KeyCode::Char('S') if !detail => {
                 self.reversed = !self.reversed;
-                self.stale();
+                self.invalidate();
             }
             KeyCode::Char('p' | ' ') => {
                 self.paused = match self.paused.take() {
                     Some(_) => None,
                     None => Some(Rc::new(board.clone())),
                 };
-                self.stale();
+                self.invalidate();
             }
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.mode = Mode::Help,
             KeyCode::Char('c') => self.begin_change(board, detail),
@@ -404,7 +404,7 @@ impl View {
         if self.filter != line.text {
             self.filter = line.text;
             self.top = 0;
-            self.stale();
+            self.invalidate();
         }
         Act::Nothing
     }

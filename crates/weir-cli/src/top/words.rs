@@ -33,7 +33,7 @@ pub(super) fn rate(bps: f64) -> String {
     format!("{value}{space}bit/s")
 }
 
-/// A duration in ns with three digits, such as `20.1 ms`.
+/// Formats `ns` with three digits and a unit, such as `20.1 ms`.
 pub(super) fn time(ns: f64) -> String {
     if ns <= 0.0 {
         return "0 us".to_owned();

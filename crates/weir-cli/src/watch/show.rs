@@ -95,15 +95,15 @@ fn without_queue(tally: &Tally) -> String {
 fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     let Some(method) = source.method else { return String::new() };
     if method == Method::Events {
-        let (mut recorded, mut gaps) = (0, 0);
+        let (mut recorded, mut after_gaps) = (0, 0);
         for queue in tally.queues() {
             recorded += queue.events.recorded();
-            gaps += queue.events.gaps;
+            after_gaps += queue.events.gaps;
         }
         return format!(
             "events: {} in {seconds:.3} s, {} of them after a gap in the record",
             count(recorded),
-            count(gaps)
+            count(after_gaps)
         );
     }
     let Pace { asked, readings, missed, gaps } = &source.pace;
@@ -140,7 +140,7 @@ fn per_second(readings: u64, seconds: f64) -> String {
 /// A table with a line for each of at most [`MAX_ROWS`] queues.
 fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let queues = tally.queues();
-    // If there are too many rows, root disciplines stay first, then the longest other queues.
+    // If there are too many queues, root disciplines are kept, then the longest other queues.
     let mut shown: Vec<&Measured> = queues.iter().collect();
     shown.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
     let hidden = shown.split_off(shown.len().min(MAX_ROWS));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pace_states_requested_and_achieved_rates_and_queues() {
+    fn the_summary_states_the_rates_the_queues_and_the_remarks() {
         let sources = vec![Source { progress: source(2), devices: Vec::new() }];
         let (failures, ended) = (Vec::new(), std::time::Instant::now());
         let watched = Watched { tally: tally(3), sources, recorded: None, failures, ended };

@@ -334,8 +334,9 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or("")))
 }
 
-/// The line of the first example in the documentation of a file, if there is one: a block of code.
-/// Documentation from another file or in a block comment counts as an example without being read.
+/// The line number of the first example in the documentation of a file, if there is one. An example
+/// is a block of code. Documentation from another file or in a block comment counts as an example
+/// without being read.
 fn example(text: &str) -> Option<usize> {
     let (mut is_fenced, mut follows_empty) = (false, false);
     for (index, line) in text.lines().enumerate() {

@@ -118,22 +118,22 @@ impl Modules {
         }
     }
 
-    /// The file that defines the target of an absolute path. `None` if the target is a module: the
-    /// code then also names the items of the module that it uses.
+    /// The file that defines the target of an absolute path. `None` if the target is a module,
+    /// because the code also names each item that it uses from the module.
     fn file_of(&self, path: &[String], depth: u32) -> Option<String> {
-        let known = (0..=path.len()).rev().find(|&n| self.0.contains_key(&path[..n]))?;
-        let (module, name) = (&path[..known], path.get(known)?);
+        let length = (0..=path.len()).rev().find(|&n| self.0.contains_key(&path[..n]))?;
+        let (module, name) = (&path[..length], path.get(length)?);
         let here = &self.0[module];
         // The limit of `depth` ends the search if `use` statements refer to each other.
         if !here.items.contains(name) && depth < 8 {
             if let Some(bound) = here.bound.get(name) {
                 let next = self.absolute(module, bound)?;
-                return self.file_of(&[&next, &path[known + 1..]].concat(), depth + 1);
+                return self.file_of(&[&next, &path[length + 1..]].concat(), depth + 1);
             }
             for glob in &here.globs {
                 let Some(from) = self.absolute(module, glob) else { continue };
                 if self.0.get(&from).is_some_and(|module| module.items.contains(name)) {
-                    return self.file_of(&[&from[..], &path[known..]].concat(), depth + 1);
+                    return self.file_of(&[&from[..], &path[length..]].concat(), depth + 1);
                 }
             }
         }

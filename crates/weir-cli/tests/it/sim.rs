@@ -274,7 +274,7 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
         weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out, "--force", "-q"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(!files(Path::new(out)).iter().any(|(name, _)| name == "trace.parquet"));
-    let left: Vec<_> = files_in(&directory);
+    let left: Vec<_> = names_in(&directory);
     assert_eq!(left, ["first", "second"]);
     std::fs::remove_dir_all(directory).expect("removed");
 }
@@ -306,11 +306,11 @@ fn force_replaces_nothing_but_results_and_refuses_before_the_run() {
     }
     let content = std::fs::read(precious.join("sub/thesis.txt")).expect("the file is there");
     assert_eq!(content, b"important");
-    assert_eq!(files_in(&directory), ["link", "precious"]);
+    assert_eq!(names_in(&directory), ["link", "precious"]);
     std::fs::remove_dir_all(directory).expect("removed");
 }
 
-fn files_in(directory: &Path) -> Vec<String> {
+fn names_in(directory: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(directory)
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
@@ -354,7 +354,7 @@ fn mistakes_give_one_message_and_no_files() {
 }
 
 #[test]
-fn a_check_says_what_is_no_file_and_mentions_files_for_names_only() {
+fn a_check_mentions_files_only_for_words_that_look_like_file_names() {
     let directory = scratch("kinds");
     std::fs::create_dir(directory.join("labs")).expect("made");
     let check = |words: &[&str]| {

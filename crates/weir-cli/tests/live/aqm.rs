@@ -16,7 +16,7 @@ use crate::common::{Lab, Need, at_once, drops, link_from, number, trial};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("every_aqm_keeps_delay_short_where_tail_drop_does_not", NEEDS, every),
-        trial("a_link_with_a_scheduler_in_its_specification_keeps_a_ping_short", NEEDS, words),
+        trial("a_link_with_a_scheduler_in_its_specification_keeps_a_ping_short", NEEDS, link_sched),
     ]
 }
 
@@ -183,7 +183,7 @@ fn ecn(lab: &Lab) {
     );
 }
 
-fn words(_lab: &Lab) {
+fn link_sched(_lab: &Lab) {
     let mut shown = Vec::new();
     for _ in 0..ATTEMPTS {
         let lab = Lab::new();

@@ -99,10 +99,10 @@ fn killed_at_each_step(lab: &Lab) {
         lab.launch(command.arg(crate::common::weir()).args(words))
     };
     let trace = format!("trace={}", STEPS.join(","));
-    let whole = attach(&["-e", &trace]);
+    let running = attach(&["-e", &trace]);
     until("the namespace is shaped", || ping("wa", "10.97.0.2").is_some_and(|ms| ms > DIRECT));
-    whole.signal_group(Signal::SIGKILL);
-    whole.finish();
+    running.signal_group(Signal::SIGKILL);
+    running.finish();
     nothing_remains();
     let calls = std::fs::read_to_string(lab.path("calls")).expect("strace writes them");
     // strace counts the calls of each thread separately.

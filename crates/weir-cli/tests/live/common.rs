@@ -433,7 +433,7 @@ impl Copies {
     }
 }
 
-/// The words in front of a command that run it as an ordinary user.
+/// Words to put in front of a command, to run it as an ordinary user.
 pub(crate) const NOBODY: [&str; 8] = [
     "setpriv",
     "--reuid=65534",

@@ -87,8 +87,8 @@ fn job(lab: &Lab) {
     let file = lab.file("shop.yml", JOB);
     let json = lab.path("out.json").display().to_string();
     let fixed = ["run", "--compose", &file, "--up", "delay 30ms", "--down", "delay 20ms"];
-    let up = ["--json", &json, "--", "--exit-code-from", "client"];
-    let done = docker.weir(&[&fixed[..], &up].concat()).finish();
+    let rest = ["--json", &json, "--", "--exit-code-from", "client"];
+    let done = docker.weir(&[&fixed[..], &rest].concat()).finish();
     assert_eq!(done.code, 7, "{done:?}");
     for service in ["db", "server", "client"] {
         let shaped = format!("{service} is shaped from its first packet");

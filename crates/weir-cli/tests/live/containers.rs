@@ -93,7 +93,7 @@ impl<'a> Engine<'a> {
         let daemon = self.lab.launch(command.args(["-c", &format!("exec {}", self.service)]));
         self.daemon = Some(daemon);
         let path = self.socket.1.trim_start_matches("unix://").to_owned();
-        for _ in 0..STARTS {
+        for _ in 0..START_CHECKS {
             let is_there = std::fs::exists(&path).unwrap_or(false);
             if is_there && self.call("E version >/dev/null").code == 0 {
                 return Ok(());
@@ -317,8 +317,8 @@ fn on_the_machine(engine: &Engine<'_>) {
 
 const DOCKER: &str = "attach_shapes_docker_containers";
 const PODMAN: &str = "attach_shapes_podman_containers";
-/// Maximum number of checks, every 0.2 s, whether the engine has started.
-const STARTS: u32 = 100;
+/// Maximum number of checks whether the engine has started. The checks are 0.2 s apart.
+const START_CHECKS: u32 = 100;
 /// The number of times that a test ends a container: at the start of Weir, 60 ms after it, 120 ms
 /// after it, and so on.
 const DEATHS: u64 = 4;

@@ -145,8 +145,7 @@ impl Daemon {
         self.running.pid()
     }
 
-    /// Number of the daemon's open descriptors below `limit`. The daemon may have inherited
-    /// descriptors from `limit` on.
+    /// Number of the daemon's open descriptors below `limit`. The others may be inherited.
     pub(crate) fn descriptors_below(&self, limit: u32) -> usize {
         let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive");
         let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
@@ -198,8 +197,9 @@ impl Daemon {
             .map(|lane| &lane.counters)
             .chain(pipes.iter().map(|pipe| &pipe.state.counters))
         {
-            let gone = counters.packets_out + counters.total_drops() + counters.backlog_packets;
-            assert_eq!(counters.packets_in + counters.duplicated, gone, "{counters:?}");
+            let accounted =
+                counters.packets_out + counters.total_drops() + counters.backlog_packets;
+            assert_eq!(counters.packets_in + counters.duplicated, accounted, "{counters:?}");
         }
     }
 

@@ -140,8 +140,8 @@ fn missing_directory(lab: &Lab) {
     assert!(done.stderr.contains("nowhere"), "{done:?}");
 }
 
-/// Runs a command in a mount namespace in which these programs cannot be executed. `user` has words
-/// in front of the command, such as those that run it as another user; it may be empty.
+/// Runs a command in a mount namespace in which these programs cannot be executed. The words of
+/// `user`, if any, precede the command, for example to run it as another user.
 fn without(lab: &Lab, programs: &[&str], user: &[&str], arguments: &[&str]) -> Done {
     let files = programs.iter().filter_map(|p| find(p)).map(|p| p.display().to_string());
     let hide: String = files.map(|f| format!("mount --bind /dev/null {f}; ")).collect();
@@ -174,7 +174,7 @@ fn missing_tools(lab: &Lab) {
             "without {missing} {user:?} `host` answers: {done:?}"
         );
         let note = done.stderr.lines().find(|line| line.contains("note") && line.contains(missing));
-        // Pasta can be installed, nftables is missing in the kernel.
+        // A user can install pasta, but not nftables, which is missing in the kernel.
         assert!(
             note.is_some_and(|note| missing == "nftables" || note.contains("install")),
             "without {missing} {user:?}: a note, with the remedy if there is one: {done:?}"

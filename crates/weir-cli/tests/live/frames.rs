@@ -80,8 +80,8 @@ fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
 }
 
 /// Starts a bridge between the two pairs, and a capture at the right host. Sends the frames from
-/// the left host, waits until as many as `expected` arrive, and returns all that arrived and the
-/// result.
+/// the left host, and waits until `expected` frames arrive. Returns all frames that arrived, and
+/// the result.
 fn through_bridge(
     lab: &Lab,
     frames: &[Vec<u8>],

@@ -68,7 +68,7 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
             .env(name, value)
             .current_dir(&copies.home);
         let mut running = lab.launch(&mut command);
-        // The moments are spread in irregular steps from the start of the set-up to well into the
+        // The kills come at irregular moments, from the start of the set-up to well into the
         // traffic.
         std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
         assert!(running.alive(), "weir ended before its kill: {}", running.stderr());

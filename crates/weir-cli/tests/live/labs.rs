@@ -176,7 +176,7 @@ fn roots(lab: &Lab) {
 /// Root or an ordinary user, who runs a copy of `weir`.
 struct User<'a> {
     lab: &'a Lab,
-    /// The words in front of a command that run it as this user; none for root.
+    /// Words to put in front of a command, to run it as this user; none for root.
     prefix: &'a [&'a str],
     weir: &'a str,
 }

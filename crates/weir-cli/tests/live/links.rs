@@ -125,7 +125,7 @@ fn reordering(lab: &Lab) {
 
 fn jitter(lab: &Lab) {
     let stream = Stream { count: 2_000, pps: 1_000, ..Stream::default() };
-    let least = |r: &Reception| {
+    let check_least = |r: &Reception| {
         assert!(
             r.delay_ns.min >= 10_000_000,
             "20 ms less 10 ms is the least, not {} ns",
@@ -134,10 +134,10 @@ fn jitter(lab: &Lab) {
     };
     let (kept, _) = lab.stream("delay 20ms jitter 10ms uniform ordered", 7, &stream);
     assert_eq!((kept.lost, kept.reordered), (0, 0));
-    least(&kept);
+    check_least(&kept);
     let (mixed, _) = lab.stream("delay 20ms jitter 10ms uniform reorder", 7, &stream);
     assert_eq!((mixed.lost, mixed.duplicated), (0, 0));
-    least(&mixed);
+    check_least(&mixed);
     assert!(
         mixed.reordered > stream.count / 10,
         "neighbours 1 ms apart with ± 10 ms change places often: {}",

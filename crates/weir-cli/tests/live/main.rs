@@ -91,8 +91,8 @@ struct Group {
     name: &'static str,
     /// Number of tests that run at the same time.
     at_once: usize,
-    /// Maximum number of runs of a test alone. A run is repeated only if it failed while the
-    /// machine paused.
+    /// Maximum number of times that a test runs alone. A run is repeated only if it failed while
+    /// the machine paused.
     most_runs_alone: usize,
     tests: fn() -> Vec<Trial>,
 }
@@ -228,8 +228,8 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The groups that a list names, in the order of [`GROUPS`]; all groups without a list, and none
-/// for an empty list. `Err` has a name that no group has.
+/// The groups that a list names, in the order of [`GROUPS`]. Without a list, all groups; with an
+/// empty list, none. `Err` has a name that no group has.
 fn chosen(list: Option<&str>) -> Result<Vec<&'static Group>, &str> {
     let Some(list) = list else { return Ok(GROUPS.iter().collect()) };
     let names: Vec<&str> = list.split(',').filter(|name| !name.is_empty()).collect();
@@ -332,7 +332,7 @@ fn side_by_side(group: &'static Group) -> bool {
 
 /// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in
 /// which mounts, named namespaces and sessions of other processes do not appear. Some tests compare
-/// the state of the machine before and after a run, which other processes must not change.
+/// the state of the machine before and after a run. Other processes must not change that state.
 fn enter_own_namespaces() {
     use nix::sched::CloneFlags;
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {

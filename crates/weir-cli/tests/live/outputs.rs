@@ -258,7 +258,7 @@ fn page(lab: &Lab) {
     });
 }
 
-/// Flags of a browser without a window that sends no traffic of its own.
+/// Flags with which a browser opens no window and sends no traffic of its own.
 const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",

@@ -153,7 +153,7 @@ impl Systemd {
         command.args(["-c", &line]).env("SYSTEMD_NSPAWN_UNIFIED_HIERARCHY", "1");
         let mut nspawn = lab.launch(&mut command);
         let mut init = String::new();
-        for _ in 0..BOOTS {
+        for _ in 0..BOOT_CHECKS {
             init = output_of(&format!("pgrep -P {} systemd", nspawn.pid())).trim().to_owned();
             let active = format!("nsenter -t {init} -a systemctl is-active {UNIT}");
             if !init.is_empty() && output_of(&active).trim() == "active" {
@@ -188,7 +188,7 @@ impl Drop for Systemd {
 
 fn service(lab: &Lab) {
     let _world = World::with_the_machine();
-    // A group of the unit's name in which nothing runs, as another systemd may have left it.
+    // An empty group with the unit's name, such as another systemd may have left.
     let Some(left) = group(SYSTEMD, "left") else { return };
     must(&format!("mkdir {}/{UNIT}.service", left.path().display()));
     let machine = match Systemd::boot(lab) {
@@ -255,8 +255,8 @@ fn session(lab: &Lab) {
     let line = format!("exec {} {sshd} -D -e -f {config}", group.prefix(lab));
     let _sshd = lab.launch(Command::new("sh").args(["-c", &line]));
     until("sshd listens", || !output_of("ss -Hltn 'sport = :2222'").is_empty());
-    // The session executes the lines that arrive in the pipe. It reads no line if it opens the pipe
-    // before the writer of the last line has closed it. Up to 100 such attempts are allowed.
+    // The session executes the lines that arrive in the pipe. A `read` that opens the pipe before
+    // the previous writer has closed it gets no line. Up to 100 such attempts are allowed.
     let inside = format!(
         "echo $$ > {0}/session/cgroup.procs; echo $$ > {1}; n=0; while [ $n -lt 100 ]; do if read \
          -r line < {fifo}; then eval \"$line\"; else n=$((n+1)); fi; done",
@@ -294,5 +294,5 @@ const SYSTEMD: &str = "attach_shapes_a_service_of_systemd";
 const SSH: &str = "attach_shapes_the_programs_of_an_ssh_session";
 /// The service of the machine with systemd.
 const UNIT: &str = "weir-live-served";
-/// Maximum number of checks, every 0.1 s, whether systemd has booted.
-const BOOTS: u32 = 200;
+/// Maximum number of checks whether systemd has booted. The checks are 0.1 s apart.
+const BOOT_CHECKS: u32 = 200;

@@ -92,8 +92,8 @@ fn survives(lab: &Lab) {
     assert!(!daemon.running.stderr().contains("past of the page"));
     let after = points(&site, "lane:sl-sr");
     let oldest = |points: &[Value]| points.first().map(begin).expect("points");
-    // Each daemon rounds the date at which the page's clock is zero to a millisecond, so two
-    // daemons may date a point 1 ms apart.
+    // Each daemon rounds the date of the page clock's zero to a millisecond, so two daemons may
+    // date a point 1 ms apart.
     assert!((oldest(&before) - oldest(&after)).abs() <= 1.0, "{before:?} {after:?}");
     let end = before.last().map(time).expect("points");
     let is_of_the_killed = |point: &Value| time(point) > last + 1000.0 && time(point) <= end;

@@ -35,7 +35,7 @@ pub(crate) fn counts() -> Vec<Trial> {
         trial("wrong_rules_are_refused_before_anything_starts", &[], refused),
         trial("traffic_that_no_pipe_shapes_is_a_warning", &[], swapped),
         trial("one_rule_gives_each_of_ten_thousand_customers_a_rate", &[Need::Root], customers),
-        trial("two_workers_give_each_customer_the_same_rate", &[Need::Root], customers_of_two),
+        trial("two_workers_give_each_customer_the_same_rate", &[Need::Root], two_workers),
     ]
 }
 
@@ -231,7 +231,7 @@ fn customers(lab: &Lab) {
     serve_customers(lab, "1");
 }
 
-fn customers_of_two(lab: &Lab) {
+fn two_workers(lab: &Lab) {
     serve_customers(lab, "2");
 }
 

@@ -119,8 +119,8 @@ fn simulate(text: &str) -> Value {
 }
 
 /// Runs a scenario several times, simulated and live, and compares the results. Returns the exit
-/// code of the comparison, and its verdicts, each after a text with the object, the metric and the
-/// two values.
+/// code of the comparison, and its verdicts. A text before each verdict has the object, the metric
+/// and the two values.
 fn compared(
     lab: &Lab,
     file: &str,

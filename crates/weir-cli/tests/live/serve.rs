@@ -110,7 +110,7 @@ fn session(lab: &Lab) {
         assert_eq!(done.code, 2, "{done:?}");
         assert!(done.stderr.contains("`weir pipe 1 config"), "{done:?}");
     }
-    // Without its name, these commands do not find the daemon.
+    // These commands find the daemon only by its name.
     for words in [&["stop"][..], &["change", "loss 2%"], &["stats"]] {
         let done = weir(words);
         assert_eq!(done.code, 2, "{done:?}");
@@ -234,7 +234,7 @@ fn killed(lab: &Lab) {
                 }
             }
         });
-        // The moments are spread in irregular steps from the first change to well into the traffic.
+        // The kills come at irregular moments, from the first change to well into the traffic.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60 + round * round % 13 * 9));
         daemon.kill();
         changing.join().expect("changes are accepted until the end");

@@ -49,7 +49,7 @@ fn pings(host: &str, address: &str) -> bool {
     output_of(&format!("ip netns exec {host} ping -c1 -W0.5 {address}")).contains(" 0% packet loss")
 }
 
-/// The link-local address of a port, with the interface `device` of the host behind it as zone.
+/// The link-local address of a port. Its zone is `device`, the interface of the host behind it.
 fn own_address(port: &str, device: &str) -> String {
     let show = format!("ip -6 -o address show dev {port} scope link");
     until("the port has its address", || {

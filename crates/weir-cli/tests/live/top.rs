@@ -254,7 +254,7 @@ fn daemon(lab: &Lab) {
     let socket = lab.path("weir.sock").display().to_string();
     let screen = Screen::open(lab, &[("WEIR_SOCKET", socket)]);
     screen.top("-n 0.5 serve");
-    // The two lanes of the bridge and the pipes have rows.
+    // Each pipe has a row, and so has each of the two lanes of the bridge.
     screen.shows(&format!("daemon: {},{:03} rows", (PIPES + 2) / 1000, (PIPES + 2) % 1000));
     screen.keys(&["/"]);
     screen.write("delay 9ms");

@@ -17,8 +17,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Runs a dialogue with the daemon. A line `$ words` is a command without `weir`, which must
-/// succeed. The lines after it are the expected output.
+/// Runs a dialogue with the daemon. A line `$ words` is a command without `weir`. The command must
+/// succeed, and the lines after it are its expected output.
 fn talk(lab: &Lab, dialogue: &str) {
     let mut parts = dialogue.trim().split("$ ").skip(1);
     for part in &mut parts {
@@ -39,8 +39,8 @@ fn give(lab: &Lab, line: &str) -> Done {
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
-// The rules name protocols that do not occur here, because the kernel sends its own packets as
-// soon as an interface is up.
+// The kernel sends its own packets as soon as an interface is up, so the rules name protocols that
+// do not occur here.
 fn round(lab: &Lab) {
     let _wire = Wire::new();
     let _daemon = Daemon::start(lab, &[]);
