@@ -119,7 +119,8 @@ impl TemporaryFile {
 
 /// Refuses a symbolic link of another user in a directory such as `/tmp`: it may lead to any file
 /// that this process may replace. The kernel has the same rule, unless `fs.protected_symlinks` is
-/// off, but applies it only where the kernel follows the link; here, this process resolves it.
+/// off. The kernel applies the rule only to links that it follows, but this process resolves the
+/// link.
 fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
     let directory = fs::metadata(directory_of(path))?;

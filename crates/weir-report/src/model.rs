@@ -107,8 +107,8 @@ impl LinkResult {
         }
     }
 
-    /// The effect of the configured random loss on the link. Packets that were dropped before it,
-    /// by a full queue for example, do not count. `None` if no packet reached it.
+    /// The packets that reached the configured random loss, and the packets that it dropped. `None`
+    /// if no packet reached the loss, for example because a full queue dropped all packets.
     pub fn measured_loss(&self) -> Option<MeasuredLoss> {
         let drawn = self.counters.loss_draws;
         let lost = self.counters.drops(DropReason::LossOnLink);
@@ -141,7 +141,7 @@ impl LinkResult {
     }
 }
 
-/// The packets that random loss on a link dropped, among those that reached it.
+/// The packets that reached the random loss on a link, and those that the loss dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredLoss {
     /// Packets that random loss dropped.
@@ -316,8 +316,8 @@ pub fn why_late(causes: &LateCauses) -> Option<String> {
 pub const LATE_NS: u64 = 1_000_000;
 /// The timing of a link is not reliable if at least this fraction of its packets is late.
 pub const LATE_WARNING: f64 = 0.01;
-/// The smallest number of late packets with which the timing of a link is not reliable. A single
-/// pause of the machine may delay a few packets; in a run of a few hundred packets, these exceed
+/// With fewer late packets than this, the timing of a link counts as reliable. A single pause of
+/// the machine may delay a few packets; in a run of a few hundred packets, these exceed
 /// [`LATE_WARNING`].
 pub const LATE_PACKETS_WARNING: u64 = 5;
 /// The text that is shown in place of the configured rate and delay if rules select the path.
@@ -414,7 +414,7 @@ mod tests {
     fn the_mean_rate_is_at_most_the_peak() {
         use weir_measure::series::{LinkRecorder, QueueState};
         let second = 1_000_000_000u64;
-        // Times of departures of 1000 bytes in ms, and the length of the recording in ms.
+        // The departure times of packets of 1000 bytes, and the length of the recording, in ms.
         for (times, end) in [
             (&[0][..], 10_000),
             (&[0, 1, 2, 3], 30_000),

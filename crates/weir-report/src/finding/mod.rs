@@ -114,9 +114,9 @@ pub struct Matrix {
 
 impl Matrix {
     /// The distance of a cell from the best value of its row, from 0 (the best value) to 1. Where
-    /// more is better, half of the best value has distance 1; where less is better, a hundred times
-    /// the best value. Values within 2 % of the best one are equally good. Situations differ far
-    /// more than subjects, so only values of one row are compared.
+    /// more is better, half of the best value has distance 1. Where less is better, a hundred times
+    /// the best value has distance 1. Values within 2 % of the best one are equally good.
+    /// Situations differ far more than subjects, so only values of one row are compared.
     pub fn distance(&self, row: usize, column: usize) -> Option<f64> {
         let values = self.values.get(row)?;
         let value = (*values.get(column)?)?;

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_is_students() {
+    fn an_interval_follows_students_t_distribution() {
         // As in the test of `Estimate`: 5 ± 1.9632.
         let quantity = Quantity::of_runs(&[3.0, 4.0, 5.0, 6.0, 7.0]);
         let [from, to] = quantity.interval().unwrap();

@@ -33,7 +33,7 @@ pub(super) struct Data {
     /// The unit of the vertical axis.
     y: &'static str,
     curves: Vec<Values>,
-    /// The detailed data for zooming, which replaces the picture.
+    /// Detailed data, which the page draws in place of the picture when a reader zooms in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<Detail>,
 }
@@ -87,9 +87,9 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
 
 fn throughput(l: &LinkResult, points: usize) -> Chart {
     // With fewer than about ten packets per period the picture would show packets, not a rate.
-    let ten_packets = l.rate_bps.map_or(0, |bps| 120_000_000_000_000 / bps.max(1));
+    let ten_packets_ns = l.rate_bps.map_or(0, |bps| 120_000_000_000_000 / bps.max(1));
     let wanted = (l.series.end_ns / points as u64)
-        .max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
+        .max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets_ns)));
     let s = l.series.coarser(wanted);
     let curve = |bytes: fn(&LinkPeriod) -> u64| {
         steps(&s, |t_ns, period| {

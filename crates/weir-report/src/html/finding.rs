@@ -43,8 +43,8 @@ fn contents(finding: &Finding) -> Markup {
 }
 
 /// A finding without its title: notes, claims, matrices, tables, the plots of the finding and
-/// `more` plots, and the list of provenances. `id` begins the identifiers of tables and pictures.
-/// The values of the plots go to `data`.
+/// `more` plots, and the list of provenances. `id` is the prefix of the identifiers of tables and
+/// pictures. The values of the plots go to `data`.
 pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Data>) -> Markup {
     let plots: Vec<Plot> =
         finding.plots.iter().map(Plot::from).chain(more.iter().cloned()).collect();
@@ -77,9 +77,9 @@ pub(super) fn body(finding: &Finding, id: &str, more: &[Plot], data: &mut Vec<Da
     }
 }
 
-/// The number of plots that follow each table, if the plots belong to the tables: there is one plot
-/// for each table, or each table has the same number of plots, with titles that begin with the
-/// table's title.
+/// The number of plots that follow each table; `None` if the plots do not belong to tables. Plots
+/// belong to tables if there is one plot for each table, or if each table has the same number of
+/// plots, with titles that begin with the table's title.
 fn plots_of_each(plots: &[Plot], tables: &[Table]) -> Option<usize> {
     let each = plots.len().checked_div(tables.len()).filter(|&each| each > 0)?;
     let belong = || {

@@ -193,7 +193,7 @@ impl Fitted {
 }
 
 /// A value with its unit, such as `20.1 ms`. A small fraction that is a power of ten is shown as
-/// one, such as `10⁻⁴ %`, since its leading zeros would need too much room.
+/// a power, such as `10⁻⁴ %`, since its leading zeros would need too much room.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
         let exponent = (value * 100.0).log10();

@@ -158,11 +158,11 @@ impl Canvas<'_> {
     /// Draws text with its vertical centre at `y`. Characters without a glyph are left blank.
     fn text(&mut self, x: f64, y: f64, anchor: Anchor, colour: Colour, text: &str) {
         let advance = get_raster_width(FontWeight::Regular, HEIGHT);
-        let whole = advance * text.chars().count();
+        let width = advance * text.chars().count();
         let shift = match anchor {
             Anchor::Start => 0,
-            Anchor::Middle => whole / 2,
-            Anchor::End => whole,
+            Anchor::Middle => width / 2,
+            Anchor::End => width,
         };
         let mut left = (x * SCALE as f64) as isize - shift as isize;
         let top = (y * SCALE as f64) as isize - HEIGHT.val() as isize / 2;

@@ -130,8 +130,8 @@ pub struct Difference {
     pub verdict: Option<Agreement>,
 }
 
-/// The largest difference with which two results agree in a metric: the larger of a part of the
-/// left mean and an absolute value.
+/// The largest difference with which two results agree in a metric. It is a part of the left mean,
+/// or an absolute value, whichever is larger.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
     /// The name of the metric.

@@ -465,10 +465,10 @@ impl<'a> Batches<'a> {
     fn of(run: &'a Outcome) -> Option<Self> {
         let series = &run.series;
         let from = run.warmup_ns.div_ceil(series.interval_ns.max(1)) as usize;
-        // The last interval is left out if it is incomplete, and so are the intervals that do not
-        // fill a part.
-        let whole = (series.end_ns / series.interval_ns.max(1)) as usize;
-        let each = whole.saturating_sub(from) / BATCHES;
+        // An incomplete last interval is left out. Complete intervals that remain after the last
+        // part are left out too.
+        let complete = (series.end_ns / series.interval_ns.max(1)) as usize;
+        let each = complete.saturating_sub(from) / BATCHES;
         let batches: Vec<_> =
             (0..BATCHES).map(|n| from + n * each..from + (n + 1) * each).collect();
         let flow =

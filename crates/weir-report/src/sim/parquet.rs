@@ -282,15 +282,15 @@ impl Column {
     }
 
     fn write(&self, writer: &mut SerializedColumnWriter<'_>) -> Result<(), TableError> {
-        let whole = |value: u64| value.min(i64::MAX as u64) as i64;
+        let signed = |value: u64| value.min(i64::MAX as u64) as i64;
         match self {
             Self::Int(values) => {
-                let values: Vec<i64> = values.iter().map(|&value| whole(value)).collect();
+                let values: Vec<i64> = values.iter().map(|&value| signed(value)).collect();
                 writer.typed::<Int64Type>().write_batch(&values, None, None)?;
             }
             Self::SomeInt(values) => {
                 let present: Vec<i64> =
-                    values.iter().flatten().map(|&value| whole(value)).collect();
+                    values.iter().flatten().map(|&value| signed(value)).collect();
                 writer.typed::<Int64Type>().write_batch(&present, Some(&levels(values)), None)?;
             }
             Self::Float(values) => {

@@ -104,8 +104,8 @@ impl Entry<'static> {
 pub(super) struct Merger {
     /// The entries to which further equal readings may be added.
     open: std::collections::BTreeMap<QueueId, Readings>,
-    /// The maximum duration of a merged entry, with which an unchanged queue also appears in the
-    /// growing file.
+    /// The maximum duration of a merged entry. Without a maximum, an unchanged queue would not
+    /// appear in the growing file.
     longest_ns: u64,
 }
 

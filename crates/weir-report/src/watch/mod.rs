@@ -123,9 +123,9 @@ pub struct Recorder {
     /// The number of entries with readings or events.
     entries: u64,
     error: Option<RecordError>,
-    /// The counters of each queue that were written last.
+    /// For each queue, the counters that were written last.
     counters: BTreeMap<QueueId, Counters>,
-    /// The state of each transmission queue that was written last.
+    /// For each transmission queue, the state that was written last.
     rings: Vec<Transmission>,
 }
 

@@ -104,9 +104,9 @@ impl ParquetRecord {
     /// Writes the buffered rows and the footer, and gives the file its final name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.group()?;
-        let end = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
+        let footer = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
         let Some(file) = &mut self.file else { return Ok(()) };
-        file.file().write_all(&end)?;
+        file.file().write_all(&footer)?;
         self.file.take().map_or(Ok(()), TemporaryFile::put_in_place)
     }
 

@@ -116,8 +116,8 @@ impl CsvRows {
         Some(())
     }
 
-    /// The indices of a queue's names. They are the same in all rows of the queue, so the text of
-    /// their cells is compared first.
+    /// The indices of a queue's names. The names are the same in all rows of the queue, so their
+    /// cells are first compared with those of an earlier row.
     fn named(&mut self, queue: QueueId, cells: &mut Cells<'_>) -> Option<[u32; NAMED]> {
         if let Some((text, numbers)) = self.queues.get(&queue)
             && let Some(rest) = cells.0?.strip_prefix(text.as_slice())

@@ -73,7 +73,7 @@ impl Lines {
         self.file.take().map_or(Ok(()), TemporaryFile::put_in_place)
     }
 
-    /// After an error, gives the file with its complete lines its name. Returns the number of
+    /// After an error, gives the file its name, if it has complete lines. Returns the number of
     /// these lines; `None` if there are none or the renaming fails.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let kept = self.kept()?;

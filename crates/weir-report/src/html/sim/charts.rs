@@ -93,13 +93,13 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
             String::new(),
         ));
     }
-    let lost: u64 = results
+    let drops_and_marks: u64 = results
         .runs
         .iter()
         .filter_map(|run| run.links.get(n))
         .map(|l| l.counters.total_drops() + l.counters.total_marks())
         .sum();
-    if !first.series.is_empty() && lost > 0 {
+    if !first.series.is_empty() && drops_and_marks > 0 {
         charts.push(losses(results, first, n));
     }
     charts
@@ -493,5 +493,5 @@ const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
 const RATE_POINTS: usize = 150;
 const QUEUE_POINTS: usize = 300;
 const LOSS_POINTS: usize = 100;
-/// Number of equal parts of the values: a cumulative plot gets a point after each part.
+/// The values are divided into this many equal parts; a cumulative plot gets a point after each.
 const CDF_POINTS: u64 = 400;
