@@ -2,11 +2,11 @@
 /*
  * Sends the selected packets of a network interface ("the device") through Weir.
  *
- * `egress` and `ingress` run on the device. They redirect packets that the target sends to one TAP
- * device, and packets that arrive for the target to another. Weir reads both, and writes each
- * packet back to the opposite TAP device, where `deliver` or `transmit` marks the packet and sends
- * it to the device. The device's programs let marked packets pass. `guard` runs on the TAP devices
- * and drops everything that the programs of the device did not redirect, such as multicast that the
+ * `egress` and `ingress` run on the device. One TAP device gets the packets that the target sends,
+ * and another gets the packets that arrive for the target. Weir reads both, and writes each packet
+ * back to the opposite TAP device, where `deliver` or `transmit` marks the packet and sends it to
+ * the device. The device's programs let marked packets pass. `guard` runs on the TAP devices and
+ * drops everything that the programs of the device did not redirect, such as multicast that the
  * kernel or a daemon sends on every interface.
  *
  * While its loop works, Weir renews `alive_until` several times a second. Otherwise packets soon

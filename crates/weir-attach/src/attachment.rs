@@ -22,8 +22,8 @@ pub struct Attachment {
     settings: Arc<SharedWords>,
     netlink: Netlink,
     news: LinkNews,
-    /// Whether [`Attachment::is_intact`] must list the interfaces: they may have changed since its
-    /// last list, or were not intact in it.
+    /// Whether [`Attachment::is_intact`] must list the interfaces: they may have changed since the
+    /// last list, or one was missing or down in that list.
     is_unsure: bool,
     /// Whether the interfaces may have changed since the last [`Attachment::has_news`].
     is_news: bool,

@@ -90,8 +90,8 @@ pub(crate) fn of_container(pid: u32) -> Result<Option<Cgroup>, AttachError> {
 
 /// The control group of a systemd unit: the directory with the unit's name. Several groups can have
 /// this name, because systemd may also run in containers, and because a service that has ended can
-/// leave its group. Groups with processes come before those without, and then groups nearer to the
-/// root.
+/// leave its group. Groups with processes come before those without; among equals, groups nearer to
+/// the root come first.
 ///
 /// # Errors
 /// There is no such group, or several groups with processes are equally near to the root.

@@ -137,8 +137,8 @@ const PROJECT: &str = "com.docker.compose.project";
 const SERVICE: &str = "com.docker.compose.service";
 const NUMBER: &str = "com.docker.compose.container-number";
 const ONE_OFF: &str = "com.docker.compose.oneoff";
-/// Maximum number of containers of a project. It bounds the number of links, of which Weir emulates
-/// two for each interface of a container.
+/// Maximum number of containers of a project. It bounds the number of links: Weir emulates two for
+/// each interface of a container.
 const MOST_MEMBERS: usize = 1000;
 
 #[cfg(test)]
