@@ -10,7 +10,7 @@
 //! "link.bottleneck.spec.bw" = ["5M", "10M", "20M"]
 //! "link.bottleneck.scheduler" = ["fifo", "fq_codel"]
 //!
-//! [[point]]                        # single points, each run with each combination of the axes
+//! [[point]]                        # single points, each with every combination of the axes
 //! "traffic.video.rate" = "2Mbit/s"
 //! ```
 

@@ -171,10 +171,10 @@ impl Plan {
             base.count = product(&base.axes).saturating_mul(shared);
             bases.push(base);
         }
-        let mut keys = axes.iter().chain(bases.iter().flat_map(|base| &base.axes));
+        let mut all_axes = axes.iter().chain(bases.iter().flat_map(|base| &base.axes));
         let mut keys_of_points = points.iter().flatten().map(|(key, _)| key);
         let is_reserved = |key: &str| ["seed", "runs"].contains(&key.trim());
-        let wrong = keys.find(|axis| is_reserved(&axis.key)).map(|axis| &axis.key);
+        let wrong = all_axes.find(|axis| is_reserved(&axis.key)).map(|axis| &axis.key);
         if let Some(key) = wrong.or_else(|| keys_of_points.find(|key| is_reserved(key))) {
             return Err(PlanError::Seeds(key.clone()));
         }
@@ -413,8 +413,8 @@ impl Base {
     }
 }
 
-/// Takes one value of each axis. `rest` is a number with one digit for each axis, which selects the
-/// value. The lowest digit belongs to the last axis. The digits are taken off `rest`.
+/// Takes one value of each axis. The number `rest` has a digit for each axis, and the digit selects
+/// the value. The lowest digit belongs to the last axis. The digits are taken off `rest`.
 fn pick(axes: &[Axis], rest: &mut u64) -> Settings {
     let last_first = axes.iter().rev().map(|axis| {
         let at = digit(rest, axis.values.len() as u64);
@@ -441,8 +441,8 @@ fn set(edited: &mut Edited, key: &str, value: &str) -> Result<(), PlanError> {
 }
 
 /// Removes the quotes from a TOML string if its text alone is not a TOML value. A key takes such a
-/// text as a string, so `"20Mbit/s"` and `20Mbit/s` give the same run, also as a word in a link's
-/// specification.
+/// text as a string, so `"20Mbit/s"` and `20Mbit/s` give the same run, even if the key is that of a
+/// word in a link's specification.
 fn unquoted(value: &str) -> Cow<'_, str> {
     let read = |text: &str| {
         let table: Result<toml::Table, _> = format!("value = {text}").parse();

@@ -156,7 +156,7 @@ impl State {
 
 /// Takes one missing run; `None` if there is none, or when `halted` returns true. It takes a single
 /// run, because one point may have most of the campaign's runs. A thread that gets `None` may end:
-/// only a failed run can still enter the queue, and the thread that carried it out then continues.
+/// after that, only failed runs enter the queue, and the thread that adds one calls this again.
 fn take(
     plan: &Plan,
     store: &Store,

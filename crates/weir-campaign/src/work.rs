@@ -169,7 +169,7 @@ pub fn carry_out(
     reports
 }
 
-/// What the thread that carries out the runs reports.
+/// A message from the thread that carries out the runs.
 enum Event {
     Started(Arc<Progress>),
     Ended(Report),
@@ -197,7 +197,7 @@ fn all(
                 let progress = Arc::new(Progress::default());
                 // The receiver lives as long as this thread.
                 let _ = events.send(Event::Started(Arc::clone(&progress)));
-                let made = work.store(store, task, seed, &progress);
+                let made = work.run_and_store(store, task, seed, &progress);
                 if stopping.load(Ordering::Relaxed) && matches!(made, Err(WorkError::Stopped)) {
                     return;
                 }
@@ -258,7 +258,7 @@ impl TaskSeeds {
 }
 
 impl Task {
-    /// The task of only the run with a seed.
+    /// The same task with only this seed.
     #[must_use]
     pub fn only(&self, seed: u64) -> Self {
         let (body, inputs) = (self.body.clone(), self.inputs.clone());
@@ -328,7 +328,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn store(
+    fn run_and_store(
         &self,
         store: &Store,
         task: &Task,
@@ -425,8 +425,8 @@ struct Trace {
     bytes: Shared,
 }
 
-/// An output in memory. The writer of the table has a clone, which writes to the same bytes. They
-/// are read after the writer has finished.
+/// An output in memory. The writer of the table has a clone, which writes to the same bytes. The
+/// bytes are read after the writer has finished.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

@@ -130,8 +130,8 @@ fn late_runs_are_repeated_until_one_is_not_late() {
     let file = fs::File::open(store.path(task.key(1)).join("links.parquet")).unwrap();
     let links = Table::<String>::read(file).unwrap();
     assert_eq!(links.columns[2].1, Column::SomeInt(vec![Some(9)]));
-    // `verify` does not carry out a live run again, because it is not repeatable.
     assert_eq!(run(&plan, &store, limits(weir)).tally.there, 1);
+    // `verify` does not carry out a live run again, because the run is not repeatable.
     let verified = check::verify(&store, 5, 1).unwrap();
     assert_eq!((verified.runs, verified.others, verified.damaged.len()), (1, 1, 0));
 }
