@@ -1,5 +1,5 @@
 //! Measures how many packets through the bottleneck of the experiment `s10` are simulated per
-//! second of processor time:
+//! second of processor time. Usage:
 //! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`. The queue is `none` or
 //! an AQM in the syntax of `weir rig --aqm`. A device that holds one packet follows the queue;
 //! `no-device` removes this device.

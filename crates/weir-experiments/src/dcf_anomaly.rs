@@ -23,7 +23,7 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// A cell: the number of its stations, and the data rate of one of them in bit/s.
+/// A case: the number of stations, and the data rate of one of them in bit/s.
 type Case = (u32, u64);
 
 /// The throughput of a station at the high rate and of the station at the low rate, in Mbit/s.
@@ -212,8 +212,8 @@ const FEW: u32 = 5;
 const FAST: u64 = 11_000_000;
 /// The lowest data rate of the slow station, bit/s.
 const SLOW: u64 = 1_000_000;
-/// Data rates of the slow station in bit/s, the lowest first. With the last one it is no slower
-/// than the other stations.
+/// Data rates of the slow station in bit/s, the lowest first. At the last rate, the station is no
+/// slower than the others.
 const RATES: [u64; 4] = [SLOW, 2_000_000, 5_500_000, FAST];
 
 #[cfg(test)]

@@ -65,8 +65,8 @@ impl Row {
         self.run.wfi.as_ref()?.iter().map(|row| row.bwfi_packets).max_by(f64::total_cmp)
     }
 
-    /// The mean deviation from the fluid of the class of flows that deviates most, in packets of
-    /// the class's largest size.
+    /// The largest mean deviation of a class of flows from the fluid, in packets of the class's
+    /// largest size.
     pub(crate) fn mean_deviation(&self) -> Option<f64> {
         self.run.wfi.as_ref()?.iter().filter_map(|row| row.deviation_packets).max_by(f64::total_cmp)
     }

@@ -215,7 +215,7 @@ fn claims(rows: &[Row], ramp: &[Row]) -> Vec<Claim> {
 
 /// The claims about the cost of a set of classes, with the published times of [`ALGORITHMS`].
 fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
-    let less = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
+    let change = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
     let timed = |words: String, over: &str, under: &str, range| {
         Claim::new(format!("{title}: {words}"), COST).expect(
             format!("time, ratio of {over} to {under}"),
@@ -224,10 +224,10 @@ fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
         )
     };
     let mut claims = Vec::new();
-    let published = less(stated[1] / stated[3]);
+    let published = change(stated[1] / stated[3]);
     let words = format!("QFQ+ M=8 takes 16 to 31 % less time than QFQ ({published} in this set)");
     claims.push(timed(words, "qfq+:m=8", "qfq", Range::at_most(0.84)));
-    let words = format!("QFQ+ M=1 is about QFQ ({})", less(stated[0] / stated[3]));
+    let words = format!("QFQ+ M=1 is about QFQ ({})", change(stated[0] / stated[3]));
     claims.push(timed(words, "qfq+:m=1", "qfq", Range::within(0.8, 1.25)));
     let published = stated[1] / stated[2];
     let (words, range) = if published < 1.0 {
@@ -235,7 +235,7 @@ fn costs(rows: &[Row], title: &str, set: &str, stated: [f64; 4]) -> Vec<Claim> {
     } else {
         ("is close to", Range::at_most(published))
     };
-    let words = format!("QFQ+ M=8 {words} DRR ({})", less(published));
+    let words = format!("QFQ+ M=8 {words} DRR ({})", change(published));
     claims.push(timed(words, "qfq+:m=8", "drr", range));
     let instructions = |name: &str| value(rows, name, set, |row| row.run.instructions_per_pair);
     let over_drr = |name: &str| ratio(instructions(name), instructions("drr"));

@@ -70,7 +70,7 @@ pub(super) struct Waits {
     pub(super) all: Vec<u64>,
     /// Sum of the waits before the middle switch, and number of packets; both for packets that
     /// arrived at the end.
-    middle: (u64, u64),
+    before: (u64, u64),
     /// Sum of the waits from the middle switch on, for packets that arrived at the end.
     behind: u64,
     /// For each switch, the sum of the exact waits, and the number of packets that left the switch.
@@ -108,7 +108,7 @@ impl Waits {
 
     /// Mean wait before the middle switch, ms.
     pub(super) fn before_ms(&self) -> f64 {
-        let (sum, count) = self.middle;
+        let (sum, count) = self.before;
         if count == 0 { 0.0 } else { sum as f64 / count as f64 / 1e6 }
     }
 
@@ -117,7 +117,7 @@ impl Waits {
         self.sent += other.sent;
         self.all.extend(&other.all);
         self.all.sort_unstable();
-        self.middle = (self.middle.0 + other.middle.0, self.middle.1 + other.middle.1);
+        self.before = (self.before.0 + other.before.0, self.before.1 + other.before.1);
         self.behind += other.behind;
         self.switches.resize(self.switches.len().max(other.switches.len()), (0, 0));
         for (own, other) in self.switches.iter_mut().zip(&other.switches) {
@@ -136,12 +136,12 @@ impl Testbed {
             .and_then(|path| path.first())
             .map_or(PortId(u32::MAX), |&port| port.port());
         let mut world = World::new(network);
-        let mut hosts = Vec::new();
+        let mut owners = Vec::new();
         for (number, host) in (0u32..).zip(&self.hosts) {
             let mut forward = host_paths[host.joins].clone();
             forward.extend(chain[host.joins + 1..].iter().flatten());
             for flow in 0..host.flows {
-                let id = hosts.len() as u32;
+                let id = owners.len() as u32;
                 let key = FlowKey {
                     src: number.into(),
                     src_port: flow as u16,
@@ -169,7 +169,7 @@ impl Testbed {
                     seq: 0,
                 };
                 world.add_flow(&spec, Box::new(source), Box::new(Sink));
-                hosts.push(Owner { host: number as usize, label });
+                owners.push(Owner { host: number as usize, label });
             }
         }
         let outputs: Vec<PortId> =
@@ -178,7 +178,7 @@ impl Testbed {
         let waits = Arc::new(Mutex::new(vec![none; self.hosts.len()]));
         let warmup = Nanos::from_secs(self.warmup);
         world.observe(Box::new(Receiver {
-            owners: hosts,
+            owners,
             warmup,
             middle,
             waits: Arc::clone(&waits),
@@ -350,7 +350,7 @@ impl Observer for Receiver {
         let waits = &mut waits[host];
         waits.all.push(waited);
         waits.behind += waited - before.min(waited);
-        waits.middle = (waits.middle.0 + before, waits.middle.1 + 1);
+        waits.before = (waits.before.0 + before, waits.before.1 + 1);
     }
 }
 

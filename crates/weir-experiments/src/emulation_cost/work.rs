@@ -27,7 +27,7 @@ pub struct Case {
 pub enum Part {
     /// Rules that are tried one after another; only the last one matches.
     Tests,
-    /// Rules for one host each, of which each packet matches one.
+    /// Rules for one host each. Each packet matches exactly one rule.
     Hosts,
     /// Independent pipes with a load of 80 % each.
     Pipes,
@@ -86,7 +86,7 @@ pub(super) struct Work {
     frames: Vec<Vec<u8>>,
     keys: Vec<FlowKey>,
     /// The index of the current frame.
-    present: usize,
+    current: usize,
     classifier: Option<(Classifier, State)>,
     engine: Option<Engine>,
     /// Packets that the classifier sent to a pipe.
@@ -120,17 +120,17 @@ impl Work {
             (classifier, state)
         });
         let engine = matches!(part, Part::Pipes | Part::Whole).then(|| Engine::new(size));
-        Self { frames, keys, present: 0, classifier, engine, matched: 0, departed: 0 }
+        Self { frames, keys, current: 0, classifier, engine, matched: 0, departed: 0 }
     }
 
     /// Passes `packets` packets.
     pub(super) fn run(&mut self, packets: u64) {
         let mut tags = Tags::new();
         for n in 0..packets {
-            self.present = (self.present + 1) % self.frames.len();
+            self.current = (self.current + 1) % self.frames.len();
             let mut pipe = None;
             if let Some((classifier, state)) = &mut self.classifier {
-                let frame = &self.frames[self.present];
+                let frame = &self.frames[self.current];
                 let Ok(parsed) = weir_wire::parse(frame) else { continue };
                 let key = weir_wire::flow_key(frame, &parsed);
                 let mut packet = Packet {
@@ -152,7 +152,7 @@ impl Work {
             // do not use neighbouring memory.
             let other = (n as u32).wrapping_mul(2_654_435_761) % engine.pipes + 1;
             let pipe = pipe.unwrap_or(other as u16);
-            self.departed += engine.pass(n as u32, &self.keys[self.present], pipe);
+            self.departed += engine.pass(n as u32, &self.keys[self.current], pipe);
         }
     }
 }

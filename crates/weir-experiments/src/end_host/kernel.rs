@@ -1,5 +1,5 @@
-//! The kernel's transfers: its TCP between three namespaces that veth pairs connect, through a
-//! `tbf` with a `pfifo` as its inner queue.
+//! The kernel's TCP transfers. They pass three namespaces that veth pairs connect, and a `tbf` with
+//! a `pfifo` as its inner queue.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -89,8 +89,8 @@ impl Observer for Sampler {
     }
 }
 
-/// The upper bound of TSQ's limit, bytes: the default of Linux. It has no effect here: the limit is
-/// the data of a millisecond or two packets, whichever is more, and stays below the bound.
+/// The upper bound of TSQ's limit, bytes: the default of Linux. The bound has no effect here: TSQ's
+/// limit is two packets, or the data of a millisecond if that is more, and stays below the bound.
 const SMALL: u32 = 4 << 20;
 /// Rate of the links other than the bottleneck, bit/s, and delay of each link.
 const WIDE: u64 = 1_000_000_000;

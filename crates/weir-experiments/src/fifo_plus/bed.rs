@@ -128,7 +128,7 @@ pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
 /// Number of packets that must leave a full interface before it accepts more. Linux's default send
 /// buffer holds 93 packets, and the kernel wakes a waiting sender when 47 of them have left.
 pub(crate) const BATCH: u32 = 47;
-/// Mean overestimate of a wait by a switch, ns: the time that a thread takes to wake up.
+/// Mean time by which a switch overestimates a wait, ns: the time that a thread takes to wake up.
 pub(super) const LATE: u64 = 10_000;
 /// Bytes of a packet: 1000 plus the UDP and IP headers.
 pub(super) const LEN: u32 = 1028;

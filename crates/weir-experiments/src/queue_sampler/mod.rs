@@ -1,8 +1,8 @@
 //! The Fast Queue Sampler's experiment: how often a router's queue can be read, and how many of its
 //! changes the readings show.
 //!
-//! All methods read the same device while the same clients send. They take turns in several rounds,
-//! over which intervals are computed.
+//! All methods read the same device while the same clients send. They take turns in several rounds.
+//! Confidence intervals are over these rounds.
 
 mod finding;
 mod histogram;

@@ -1,5 +1,5 @@
-//! The published network, in namespaces: clients, each in a separate subnet, a router, a switch and
-//! a server. No namespace has a name, so all of them vanish with the process, however it ends.
+//! The published network, in namespaces: clients (each in a separate subnet), a router, a switch
+//! and a server. No namespace has a name, so all of them vanish with the process, however it ends.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};

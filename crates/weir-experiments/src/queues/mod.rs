@@ -53,8 +53,8 @@ struct Step {
     longest: u64,
     /// The waits of the newest flow's packets, ns.
     waits: Vec<u64>,
-    /// For each packet of the newest flow that entered once its queue had been full: the number of
-    /// other packets in this queue, ascending.
+    /// For each packet of the newest flow: the number of other packets that it found in its queue,
+    /// ascending. Counting begins when the queue is first full.
     found: Vec<u64>,
 }
 
@@ -417,7 +417,7 @@ fn plots(step: Nanos, seen: &Seen) -> Vec<Plot> {
             })
             .collect()
     };
-    let last = end - 2 * NANOS;
+    let last = end - 2 * SECOND_NS;
     let axes = |plot: Plot| Plot {
         x: Axis::new("time", Unit::Seconds),
         y: Axis::new("packets in the queue", Unit::Count),
@@ -437,7 +437,7 @@ fn plots(step: Nanos, seen: &Seen) -> Vec<Plot> {
             name: "variation".into(),
             title: format!("One second of the newest flow's queue, batches of {BATCH}"),
             description: "Packets in the queue of the highest priority during one second.".into(),
-            series: series(last, last + NANOS, Nanos::from_micros(2_500), FLOWS - 1..FLOWS),
+            series: series(last, last + SECOND_NS, Nanos::from_micros(2_500), FLOWS - 1..FLOWS),
             ..Plot::default()
         }),
     ]
@@ -462,7 +462,7 @@ const SHOWN: u64 = 50;
 /// Time between two points of a queue's depth in a plot.
 const EACH_QUEUE: Nanos = Nanos::from_millis(400);
 /// Nanoseconds in a second.
-const NANOS: u64 = 1_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// Packets in a full strict queue.
 const PLACES: u64 = 64;
 /// The depth of a queue varies if at least 5 % of the packets find less than nine tenths of its

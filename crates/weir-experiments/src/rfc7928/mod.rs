@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_gives_goodput_and_the_same_twice_with_any_number_of_threads() {
+    fn every_scenario_has_goodput_and_results_do_not_depend_on_the_number_of_threads() {
         let managers: Vec<Manager> =
             ["none", "fq_codel"].iter().map(|name| Manager::parse(name).unwrap()).collect();
         let run = |threads| {

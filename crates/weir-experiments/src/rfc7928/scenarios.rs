@@ -222,7 +222,7 @@ impl Draft {
     /// `times[1]`; without, they start within the first second of the run and do not end.
     fn transfers(&mut self, group: &str, count: u32, times: Option<[Nanos; 2]>) {
         let mut settings = vec![cc("newreno"), JITTER.to_owned(), format!("count = {count}")];
-        settings.extend(times.into_iter().flat_map(between));
+        settings.extend(times.into_iter().flat_map(period));
         self.traffic(group, "tcp", &settings);
     }
 }
@@ -236,7 +236,7 @@ fn cc(control: &str) -> String {
 }
 
 /// The settings of traffic between two times.
-fn between([start, stop]: [Nanos; 2]) -> [String; 2] {
+fn period([start, stop]: [Nanos; 2]) -> [String; 2] {
     let ms = |at: Nanos| at.0 / 1_000_000;
     [format!("start = \"{}ms\"", ms(start)), format!("stop = \"{}ms\"", ms(stop))]
 }
@@ -298,7 +298,7 @@ fn aggressive(draft: &mut Draft) {
 fn unresponsive(draft: &mut Draft) {
     draft.bulk("newreno", "newreno");
     let third = draft.duration.0 / 3;
-    draft.udp("udp", 1000, "12Mbit/s", &between([Nanos(third), Nanos(2 * third)]));
+    draft.udp("udp", 1000, "12Mbit/s", &period([Nanos(third), Nanos(2 * third)]));
 }
 
 fn scavenger(draft: &mut Draft) {
