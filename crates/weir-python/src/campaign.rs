@@ -109,7 +109,7 @@ pub(crate) fn campaign(
     Campaign::of(py, made)
 }
 
-/// The campaign of a file. `points` are those that its table `sample` describes.
+/// The campaign of a file. `points` are drawn from the file's table `sample`.
 #[pyfunction]
 pub(crate) fn campaign_file(
     py: Python<'_>,

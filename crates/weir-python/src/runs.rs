@@ -28,7 +28,7 @@ pub(crate) fn run_all(
     threads: usize,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Vec<Outcome>> {
-    let whole_ns: u64 =
+    let total_ns: u64 =
         tasks.iter().map(|task| task.job.scenario.duration.0).fold(0, u64::saturating_add);
     let shared = Arc::new(Progress::default());
     let state = State {
@@ -49,8 +49,8 @@ pub(crate) fn run_all(
             let simulated_s = simulated_ns.load(Ordering::Relaxed) as f64 / 1e9;
             let events = events.load(Ordering::Relaxed);
             let finished = finished.load(Ordering::Relaxed);
-            let whole_s = whole_ns as f64 / 1e9;
-            progress.call1(py, (simulated_s, whole_s, events, finished, tasks.len()))?;
+            let total_s = total_ns as f64 / 1e9;
+            progress.call1(py, (simulated_s, total_s, events, finished, tasks.len()))?;
             Ok(())
         })
     };

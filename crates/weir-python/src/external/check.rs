@@ -1,5 +1,5 @@
 //! Applies operations to an algorithm in Python and finds broken promises. The promises of a
-//! scheduler are the properties that tests check of every scheduler in the table.
+//! scheduler are the properties for which tests check every scheduler in the table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

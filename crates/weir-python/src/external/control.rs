@@ -82,7 +82,8 @@ pub(crate) struct PythonControl {
     /// The window after the last reduction; `u64::MAX` before the first.
     threshold: u64,
     pacing: Option<u64>,
-    /// The window before the last reduction, or before the first timeout for the same data.
+    /// The window before the last reduction or timeout. Of several timeouts for the same data, the
+    /// first one counts.
     before: u64,
 }
 

@@ -10,7 +10,7 @@ use weir_core::Nanos;
 
 use super::run::Run;
 
-/// The kind of an algorithm, which is also the table that lists it.
+/// The kind of an algorithm. Each kind has its own table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Scheduler,

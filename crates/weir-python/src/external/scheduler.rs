@@ -1,9 +1,9 @@
 //! A scheduler in Python.
 //!
 //! [`PythonScheduler`] keeps a list of the packets inside. It thus knows whether a packet that the
-//! object returns is inside, and its length and backlog do not depend on the object. The waiting
-//! packets of a removed flow leave with the flow. If the object returns such a packet later, the
-//! packet is skipped and the object is asked again.
+//! object returns is inside. The scheduler's length and backlog do not depend on the object. The
+//! waiting packets of a removed flow leave with the flow. If the object returns such a packet
+//! later, the packet is skipped and the object is asked again.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -55,8 +55,8 @@ struct Held {
     bytes: u64,
     /// The serial number of the last arrival.
     last: u64,
-    /// The serial numbers of packets that left without the object: with their flow, or as the
-    /// oldest. The object may still return or drop them.
+    /// The serial numbers of packets that left although the object did not return them: with their
+    /// flow, or by [`Held::leave_oldest`]. The object may still return or drop them.
     gone: HashSet<u64>,
     /// Packets in the order of arrival, for a scheduler that is emptied or has failed. Some may
     /// have left.
@@ -182,7 +182,7 @@ impl PythonScheduler {
     }
 
     /// Asks the object for the next packet; `None` if the object serves none. An object that is
-    /// being emptied (`ends`) is not asked when it will serve the next packet.
+    /// being emptied (`ends`) is not asked for the time of the next packet.
     fn ask(&mut self, ends: bool, store: &mut dyn Store) -> Option<PacketId> {
         let now = self.now;
         let object = self.python.as_ref().filter(|object| !object.instance.run.failed())?;
@@ -379,8 +379,8 @@ impl External for PythonScheduler {
         if now != Nanos::MAX && self.object().is_some() {
             return None;
         }
-        // Every packet leaves at `Nanos::MAX`, at which the engine empties a scheduler, and after
-        // a failure.
+        // At `Nanos::MAX`, the engine empties the scheduler. Then, and after a failure, the oldest
+        // packet leaves.
         self.held.leave_oldest()
     }
 
