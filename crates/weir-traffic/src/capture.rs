@@ -127,14 +127,14 @@ fn count_packet(packet: &[u8], v6: bool, seen: &mut Capture) {
 fn headers_are_intact(packet: &[u8], headers: usize, payload_is_intact: bool) -> bool {
     let (ip, udp) = packet.split_at(headers - 8);
     let length = u16::from_be_bytes([udp[4], udp[5]]);
-    let fixed = if headers == 48 {
+    let ip_is_intact = if headers == 48 {
         ip[0] >> 4 == 6
             && ip[6] == UDP
             && usize::from(u16::from_be_bytes([ip[4], ip[5]])) == udp.len()
     } else {
         ip[0] == 0x45 && fold(sum(ip)) == 0xffff
     };
-    fixed
+    ip_is_intact
         && usize::from(length) == udp.len()
         && (!payload_is_intact || checksum_is_correct(ip, udp))
 }

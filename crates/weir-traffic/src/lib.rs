@@ -4,10 +4,10 @@
 //! [`send`] sends bursts at the times of a [`schedule`], [`recv`] receives packets with the
 //! kernel's times of arrival, and [`stats`] computes loss, delays and throughput.
 //!
-//! The command `weir-load`, which benches and live tests use, and the process that sends all
-//! traffic of a host in a live scenario ([`host`]) are front ends of this library. Sender and
-//! receiver run on one machine and read the same clock in every network namespace, so one-way
-//! delays need no synchronisation.
+//! This library has two front ends: the command `weir-load`, which benches and live tests use, and
+//! the process that sends all traffic of a host in a live scenario ([`host`]). Sender and receiver
+//! run on one machine and read the same clock in every network namespace, so one-way delays need no
+//! synchronisation.
 //!
 //! Sizes and rates are those of the network layer: they include IP header, UDP header and payload.
 

@@ -55,8 +55,8 @@ pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
         head.get(from..from + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     };
     let low = u64::from_be_bytes([0, 0, head[6], head[7], head[8], head[9], head[10], head[11]]);
-    // The signed difference of the low 48 bits. It is positive if the time of arrival, which has an
-    // error of conversion, is before the time of sending.
+    // How far the time of sending is after `near_ns`: the signed difference of the low 48 bits. It
+    // is positive if an error in the conversion of the time of arrival exceeds the delay.
     let ahead = (low << 16).wrapping_sub(near_ns << 16).cast_signed() >> 16;
     let sent_ns = near_ns.wrapping_add_signed(ahead);
     Some(Stamp { sequence: word(2)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })

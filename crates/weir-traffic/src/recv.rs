@@ -174,7 +174,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Waits up to 20 ms for packets, takes a batch from each socket that has some, and calls
-    /// `take` with each packet and the index of its inlet. Packets without an undamaged stamp
+    /// `take` with each packet and the index of its inlet. Packets with a missing or damaged stamp
     /// are ignored.
     ///
     /// # Errors

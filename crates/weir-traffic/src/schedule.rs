@@ -49,8 +49,8 @@ impl Pace {
         }
     }
 
-    /// The number of packets with a due time, before rounding, of at most `elapsed` ns after the
-    /// start.
+    /// The number of packets that are due at most `elapsed` ns after the start. Their due times are
+    /// not rounded here.
     pub fn due_by(self, bytes: u32, elapsed: u64) -> u64 {
         let (rate, unit) = match self {
             Self::Bits(rate) => (rate, u128::from(bytes) * 8),
@@ -83,15 +83,15 @@ impl Schedule for Even {
         if self.remaining == 0 || elapsed >= self.span_ns {
             return None;
         }
-        let whole = self.train.min(self.remaining);
-        let at = self.pace.due_at(self.bytes, self.next + whole - 1);
+        let train = self.train.min(self.remaining);
+        let at = self.pace.due_at(self.bytes, self.next + train - 1);
         if at >= self.span_ns {
             return None;
         }
         // A late sender catches up: a burst contains up to `MOST_TRAINS` trains that are due.
         let due = self.pace.due_by(self.bytes, elapsed).saturating_sub(self.next);
-        let due = due.clamp(whole, self.remaining.min(whole * MOST_TRAINS));
-        let count = if due == self.remaining { due } else { due - due % whole };
+        let due = due.clamp(train, self.remaining.min(train * MOST_TRAINS));
+        let count = if due == self.remaining { due } else { due - due % train };
         self.next += count;
         self.remaining -= count;
         Some(Burst { at, outlet: 0, bytes: self.bytes, count })

@@ -23,10 +23,10 @@ pub(super) struct Arrivals {
 pub(super) enum Kind {
     /// Packets that are not answered.
     OneWay,
-    /// Packets that the receiver sends back.
+    /// Packets that this end sends back.
     Requests,
-    /// Packets that the receiver sent back. Their delays are round-trip times without the time that
-    /// the receiver took to send them back.
+    /// Packets that the other end sent back. Their delays are round-trip times without the time
+    /// that the other end took to send them back.
     Echoes,
 }
 
@@ -41,7 +41,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether the receiver sends the packets back.
+    /// Whether this end sends the packets back.
     pub(super) fn is_echoed(&self) -> bool {
         self.kind == Kind::Requests
     }

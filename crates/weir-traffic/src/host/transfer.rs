@@ -25,10 +25,10 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
     let chunk = vec![0; CHUNK];
     let mut remaining = transfer.bytes.unwrap_or(u64::MAX);
     // The number of retransmissions in the warm-up; `None` until the warm-up has ended.
-    let mut in_warmup = None;
+    let mut warmup_count = None;
     while remaining > 0 && now() < until {
-        if in_warmup.is_none() && now() >= span.start.saturating_add(span.warmup) {
-            in_warmup = Some(tcp::retransmitted(&stream)?);
+        if warmup_count.is_none() && now() >= span.start.saturating_add(span.warmup) {
+            warmup_count = Some(tcp::retransmitted(&stream)?);
         }
         let len = usize::try_from(remaining).unwrap_or(CHUNK).min(CHUNK);
         match stream.write(&chunk[..len]) {
@@ -40,14 +40,14 @@ pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<
             Err(error) => return Err(error),
         }
     }
-    let retransmitted = after_warmup(tcp::retransmitted(&stream)?, in_warmup);
+    let retransmitted = after_warmup(tcp::retransmitted(&stream)?, warmup_count);
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
 }
 
-/// The number of retransmissions after the warm-up. `in_warmup` is `None` if the transfer ended
-/// within the warm-up.
-fn after_warmup(retransmitted: u32, in_warmup: Option<u32>) -> u64 {
-    in_warmup.map_or(0, |earlier| u64::from(retransmitted.saturating_sub(earlier)))
+/// The number of retransmissions after the warm-up. `warmup_count` is `None` if the transfer
+/// ended within the warm-up.
+fn after_warmup(retransmitted: u32, warmup_count: Option<u32>) -> u64 {
+    warmup_count.map_or(0, |earlier| u64::from(retransmitted.saturating_sub(earlier)))
 }
 
 /// Connects to the receiver, with the transfer's congestion control, segment size and TOS byte.
