@@ -51,8 +51,8 @@ impl PacketRecord {
         self.error.take()
     }
 
-    /// Ends the recording, and returns the number of packets in it; `None` if an error that was
-    /// taken before has ended it.
+    /// Ends the recording, and returns the number of packets in it. Returns `None` if the error
+    /// that ended the recording was taken before.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -162,7 +162,7 @@ struct Train {
     flow: u64,
     /// The number of the first of these wire packets in the recording.
     next: u64,
-    /// The number after that of the last of these wire packets.
+    /// The number of the last of these wire packets plus one.
     end: u64,
     /// Time of the arrival, since the first event.
     arrived: u64,
@@ -179,7 +179,7 @@ impl Trail {
             PacketEventKind::Sent => {
                 // A packet that waited has already left the queue when it is sent, so this packet
                 // did not wait.
-                if let Some(train) = self.whole(event) {
+                if let Some(train) = self.take_queued(event) {
                     self.settle(train, time, Fate::Bypassed, event.tos);
                 }
             }
@@ -217,19 +217,19 @@ impl Trail {
             && before.end == before.next + 1
         {
             // The kernel uses the number again, so the outcome of the earlier single packet was
-            // lost. An earlier train may still be queued: the kernel frees the number of a train
-            // that it cuts.
+            // lost. The parts of an earlier train may still be queued, because the kernel frees the
+            // number of a train that it cuts.
             self.give_up(before);
         }
     }
 
     /// Records that a packet departed or was dropped.
     fn leave(&mut self, event: &PacketEvent, time: u64, fate: Fate) {
-        if let Some(train) = self.whole(event) {
+        if let Some(train) = self.take_queued(event) {
             return self.settle(train, time, fate, event.tos);
         }
         for _ in 0..event.packets.max(1) {
-            match self.part(event.flow, time, fate) {
+            match self.take_part(event.flow, time, fate) {
                 Some(part) => self.settle(part, time, fate, event.tos),
                 // The kernel also drops packets outside this queue, such as received packets.
                 None if fate == Fate::Dropped => return,
@@ -240,7 +240,7 @@ impl Trail {
 
     /// Removes the packet or the whole train of an event from `queued`, and returns it. `None` if
     /// the event belongs to a part of a cut train or to an unknown packet.
-    fn whole(&mut self, event: &PacketEvent) -> Option<Train> {
+    fn take_queued(&mut self, event: &PacketEvent) -> Option<Train> {
         let train = self.queued.get(&event.packet)?;
         // A part of a cut train may have received the number that the train had.
         if train.flow != event.flow || train.end - train.next != u64::from(event.packets.max(1)) {
@@ -262,9 +262,9 @@ impl Trail {
     }
 
     /// Removes from a cut train the wire packet to which an event of this flow belongs, and returns
-    /// it: for a drop directly after an arrival, the last packet of the newest train, and for every
-    /// other event, the first packet of the oldest train.
-    fn part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
+    /// it. For a drop directly after an arrival, this is the last packet of the newest train. For
+    /// every other event, it is the first packet of the oldest train.
+    fn take_part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
         let trains = self.trains.get_mut(&flow)?;
         let newest = trains.back_mut()?;
         let part = if fate == Fate::Dropped && time - newest.arrived <= ON_ARRIVAL {
@@ -302,7 +302,7 @@ impl Trail {
         }
     }
 
-    /// Sets the outcome of those wire packets of a train that have none yet to unknown.
+    /// Sets the outcome to unknown for those wire packets of a train that have none yet.
     fn give_up(&mut self, train: Train) {
         for number in train.next.max(self.first)..train.end {
             let place = (number - self.first) as usize;

@@ -181,8 +181,8 @@ struct Relay {
 
 impl Relay {
     /// Passes the batch on if it is due. Returns whether the recorder still accepts batches. If the
-    /// recorder is too slow, the reader waits: the statistics of gaps show late readings, but not
-    /// omitted ones.
+    /// recorder is too slow, the reader waits and omits nothing, because the statistics of gaps
+    /// show only late readings.
     fn pass_on_when_due(&mut self) -> bool {
         if self.since.elapsed() < HAND_ON && self.batch.len() < BATCH_LIMIT {
             true
