@@ -268,7 +268,7 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// Replaces the checksum of the transport layer, which begins at `start`, by its seed.
+    /// Replaces the transport checksum by its seed. The transport layer begins at `start`.
     fn leave_partial(&self, frame: &mut [u8], start: usize) -> VnetHeader {
         let (number, offset, header) = match &self.transport {
             Transport::Udp { .. } => (protocol::UDP, 6, 8),
@@ -276,7 +276,7 @@ impl PacketBuilder {
             _ => panic!("only TCP and UDP have partial checksums"),
         };
         let len = frame.len() - self.padding - start;
-        // This does not use the crate's own functions, because the tests compare them with it.
+        // The crate's own functions are not used here, because tests compare them with this sum.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),

@@ -145,7 +145,7 @@ impl<'a> Iterator for Options<'a> {
         };
         let data = self.rest.get(2..len);
         self.rest = self.rest.get(len..).unwrap_or_default();
-        // The length includes the kind and the length. If it is below two, it is invalid:
+        // The length counts the kind byte and the length byte, too. A length below two is invalid:
         // `get(2..len)` is `None`, and the iterator ends.
         data.map(|data| (kind, data))
     }

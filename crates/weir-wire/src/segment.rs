@@ -283,9 +283,10 @@ impl Train {
             Seed::Unchecked => return Some(false),
             Seed::OfAddresses => checksum::pseudo(headers, &self.parsed, len)?,
             Seed::OfTrain => {
-                let whole = self.header_len() - at + self.payload_len as usize;
-                let others = checksum::add(u16_at(headers, field)?, !u16::try_from(whole).ok()?);
-                checksum::add(others, u16::try_from(len).ok()?)
+                let train_len = self.header_len() - at + self.payload_len as usize;
+                let without_len =
+                    checksum::add(u16_at(headers, field)?, !u16::try_from(train_len).ok()?);
+                checksum::add(without_len, u16::try_from(len).ok()?)
             }
         };
         if mode == ChecksumMode::Partial {

@@ -87,9 +87,9 @@ fn udp_without_a_checksum_stays_without_a_checksum() {
 fn a_seed_for_another_destination_is_kept() {
     // With a routing header, the checksum covers the final destination, which is not the
     // destination in the IP header.
-    let stop: Ipv6Addr = "2001:db8::99".parse().unwrap();
-    let routing = [&[2, 1, 0, 0, 0, 0], stop.octets().as_slice()].concat();
-    let (vnet, last) = PacketBuilder::tcp(A6, stop, 1, 2)
+    let final_dst: Ipv6Addr = "2001:db8::99".parse().unwrap();
+    let routing = [&[2, 1, 0, 0, 0, 0], final_dst.octets().as_slice()].concat();
+    let (vnet, last) = PacketBuilder::tcp(A6, final_dst, 1, 2)
         .numbered(0, 200)
         .extension(protocol::ROUTING, &routing)
         .train(80);
@@ -98,7 +98,7 @@ fn a_seed_for_another_destination_is_kept() {
     let train = Train::plan(&frame, &vnet, &parse(&frame).unwrap()).unwrap();
     for i in 0..3 {
         let (_, mut made) = cut(&train, &frame, i..i + 1, ChecksumMode::Complete);
-        made[38..54].copy_from_slice(&stop.octets());
+        made[38..54].copy_from_slice(&final_dst.octets());
         assert_eq!(checksum::verify_transport(&made, &parse(&made).unwrap()), Some(true));
     }
 }
