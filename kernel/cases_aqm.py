@@ -86,8 +86,8 @@ def pie():
     yield case("tupdate", "PIE that updates every 8 ms", "tupdate 8ms", "tupdate=8ms", **load)
     yield case("tick", "PIE that updates every 16 ms", "tupdate 16ms", "tupdate=16ms", **load)
     yield case("gains", "PIE with alpha 8 and beta 30", "alpha 8 beta 30", "alpha=0.5 beta=1.875", **load)
-    # Weir's first period begins with the first packet. It therefore arrives at time 0, when the
-    # kernel's timer has just run.
+    # Weir's first period begins with the first packet. That packet therefore arrives at time 0,
+    # when the kernel's timer has just run.
     yield case("bytemode", "PIE that drops long packets more often", "bytemode", "bytemode=on",
                arrive=[burst(1), *poisson(21, [(1100 * MS, 800 * US)], sizes=(300, 1500))], dequeue=drain(1200, 1 * MS))
     yield case("estimator", "PIE with its estimate of the departure rate", "dq_rate_estimator", "qdelay=dre", **load)

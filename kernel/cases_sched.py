@@ -11,9 +11,10 @@ MIXED = (64, 576, 1500)
 # Weir plays a random case with this many seeds, and the kernel plays it RUNS times.
 SEEDS = 40
 RUNS = 20
-# CAKE rounds quanta at random. Rounding changes the order of packets only when a deficit ends within the bytes that it
-# has removed. With packets of 1500 bytes and a quantum of 1514, this is hardly possible in the first 200 quanta of a
-# flow, and likely after 300. A case that it may affect is therefore a random case.
+# CAKE rounds quanta at random. Rounding changes the order of packets only when a deficit ends
+# within the bytes that rounding has removed. With packets of 1500 bytes and a quantum of 1514, this
+# is hardly possible in the first 200 quanta of a flow, and likely after 300. A case in which
+# rounding may change the order is therefore a random case.
 DITHERED = dict(runs=RUNS, seeds=SEEDS, by_flow=True)
 
 

@@ -23,20 +23,20 @@ class Run:
 
 
 def read(path, case):
-    """The runs in a record that are complete or report a fault. A guest that was ended leaves its
-    last run incomplete.
+    """The complete runs of a record, and those that report a fault. A guest that was ended leaves
+    its last run incomplete.
     """
     arrived = [at for at, _ in case.packets()]
     runs, run = [], None
     for line in path.read_text().splitlines():
         if line.startswith("###"):
-            run, text = Run(), False
+            run, in_statistics = Run(), False
             runs.append(run)
             continue
         if line.startswith("---"):
-            text = True
+            in_statistics = True
             continue
-        if text:
+        if in_statistics:
             run.statistics += line + "\n"
             continue
         kind, *words = line.split()

@@ -235,7 +235,7 @@ class WeirBridge(Bridge):
 
 
 class WeirServe(WeirBridge):
-    """`weir serve` between the veth pairs of `weir bridge`, reconfigured over its socket."""
+    """`weir serve` between two veth pairs, reconfigured over its socket."""
 
     name = "weir serve"
 
@@ -370,7 +370,8 @@ class Mahimahi(Shell):
 
     def inside(self) -> list[str]:
         words = self.shell.split()
-        # mm-link parses options after its two traces too, and would take the command's options.
+        # mm-link also parses options after its two traces. Without `--`, it would take the options
+        # of the command.
         end = ["--"] if words[0] == "mm-link" else []
         return [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end]
 

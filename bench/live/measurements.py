@@ -387,8 +387,8 @@ def chance(quick: bool) -> Iterator[Row]:
         _, twice = numbered("dup 1%")
         yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
         _, damaged = numbered("corrupt 1%")
-        # A packet passes only if the inverted bit makes the UDP checksum zero, which means that
-        # there is none. IP or UDP discards all other corrupted packets.
+        # A corrupted packet passes only if the inverted bit makes the UDP checksum zero. A zero
+        # means that the packet has no checksum. IP or UDP discards all other corrupted packets.
         yield row(f"corruption 1 % of {count}, refused by UDP", "corrupt 1%", damaged["lost"])
 
     yield from measured(WeirPair(""), work)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from machine import Api, Broken, Daemon, cable, connect, must, sh
 
-MARK = 1000  # the pipe whose rate in kbit/s, less FIRST_RATE, is the number of the latest change
+MARK = 1000  # this pipe's rate in kbit/s is FIRST_RATE plus the number of the latest change
 FIRST_RATE = 10_000
 SCHEDULERS = ("fq_codel", "wf2q+", "qfq", "drr", "prio", "fifo")
 AQMS = ("", "aqm codel", "aqm pie", "aqm red")

@@ -3,7 +3,7 @@
     left  e ── sl  [weir serve --bridge sl,sr]  sr ── e  right
 
 The caller runs in a network, mount and process namespace of its own (see `run`), so everything here
-ends with the caller, however that ends.
+ends with the caller, in whatever manner the caller ends.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Api:
     """One connection to the daemon. When it was closed, the next request opens it again.
 
     The daemon closes a connection that is idle for IDLE_LIMIT. On a busy machine, this process may
-    not run for so long. A request that fails because of this is therefore sent again on a new
-    connection; `reopened` counts these requests. The daemon closes an idle connection only before
-    it has read the head of a request, so nothing is executed twice.
+    have to wait that long for a processor, and its next request fails. Such a request is sent again
+    on a new connection; `reopened` counts these requests. The daemon closes an idle connection only
+    before it has read the head of a request, so nothing is executed twice.
     """
 
     def __init__(self, path: Path) -> None:

@@ -46,11 +46,11 @@ def main() -> None:
         used, took = cpu() - before, time.monotonic() - began
         before, began = cpu(), time.monotonic()
         run()
-        found_cpu, found = cpu() - before, time.monotonic() - began
+        again_cpu, again = cpu() - before, time.monotonic() - began
     each = 1e3 / options.count
     print(
         f"| {options.manager} | {options.count:,} | {used * each:.2f} ms | {took * each:.2f} ms | "
-        f"{found_cpu * each:.3f} ms | {found:.2f} s |"
+        f"{again_cpu * each:.3f} ms | {again:.2f} s |"
     )
 
 

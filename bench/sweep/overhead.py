@@ -152,7 +152,7 @@ print(status.done, (cpu() - before) / {count} * 1e6,
 
 
 def made(place: Path, count: int) -> None:
-    """Puts synthetic runs into a store: directories with one file, a hard link to a common file."""
+    """Puts synthetic runs into a store. Each is a directory with a hard link to a common file."""
     c = campaign(place, count)
     meta = place / "tmp/meta.json"
     number = 0
@@ -170,7 +170,7 @@ def made(place: Path, count: int) -> None:
 
 def workers(folder: Path, count: int, ms: float) -> None:
     """Each worker is a host with a network of its own, and so is the client."""
-    # Makes `hosts` importable with -P too, which leaves this directory out of the path.
+    # `hosts` is in this directory, which Python with -P leaves out of the path.
     sys.path.insert(0, str(Path(__file__).parent))
     from hosts import cluster
 

@@ -3,8 +3,9 @@
 //
 //   node bench/web/measure.mjs [--address 'http://127.0.0.1:8080/#token=…'] [--seconds 20]
 //
-// Without an address the stand-in of the tests serves made-up values: a bridge with rules, pipes, a
-// scheduler, and a pipe with 10,000 instances. scripts/web test must have run once, for the packages.
+// Without an address, the stand-in of the tests serves made-up values: a bridge with rules, pipes,
+// a scheduler, and a pipe with 10,000 instances. scripts/web test must have run once, for the
+// packages.
 
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";

@@ -42,7 +42,7 @@ fn is_small(scenario: &Scenario) -> bool {
 
 /// The longest duration of a small scenario.
 const LONGEST: Nanos = Nanos::from_millis(10);
-/// The number of moments of a run at which the events are counted.
+/// The number of equal pieces of a run. The events are counted after each piece.
 const PIECES: u64 = 100;
 /// A scenario with fewer events is small.
 const MOST_EVENTS: u64 = 20_000;

@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(commands(&same), commands(&parsed), "{formatted:?}\n{}", same.diagnostics);
         assert_eq!(format(&formatted, "formatted", &files).as_ref(), Ok(&formatted));
     }
-    // Parse the same text as words into which a shell has split it.
+    // Parse the words of the same text, as if a shell had split it.
     let argv: Vec<String> = text.split(' ').map(str::to_owned).collect();
     let one = parse_command(&argv, &files);
     let _ = one.diagnostics.render(false);

@@ -22,7 +22,7 @@ const matches = ajv.compile(schema);
 
 /**
  * What the schema finds wrong, in words. A panel is compared with every kind of panel; the errors
- * of the kinds that it does not have are left out.
+ * of kinds other than its own are left out.
  */
 function wrong(value) {
   if (matches(value)) return [];

@@ -1,5 +1,5 @@
-// What a dashboard may hold: Grafana's own types. Where these leave open what a kind of panel or
-// source takes, this file says it. check.mjs makes a JSON schema of the result.
+// What a dashboard may hold. Grafana's own types leave open what some panels and sources take; this
+// file declares that. check.mjs makes a JSON schema of the result.
 
 import type * as dashboard from "@grafana/schema/dist/types/raw/dashboard/x/types.gen.js";
 import type { FieldConfig, Options } from "@grafana/schema/dist/types/raw/composable/timeseries/panelcfg/x/types.gen.js";
