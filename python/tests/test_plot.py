@@ -109,7 +109,7 @@ def test_rates_add_up_to_the_received_bytes(two: wl.Results) -> None:
 def test_each_point_of_a_sweep_has_its_configured_rate() -> None:
     net = wl.Scenario("rates", duration="1s").host("a", "b")
     net = net.link("a", "b", "5M/10ms", name="line").traffic("tcp", "a", "b", name="bulk")
-    r = wl.simulate(net.sweep("link.line.spec.rate", ["5M", "20M"]))
+    r = wl.simulate(net.sweep("link.line.spec", ["5M/10ms", "20M/10ms"]))
     for point, rate in enumerate([5, 20]):
         ax: Any = wl.plot.throughput(r, link="line", point=point)
         assert [line.get_ydata()[0] for line in ax.lines] == [rate]

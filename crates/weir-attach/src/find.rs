@@ -246,6 +246,10 @@ impl Target {
             .and_then(|directory| {
                 let last = PathBuf::from(path.file_name().ok_or(io::ErrorKind::NotFound)?);
                 let file = open_in(&directory, &last)?;
+                // While `ip netns` deletes a namespace, its name is that of an empty file.
+                if rustix::fs::fstatfs(&file)?.f_type != NSFS_MAGIC {
+                    return Err(io::ErrorKind::NotFound.into());
+                }
                 let id = id_of(&file)?;
                 Ok((file, Anchor::Namespace { directory, name: last, id }, id))
             })
@@ -342,6 +346,8 @@ fn known_namespaces() -> String {
 
 /// The directory of named namespaces.
 const NAMED: &str = "/run/netns";
+/// The type of the file system of namespaces (`include/uapi/linux/magic.h` of Linux).
+const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 /// Maximum number of names in an error.
 const MOST_NAMES: usize = 20;
 
@@ -355,6 +361,7 @@ mod tests {
             ("pid:4194304", "process 4194304"),
             ("netns:no-such-place", "ip netns"),
             ("netns:../../proc/no-such/ns/net", "no-such"),
+            ("netns:/proc/version", "there is no network namespace /proc/version"),
             ("user:no-such-user", "getent"),
         ] {
             let error = text.parse::<Target>().unwrap().find().expect_err(text).to_string();

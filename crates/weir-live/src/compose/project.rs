@@ -203,7 +203,10 @@ mod tests {
         let arguments = UpArguments::new(&words).unwrap();
         let text = |words: Vec<OsString>| words.join(OsStr::new(" ")).into_string().unwrap();
         let fixed = "docker-compose -f a.yml -f b.yml -p weir-x up";
-        assert_eq!(text(project.start(&arguments)), format!("{fixed} --exit-code-from web"));
+        assert_eq!(
+            text(project.start(&arguments)),
+            format!("{fixed} --no-recreate --exit-code-from web")
+        );
         assert_eq!(text(project.creation(&arguments)), format!("{fixed} --no-start"));
         assert!(project.check_service("web").is_ok());
         let error = project.check_service("db").unwrap_err().to_string();
