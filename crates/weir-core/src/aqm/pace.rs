@@ -25,8 +25,8 @@ pub(crate) enum Method {
     /// the time in ns in which 16 KiB leave.
     Rfc,
     /// Linux: bytes count from the packet that began the measurement. A measurement has a weight of
-    /// one eighth. The mean is the rate in whole 256ths of a byte per tick of 64 ns. A rate below
-    /// one such unit, 0.49 Mbit/s, is 0 and thus unknown.
+    /// one eighth. The mean is a rate. Its unit is 1/256 byte in 64 ns, or 0.49 Mbit/s; a lower
+    /// rate is 0 and thus unknown.
     Linux,
 }
 
@@ -107,15 +107,16 @@ mod tests {
 
     #[test]
     fn a_pace_is_measured_only_while_enough_bytes_wait() {
-        // After the packet that begins the measurement, 17000 bytes leave in 17 us. Linux counts
-        // that packet too, so that 17000 bytes leave in 16 us, or 250 ticks of 64 ns.
+        // A packet of 1000 bytes leaves each microsecond. The packet that begins the measurement
+        // does not count in `rfc`: 17 further packets, 17000 bytes, leave in 17 us. In Linux it
+        // counts: 17000 bytes are this packet and 16 more, which leave in 16 us, or 250 ticks of
+        // 64 ns.
         let linux = 17_000 * 256 / 250;
         for (method, counted, mean, delay) in [
             (Method::Rfc, 17_000, 17_000, 17_000),
             (Method::Linux, 16_000, linux, 16_384 * 256 / linux * 64),
         ] {
             let mut pace = Pace::default();
-            // One packet of 1000 bytes leaves per us.
             let took: Vec<u64> = (1..=20)
                 .map(|n| pace.leaves(method, Nanos(n * 1000), 1000, 40_000 - n * 1000))
                 .collect();

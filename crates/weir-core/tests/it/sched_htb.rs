@@ -262,8 +262,8 @@ impl Visitor for Turns {
 #[test]
 fn the_variant_of_linux_sends_until_tokens_are_negative_and_takes_turns() {
     // At the classes' rates, a packet takes 3 ms and 6 ms. Three packets of each class leave at
-    // once: the buckets have tokens for two packets and let one more pass. The first packet of a
-    // class ends the class's first turn.
+    // once: the buckets have tokens for two packets and let one more pass. The first turn of each
+    // class is one packet long.
     let linux = htb("linux").visit(Turns);
     let start = [(0, 0), (1, 0), (0, 0), (0, 0), (1, 0), (1, 0)];
     assert_eq!(linux, [&start[..], &[(0, 3), (0, 6), (1, 6), (0, 9), (1, 12), (1, 18)]].concat());

@@ -107,8 +107,8 @@ impl Ruleset {
     /// Applies a script, either completely or not at all.
     ///
     /// # Errors
-    /// A command of the script cannot be applied. [`ScriptError`] says which command the error
-    /// names. The configuration remains unchanged.
+    /// A command of the script cannot be applied. The error names a command as documented at
+    /// [`ScriptError`]. The configuration remains unchanged.
     pub fn apply_all(&mut self, commands: &[Spanned]) -> Result<Vec<Outcome>, ScriptError> {
         let mut trial = self.clone();
         let mut outcomes = Vec::with_capacity(commands.len());
