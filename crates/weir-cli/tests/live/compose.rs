@@ -87,7 +87,7 @@ fn job(lab: &Lab) {
     let file = lab.file("shop.yml", JOB);
     let json = lab.path("out.json").display().to_string();
     let fixed = ["run", "--compose", &file, "--up", "delay 30ms", "--down", "delay 20ms"];
-    let rest = ["--json", &json, "--", "--exit-code-from", "client"];
+    let rest = ["--json", &json, "--", "--force-recreate", "--exit-code-from", "client"];
     let done = docker.weir(&[&fixed[..], &rest].concat()).finish();
     assert_eq!(done.code, 7, "{done:?}");
     for service in ["db", "server", "client"] {
