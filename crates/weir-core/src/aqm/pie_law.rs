@@ -6,7 +6,7 @@
 use super::jiffies;
 use super::pace::{Method, Pace};
 use super::pie_settings::{Derand, Qdelay, Settings, Variant};
-use super::proportional::{Gain, ONE, Periods, happens, moved, probability};
+use super::proportional::{Gain, ONE, Periods, happens, moved, probability, reduced};
 use super::{QueueState, Seen, Verdict};
 use crate::rng::Stream;
 use crate::stats::{DropReason, MarkReason};
@@ -383,7 +383,7 @@ impl Law {
     fn change(&self, p: u64, delay: u64, old: u64) -> i128 {
         let [delay, old, target] = [delay, old, self.target].map(i128::from);
         let full = self.alpha.times(delay - target).saturating_add(self.beta.times(delay - old));
-        let mut change = full / (1 << band(p).2);
+        let mut change = reduced(full, band(p).2);
         if self.capdrop && p >= TENTH && change > FIFTIETH {
             change = FIFTIETH;
         }
