@@ -258,8 +258,12 @@ impl Cake {
     /// Chooses the current tin while it has credit, then the tins that follow. A tin that is passed
     /// over and has no credit left receives its share.
     fn choose_by_share(&mut self) {
+        let count = self.tins.len();
+        // Whether no round can be skipped, because a tin that was passed over has enough credit
+        // after at most one more round. Without this test, CAKE adds 1,153 instead of 1,112
+        // instructions to a packet's path (`weir rig --aqm cake --metric instr`).
+        let mut soon = false;
         loop {
-            let count = self.tins.len();
             let tin = &mut self.tins[self.current];
             let active = tin.is_active();
             let turn = tin.turn();
@@ -269,9 +273,13 @@ impl Cake {
             if turn.credit <= 0 {
                 turn.credit += turn.share;
             }
-            self.current = if self.current + 1 == count { 0 } else { self.current + 1 };
-            if self.current == 0 {
-                self.skip_rounds();
+            soon |= active && turn.credit >= -turn.share;
+            self.current += 1;
+            if self.current == count {
+                self.current = 0;
+                if !core::mem::take(&mut soon) {
+                    self.skip_rounds();
+                }
             }
         }
     }
