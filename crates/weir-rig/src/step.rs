@@ -187,11 +187,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
         let header = Header { ecn, dscp: 0, hash: hash_of(sender) };
         if self
             .queue
-            .offer(
-                Nanos(now),
-                &Arriving { queue: 0, len: LEN, header, hosts: [0; 2] },
-                &mut self.record,
-            )
+            .offer(Nanos(now), &Arriving { queue: 0, len: LEN, header }, &mut self.record)
             .is_err()
         {
             self.record.lost(now, sender, now);

@@ -151,11 +151,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             self.record.arriving = self.next as u32;
             self.record.count(flow, |counts| counts.arrived += 1);
             self.next += 1;
-            let offered = self.queue.offer(
-                Nanos(at),
-                &Arriving { queue, len, header, hosts },
-                &mut self.record,
-            );
+            let arriving = Arriving { queue, len, header };
+            let offered = self.queue.offer_between(Nanos(at), &arriving, hosts, &mut self.record);
             if let Err(reason) = offered {
                 self.record.drop(at, self.record.arriving, reason);
             }

@@ -148,7 +148,7 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             _ => Ecn::Ce,
         };
         let header = Header { ecn, dscp: tos >> 2, hash: flow };
-        let arriving = Arriving { queue, len: bytes, header, hosts: [0; 2] };
+        let arriving = Arriving { queue, len: bytes, header };
         self.log.account.arrive(time);
         if let Err(reason) = self.queue.offer(Nanos(time), &arriving, &mut self.log) {
             self.log.drop(time, reason);
