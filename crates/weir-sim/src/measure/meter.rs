@@ -19,12 +19,12 @@ pub struct Settings {
     /// duration would need too much memory.
     pub interval: Nanos,
     /// Number of queue samples in each interval.
-    pub looks: u32,
+    pub samples: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { interval: Nanos(100_000_000), looks: 10 }
+        Self { interval: Nanos(100_000_000), samples: 10 }
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Meter {
     start: Nanos,
     interval: Nanos,
     /// Samples per interval.
-    looks: u64,
+    samples: u64,
     /// Number of samples until now.
     ticks: u64,
     /// Counters at the last reading.
@@ -70,15 +70,15 @@ impl Meter {
     /// A meter for a run from now until `end`.
     pub(crate) fn new(settings: Settings, network: &Network, end: Nanos) -> Self {
         let (ports, groups) = (network.ports() as usize, network.counts().len());
-        let looks = u64::from(settings.looks.clamp(1, 1000));
-        let asked = settings.interval.0.max(looks);
+        let samples = u64::from(settings.samples.clamp(1, 1000));
+        let asked = settings.interval.0.max(samples);
         let intervals =
             (end.since(network.now()).0 / asked).saturating_mul((ports + groups) as u64);
         let interval = Nanos(asked.saturating_mul(intervals.div_ceil(MAX_INTERVALS).max(1)));
         let mut meter = Self {
             start: network.now(),
             interval,
-            looks,
+            samples,
             ticks: 0,
             seen_links: Vec::new(),
             seen_flows: Vec::new(),
@@ -94,10 +94,10 @@ impl Meter {
 
     /// Time of the next sample.
     pub(crate) fn next(&self) -> Nanos {
-        let (whole, part) = ((self.ticks + 1) / self.looks, (self.ticks + 1) % self.looks);
+        let (whole, part) = ((self.ticks + 1) / self.samples, (self.ticks + 1) % self.samples);
         let since = whole
             .saturating_mul(self.interval.0)
-            .saturating_add(part * (self.interval.0 / self.looks));
+            .saturating_add(part * (self.interval.0 / self.samples));
         self.start.saturating_add(Nanos(since))
     }
 
@@ -105,14 +105,14 @@ impl Meter {
     pub(crate) fn tick(&mut self, network: &mut Network) {
         self.sample(network);
         self.ticks += 1;
-        if self.ticks.is_multiple_of(self.looks) {
+        if self.ticks.is_multiple_of(self.samples) {
             self.read(network);
             self.close();
         }
     }
 
     fn closed(&self) -> usize {
-        (self.ticks / self.looks) as usize
+        (self.ticks / self.samples) as usize
     }
 
     /// Prepares for a reset of the counters.

@@ -88,9 +88,9 @@ proptest! {
         warmup in 0u64..900_000_000,
         end in 1_000_000_000u64..2_000_000_000,
         interval in 1_000_000u64..400_000_000,
-        looks in 1u32..12,
+        samples in 1u32..12,
     ) {
-        let measure = Settings { interval: Nanos(interval), looks };
+        let measure = Settings { interval: Nanos(interval), samples };
         let plan = Plan { seed: 3, warmup: Nanos(warmup), end: Nanos(end), measure };
         let outcome = plan.run(&mut world(percent, engine), &names(), &mut |_| {});
         let whole = (Plan { warmup: Nanos(0), ..plan }).run(
@@ -184,7 +184,7 @@ fn an_interval_never_loses_a_peak_however_short() {
             Box::new(bursts),
             Box::new(Sink),
         );
-        let measure = Settings { interval: Nanos::from_secs(1), looks: 10 };
+        let measure = Settings { interval: Nanos::from_secs(1), samples: 10 };
         let plan = Plan { end: Nanos::from_secs(5), measure, ..Plan::default() };
         let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
         let peaks: Vec<u64> =

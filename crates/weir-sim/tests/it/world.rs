@@ -153,7 +153,7 @@ proptest! {
             if observed {
                 world.observe(Box::new(Onlooker));
             }
-            let measure = Settings { interval: Nanos(interval), looks: 3 };
+            let measure = Settings { interval: Nanos(interval), samples: 3 };
             let plan =
                 MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
             let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
