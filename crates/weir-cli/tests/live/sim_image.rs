@@ -127,5 +127,6 @@ fn refused(docker: &Engine<'_>) {
         let done = docker.call(&format!("docker run --rm -e SCENARIO='{scenario}' weir-sim"));
         assert_eq!(done.code, code, "{scenario}: {done:?}");
         assert!(done.stderr.contains(part), "{scenario}: {done:?}");
+        assert_eq!(done.stderr.matches("sim: ").count(), 1, "{scenario}: {done:?}");
     }
 }
