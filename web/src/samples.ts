@@ -84,10 +84,14 @@ export class Samples {
         const place = PLACES[name];
         if (place)
           (place[1] === "mean" ? mean : place[1] === "low" ? low : high)[place[0]] = number;
-        this.newest[name] = typeof value === "number" ? value : null;
       }
     }
+    // After a reconnection, the first points may be known already.
     if (!(t > this.series.last())) return;
+    for (let i = 0; i < fields.length; i++) {
+      const value = point[i];
+      this.newest[fields[i]!] = typeof value === "number" ? value : null;
+    }
     for (const name of COUNTS) {
       const count = mean[channel(name as Channel)]!;
       if (count > 0 && !past) this.sums.set(name, (this.sums.get(name) ?? 0) + count);
