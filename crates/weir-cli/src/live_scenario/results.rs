@@ -1,7 +1,7 @@
 //! Writes the results of a live run in the same form as those of a simulated run.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use weir_report::format::{count, duration};
@@ -11,7 +11,7 @@ use weir_sim::measure::Outcome;
 
 use super::LiveArgs;
 use super::load::Source;
-use crate::output::{Failure, USAGE, print, say};
+use crate::output::{Failure, USAGE, check_files, print, say};
 use crate::sim::outcome_tables;
 use crate::table::Table;
 
@@ -32,23 +32,7 @@ pub(super) struct Collected {
 
 /// Checks, before the run, that its results can be written.
 pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
-    let json = args.json.as_deref().filter(|path| path.as_os_str() != "-");
-    if let Some(path) = json.filter(|path| path.is_dir()) {
-        return Err(Failure::new(USAGE, format!("{} is a directory; name a file", path.display())));
-    }
-    if let Some(path) = json {
-        let parent = parent(path);
-        if !parent.is_dir() {
-            return Err(Failure::new(
-                USAGE,
-                format!(
-                    "{}: there is no directory {}; make it first",
-                    path.display(),
-                    parent.display()
-                ),
-            ));
-        }
-    }
+    check_files(&[("--json", args.json.as_deref())], &["--json"])?;
     if let Some(path) = &args.out {
         check_place(path, args.force).map_err(|error| Failure::new(USAGE, error))?;
     }
@@ -148,12 +132,6 @@ fn directory(path: &Path, replace: bool, results: &Results, files: &Texts) -> Re
         })?;
     }
     draft.finish().map_err(Failure::of_weir)
-}
-
-fn parent(path: &Path) -> PathBuf {
-    path.parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
 /// Maximum number of bytes of a log that are shown without --out.

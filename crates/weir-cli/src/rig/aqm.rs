@@ -128,9 +128,7 @@ impl Config {
             let load = Load { rate, offered: args.offered, ..Load::of(set.len()) };
             AqmPlan::new(set, order.clone(), load, ecn, pairs, args.seed)
         };
-        if let Some(path) = &args.json {
-            config::check_destination(path, false)?;
-        }
+        config::check_destinations(args)?;
         Ok(Self {
             managers: managers(args.aqm.as_deref().unwrap_or_default())?,
             plans: sets.into_iter().map(plan).collect(),

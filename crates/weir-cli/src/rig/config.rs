@@ -1,7 +1,7 @@
 //! Turns the command line into a measurement of schedulers. Errors are reported before anything
 //! runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use weir_core::sched;
 use weir_rig::flows::{self, FlowSet};
@@ -11,7 +11,7 @@ use weir_rig::trace::Trace;
 use weir_rig::{Algorithm, Order, Plan};
 
 use super::args::{Load, Metric, RigArgs};
-use crate::output::{Failure, USAGE, say};
+use crate::output::{Failure, USAGE, check_files, say};
 
 /// A measurement: the algorithms, the flow sets, the pattern of enqueues and dequeues, and the
 /// metrics.
@@ -75,9 +75,7 @@ impl Config {
         for set in &config.sets {
             config.plan(set).map_err(|error| Failure::new(USAGE, error))?;
         }
-        for path in args.plot.iter().chain(&args.json) {
-            check_destination(path, args.plot.contains(path))?;
-        }
+        check_destinations(args)?;
         Ok(config)
     }
 
@@ -237,30 +235,22 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
 
-/// Checks the path of a results file or plot before a long measurement.
-pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
-    let shown = path.display();
-    if is_plot && picture_format(path).is_none() {
-        return Err(usage(
-            "--plot",
-            format!("`{shown}` is neither a .svg nor a .png file; for example --plot cost.png"),
-        ));
+/// Checks the paths of the results and plots before a long measurement.
+pub(super) fn check_destinations(args: &RigArgs) -> Result<(), Failure> {
+    for path in &args.plot {
+        if picture_format(path).is_none() {
+            return Err(usage(
+                "--plot",
+                format!(
+                    "`{}` is neither a .svg nor a .png file; for example --plot cost.png",
+                    path.display()
+                ),
+            ));
+        }
     }
-    if path.is_dir() {
-        return Err(Failure::new(USAGE, format!("{shown} is a directory; name a file")));
-    }
-    let parent = path
-        .parent()
-        .map(Path::to_path_buf)
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or_else(|| PathBuf::from("."));
-    if !parent.is_dir() {
-        return Err(Failure::new(
-            USAGE,
-            format!("{shown}: there is no directory {}; make it first", parent.display()),
-        ));
-    }
-    Ok(())
+    let plots = args.plot.iter().map(|path| ("--plot", Some(path.as_path())));
+    let files: Vec<_> = plots.chain([("--json", args.json.as_deref())]).collect();
+    check_files(&files, &["--json"])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use weir_rig::step::{END, STREAM, Seen, Sent, step as play};
 
 use super::aqm::managers;
 use super::args::RigArgs;
-use super::config::check_destination;
+use super::config::check_destinations;
 use super::plot::write;
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
@@ -20,7 +20,7 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     if args.json.is_some() {
         return Err(Failure::new(USAGE, "--step has no JSON; leave --json out"));
     }
-    args.plot.iter().try_for_each(|path| check_destination(path, true))?;
+    check_destinations(args)?;
     let played: Vec<(Manager, Seen)> =
         managers.into_iter().map(|manager| (manager, play(&manager, args.seed))).collect();
     print(&table(&played))?;

@@ -17,49 +17,20 @@ use weir_sim::run::Ran;
 use weir_sim::scenario::Point;
 
 use super::SimArgs;
-use crate::output::{Failure, USAGE, print, say};
+use crate::output::{Failure, USAGE, check_files, print, say};
 
 /// Checks the paths of the results before the runs.
 pub(crate) fn check_destinations(args: &SimArgs) -> Result<(), Failure> {
-    for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
-    {
-        let Some(path) = path else { continue };
-        if path.as_os_str() == "-" {
-            if option == "--json" {
-                continue;
-            }
-            return Err(Failure::new(
-                USAGE,
-                format!("{option} needs a name: only --json writes to standard output"),
-            ));
-        }
-        if option == "--out" {
-            check_place(path, args.force).map_err(|error| Failure::new(USAGE, error))?;
-            continue;
-        }
-        if path.is_dir() {
-            return Err(Failure::new(
-                USAGE,
-                format!("{} is a directory; name a file", path.display()),
-            ));
-        }
-        let parent = parent(path);
-        if !parent.is_dir() {
-            return Err(Failure::new(
-                USAGE,
-                format!(
-                    "{}: there is no directory {}; make it first",
-                    path.display(),
-                    parent.display()
-                ),
-            ));
-        }
+    check_files(
+        &[("--json", args.json.as_deref()), ("--report", args.report.as_deref())],
+        &["--json"],
+    )?;
+    let Some(path) = &args.out else { return Ok(()) };
+    if path.as_os_str() == "-" {
+        let message = "--out needs the name of a directory (./- is a directory named -)";
+        return Err(Failure::new(USAGE, message));
     }
-    Ok(())
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    check_place(path, args.force).map_err(|error| Failure::new(USAGE, error))
 }
 
 /// Writes the requested results other than the directory.

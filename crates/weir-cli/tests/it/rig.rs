@@ -87,6 +87,10 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
         ("--aqm droptail --link-rate 5bit/s", "--link-rate"),
         ("--offered 2", "--aqm"),
         ("--case /nowhere", "/nowhere"),
+        ("--aqm droptail --json /proc/x.json", "nothing can be written in /proc"),
+        ("--alg fifo --plot /proc/x.svg", "nothing can be written in /proc"),
+        ("--alg fifo --plot x.gif", "neither a .svg nor a .png"),
+        ("--step --aqm pie --plot /proc/x.svg", "nothing can be written in /proc"),
     ] {
         let output = weir(&format!("rig {words}"));
         assert!(

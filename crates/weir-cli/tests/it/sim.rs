@@ -345,6 +345,8 @@ fn mistakes_give_one_message_and_no_files() {
         (vec!["sim", &two_hosts(), "--set", "duration"], "KEY=VALUE"),
         (vec!["sim", &two_hosts(), "--threads", "0"], "1 to 1024"),
         (vec!["sim", &two_hosts(), "--json", "/nowhere/x.json"], "no directory"),
+        (vec!["sim", &two_hosts(), "--report", "/proc/x.html"], "nothing can be written in /proc"),
+        (vec!["sim", &two_hosts(), "--out", "-"], "--out needs the name of a directory"),
     ] {
         let output = weir(&words);
         let message = text(&output.stderr);
