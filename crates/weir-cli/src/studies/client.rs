@@ -14,7 +14,7 @@ use weir_control::dashboard::{
 use weir_linux::process::{End, Spawned, Spawner, User};
 
 use super::curves;
-use super::frames::{self, END, Missing, PART, PROGRESS, REFUSAL, REPORT, RESULTS, TABLES};
+use super::messages::{self, END, Missing, PART, PROGRESS, REFUSAL, REPORT, RESULTS, TABLES};
 use super::scenario::{MOST_RUNS, StudyProgress, Wanted};
 use super::task::{MEMORY, PROCESSOR_S, SHORT_MEMORY, SHORT_S, Task, WORD};
 use super::watches::Watches;
@@ -315,10 +315,10 @@ fn exchange(
     // A failed send is ignored, because the process's own message gives a better reason.
     let _ = parts
         .iter()
-        .try_for_each(|part| frames::send(stream, PART, part))
-        .and_then(|()| frames::send(stream, END, b""));
+        .try_for_each(|part| messages::send(stream, PART, part))
+        .and_then(|()| messages::send(stream, END, b""));
     let missing = loop {
-        match frames::receive(stream, MOST_RESULT, Some(until)) {
+        match messages::receive(stream, MOST_RESULT, Some(until)) {
             Ok((END, _)) => return Ok(()),
             Ok((REFUSAL, why)) => return Err(String::from_utf8_lossy(&why).into_owned()),
             Ok((kind, bytes)) => take(kind, bytes),

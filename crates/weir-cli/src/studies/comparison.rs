@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use serde_json::json;
 use weir_report::sim::{Summary, compare as compared};
 
-use super::frames::{self, RESULTS};
+use super::messages::{self, RESULTS};
 use crate::compare::{blocks, heads, remark, text};
 
 /// Sends the comparison that `weir compare` makes of two results.
@@ -28,5 +28,5 @@ pub(super) fn compare(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), St
         "text": text(&comparison, false),
         "comparison": comparison,
     });
-    frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
+    messages::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }

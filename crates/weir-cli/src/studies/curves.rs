@@ -10,7 +10,7 @@ use weir_rig::Algorithm;
 use weir_rig::flows::FlowSet;
 use weir_rig::service::{Workload, curves, measure};
 
-use super::frames::{self, RESULTS};
+use super::messages::{self, RESULTS};
 
 /// The curves that a client wants.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,7 +44,7 @@ pub(super) fn algorithms() -> Vec<CurveAlgorithm> {
 pub(super) fn compute(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), String> {
     let wanted = request.first().map(Vec::as_slice).unwrap_or_default();
     let answer = answer(wanted)?;
-    frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
+    messages::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
 fn answer(wanted: &[u8]) -> Result<Value, String> {

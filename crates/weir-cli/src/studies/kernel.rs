@@ -10,7 +10,7 @@ use weir_probe::{
     Counters, Method, Namespace, Opened, Plan, ProbeError, Queue, QueueId, Run, Sink, Target,
 };
 
-use super::frames::{self, PROGRESS, RESULTS};
+use super::messages::{self, PROGRESS, RESULTS};
 
 /// The first message of a reader, which says how it reads the queues.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub(super) fn devices(stream: &UnixStream) -> Result<(), String> {
         .map(|device| device.name().to_string_lossy().into_owned())
         .collect();
     let answer = json!({"devices": names, "more": found.iter().count() - names.len()});
-    frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
+    messages::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
 /// Reads the queues of a device until the client closes the socket.
@@ -84,7 +84,7 @@ fn open(target: &Target) -> Result<(Opened, u64), ProbeError> {
 
 fn send(stream: &UnixStream, kind: u8, what: &impl Serialize) -> Result<(), String> {
     let text = serde_json::to_vec(what).map_err(|error| error.to_string())?;
-    frames::send(stream, kind, &text).map_err(|error| error.to_string())
+    messages::send(stream, kind, &text).map_err(|error| error.to_string())
 }
 
 /// Combines readings into one entry for each queue and interval.

@@ -5,8 +5,8 @@
 mod client;
 mod comparison;
 mod curves;
-mod frames;
 mod kernel;
+mod messages;
 mod scenario;
 mod task;
 mod watches;

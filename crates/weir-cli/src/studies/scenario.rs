@@ -12,7 +12,7 @@ use weir_rules::{Diagnostics, Files};
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Checked, EditError, Edited, Point, Scenario};
 
-use super::frames::{self, PROGRESS, REPORT, RESULTS, TABLES};
+use super::messages::{self, PROGRESS, REPORT, RESULTS, TABLES};
 use crate::sim;
 
 /// A scenario to simulate, as the client sends it.
@@ -68,7 +68,7 @@ pub(super) fn check(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), Stri
         "refusal": refusal,
         "diagnostics": views(&diagnostics),
     });
-    frames::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
+    messages::send(stream, RESULTS, answer.to_string().as_bytes()).map_err(|e| e.to_string())
 }
 
 /// Simulates a scenario and reports the progress, then sends the report, results and tables.
@@ -91,7 +91,7 @@ pub(super) fn simulate(request: &[Vec<u8>], stream: &UnixStream) -> Result<(), S
     for (kind, text) in
         [(REPORT, sim::page(&all)), (RESULTS, sim::json(&all, None)), (TABLES, sim::tables(&all))]
     {
-        frames::send(stream, kind, text.as_bytes()).map_err(|error| error.to_string())?;
+        messages::send(stream, kind, text.as_bytes()).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ fn run(
         study.finished = progress.finished.load(Ordering::Relaxed) as u64;
         let text = serde_json::to_vec(&study).unwrap_or_default();
         // If the client is gone, this process ends anyway.
-        let _ = frames::send(stream, PROGRESS, &text);
+        let _ = messages::send(stream, PROGRESS, &text);
     };
     let ran = std::thread::scope(|scope| {
         let (over, progress) = (&over, &progress);

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use weir_linux::process::{Bounds, Capabilities, Confinement, filter_system_calls};
 
-use super::frames::{self, END, PART, REFUSAL};
+use super::messages::{self, END, PART, REFUSAL};
 use super::{comparison, curves, kernel, scenario};
 
 /// The hidden first argument of the spawner.
@@ -55,7 +55,7 @@ pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
     };
     if let Err(why) = confine(task) {
         // The client may have gone.
-        let _ = frames::send(&stream, REFUSAL, why.as_bytes());
+        let _ = messages::send(&stream, REFUSAL, why.as_bytes());
         return FAILED;
     }
     let Ok(request) = request(&stream) else { return FAILED };
@@ -71,8 +71,8 @@ pub(super) fn carry_out(number: u8, stream: UnixStream) -> u8 {
         Task::Curves => curves::compute(&request, &stream),
     };
     let sent = match done {
-        Ok(()) => frames::send(&stream, END, b""),
-        Err(why) => frames::send(&stream, REFUSAL, why.as_bytes()),
+        Ok(()) => messages::send(&stream, END, b""),
+        Err(why) => messages::send(&stream, REFUSAL, why.as_bytes()),
     };
     drop(stream);
     if sent.is_ok() { 0 } else { FAILED }
@@ -91,10 +91,10 @@ fn confine(task: Task) -> Result<(), String> {
     filter_system_calls().map_err(|error| failed(&error))
 }
 
-fn request(stream: &UnixStream) -> Result<Vec<Vec<u8>>, frames::Missing> {
+fn request(stream: &UnixStream) -> Result<Vec<Vec<u8>>, messages::Missing> {
     let mut parts = Vec::new();
     loop {
-        match frames::receive(stream, MOST_REQUEST, None)? {
+        match messages::receive(stream, MOST_REQUEST, None)? {
             (PART, bytes) => parts.push(bytes),
             _ => return Ok(parts),
         }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use weir_control::dashboard::{KernelPoint, KernelView, StudyError};
 use weir_linux::process::Spawned;
 
-use super::frames::{self, END, Missing, PART, PROGRESS, REFUSAL, RESULTS};
 use super::kernel::{Begun, Interval};
+use super::messages::{self, END, Missing, PART, PROGRESS, REFUSAL, RESULTS};
 
 /// The watches of the page's server, by device.
 #[derive(Clone, Debug, Default)]
@@ -99,11 +99,11 @@ impl Watches {
         stream: &UnixStream,
     ) -> Option<String> {
         // A failed send is ignored, because the process's own message gives a better reason.
-        let _ = frames::send(stream, PART, device.as_bytes())
-            .and_then(|()| frames::send(stream, END, b""));
+        let _ = messages::send(stream, PART, device.as_bytes())
+            .and_then(|()| messages::send(stream, END, b""));
         loop {
             let until = Instant::now() + SILENT;
-            match frames::receive(stream, MOST_MESSAGE, Some(until)) {
+            match messages::receive(stream, MOST_MESSAGE, Some(until)) {
                 Ok((kind, bytes)) => {
                     if kind == REFUSAL {
                         return Some(String::from_utf8_lossy(&bytes).into_owned());
