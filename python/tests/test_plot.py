@@ -23,7 +23,7 @@ def close() -> Any:
 
 
 @pytest.fixture(scope="module")
-def two() -> wl.Results:
+def results() -> wl.Results:
     scenario = Path(__file__).resolve().parents[2] / "experiments/two-hosts.toml"
     return wl.simulate(scenario, seeds=2)
 
@@ -41,9 +41,9 @@ def highest(ax: Any) -> float:
     return float(max(max(each.values) for each in values))
 
 
-def test_a_queue_shows_the_exact_peak(two: wl.Results) -> None:
-    ax: Any = wl.plot.queue(two, "bottleneck")
-    rows = [row for row in two.series if row["name"] == "bottleneck"]
+def test_a_queue_shows_the_exact_peak(results: wl.Results) -> None:
+    ax: Any = wl.plot.queue(results, "bottleneck")
+    rows = [row for row in results.series if row["name"] == "bottleneck"]
     assert highest(ax) == max(row["queue_packets_max"] for row in rows)
     assert ax.get_ylabel() == "packets" and "bottleneck" in ax.get_title(loc="left")
 
@@ -63,47 +63,47 @@ def test_a_single_peak_among_many_intervals_is_drawn() -> None:
     assert math.isclose(highest(wl.plot.throughput(r)), max(rates), rel_tol=1e-6)
 
 
-def test_the_cumulative_share_ends_at_the_extremes(two: wl.Results) -> None:
-    ax: Any = wl.plot.delay_cdf(two, "video")
+def test_the_cumulative_share_ends_at_the_extremes(results: wl.Results) -> None:
+    ax: Any = wl.plot.delay_cdf(results, "video")
     xs, ys = ax.lines[0].get_data()
-    rows = [row for row in two.delays if row["name"] == "video" and row["what"] == "delay"]
+    rows = [row for row in results.delays if row["name"] == "video" and row["what"] == "delay"]
     assert xs[0] == min(row["low_ns"] for row in rows) / 1e6
     assert xs[-1] == max(row["high_ns"] for row in rows) / 1e6
     assert ys[0] == 0 and ys[-1] == 1
     assert list(ys) == sorted(ys) and list(xs) == sorted(xs)
-    tail: Any = wl.plot.delay_cdf(two, "video", tail=True)
+    tail: Any = wl.plot.delay_cdf(results, "video", tail=True)
     assert tail.get_yscale() == "log" and min(tail.lines[0].get_ydata()) > 0
     # A link has two distributions.
-    assert len(wl.plot.delay_cdf(two, link="bottleneck").lines) == 2
+    assert len(wl.plot.delay_cdf(results, link="bottleneck").lines) == 2
 
 
-def test_results_are_compared_on_one_plot(two: wl.Results, two_hosts: Path) -> None:
+def test_results_are_compared_on_one_plot(results: wl.Results, two_hosts: Path) -> None:
     slow = wl.simulate(two_hosts, set={"duration": "3s", "link.bottleneck.spec.delay": "80ms"})
-    both: Any = wl.plot.delay_cdf({"near": two, "far": slow}, "video")
+    both: Any = wl.plot.delay_cdf({"near": results, "far": slow}, "video")
     assert [line.get_label() for line in both.lines] == ["near", "far"]
     assert len({line.get_color() for line in both.lines}) == 2
-    again: Any = wl.plot.delay_cdf(slow, "video", ax=wl.plot.delay_cdf(two, "video"))
+    again: Any = wl.plot.delay_cdf(slow, "video", ax=wl.plot.delay_cdf(results, "video"))
     for ax in (both, again):
         low, high = ax.get_xlim()
         assert all(low <= x <= high for line in ax.lines for x in line.get_xdata()[1:])
     assert len({line.get_color() for line in again.lines}) == 2
-    flows: Any = wl.plot.delay_cdf({"near": two, "far": slow}, ["video", "update"])
+    flows: Any = wl.plot.delay_cdf({"near": results, "far": slow}, ["video", "update"])
     assert [line.get_label() for line in flows.lines][:2] == ["near: video", "near: update"]
 
 
-def test_rates_add_up_to_the_received_bytes(two: wl.Results) -> None:
-    ax: Any = wl.plot.throughput(two, ["video", "update", "calls.1", "calls.2"])
+def test_rates_add_up_to_the_received_bytes(results: wl.Results) -> None:
+    ax: Any = wl.plot.throughput(results, ["video", "update", "calls.1", "calls.2"])
     steps = [patch.get_data() for patch in ax.patches]
-    # Four curves have no bands.
+    # A plot of four curves has no bands, so each patch is a curve.
     assert len(steps) == 4
     drawn = sum(v * (b - a) for v, a, b in zip(steps[0].values, steps[0].edges, steps[0].edges[1:]))
-    rows = [row for row in two.series if row["object"] == "flow" and row["name"] == "video"]
-    received = sum(row["bytes_out"] for row in rows) * 8 / 1e6 / len(two.seeds)
+    rows = [row for row in results.series if row["object"] == "flow" and row["name"] == "video"]
+    received = sum(row["bytes_out"] for row in rows) * 8 / 1e6 / len(results.seeds)
     assert math.isclose(drawn, received, rel_tol=1e-6)
-    link: Any = wl.plot.throughput(two, link="bottleneck")
+    link: Any = wl.plot.throughput(results, link="bottleneck")
     assert [each.get_label() for each in link.lines] == ["configured"]
     assert link.lines[0].get_ydata()[0] == 10
-    assert wl.plot.throughput(two, goodput=True).get_ylabel() == "goodput, Mbit/s"
+    assert wl.plot.throughput(results, goodput=True).get_ylabel() == "goodput, Mbit/s"
 
 
 def test_each_point_of_a_sweep_has_its_configured_rate() -> None:
@@ -160,15 +160,15 @@ def test_the_confidence_region_is_that_of_hotelling() -> None:
     assert math.isclose(found[3] ** 2, (1 / 3) * 57 / 4)
 
 
-def test_wrong_arguments_say_what_there_is(two: wl.Results, study: wl.Results) -> None:
+def test_wrong_arguments_say_what_there_is(results: wl.Results, study: wl.Results) -> None:
     with pytest.raises(ValueError, match="no flow 'vidoe'; there are video"):
-        wl.plot.throughput(two, "vidoe")
+        wl.plot.throughput(results, "vidoe")
     with pytest.raises(ValueError, match="no link 'x'; there are"):
-        wl.plot.queue(two, "x")
+        wl.plot.queue(results, "x")
     with pytest.raises(ValueError, match="points"):
         wl.plot.queue(study)
     with pytest.raises(ValueError, match="not both"):
-        wl.plot.delay_cdf(two, "video", link="bottleneck")
+        wl.plot.delay_cdf(results, "video", link="bottleneck")
     with pytest.raises(ValueError, match="labels: 1 are given for 2"):
         wl.plot.goodput_delay(study, labels=["x"])
     with pytest.raises(ValueError, match="ellipse"):
@@ -182,18 +182,18 @@ def test_wrong_arguments_say_what_there_is(two: wl.Results, study: wl.Results) -
         wl.plot.delay_cdf(empty, [])
 
 
-def test_a_plot_is_drawn_on_given_axes_and_saved(two: wl.Results, tmp_path: Path) -> None:
+def test_a_plot_is_drawn_on_given_axes_and_saved(results: wl.Results, tmp_path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(2)
-    assert wl.plot.queue(two, "bottleneck", ax=axes[0]) is axes[0]
-    assert wl.plot.delay_cdf(two, ax=axes[1]) is axes[1]
+    assert wl.plot.queue(results, "bottleneck", ax=axes[0]) is axes[0]
+    assert wl.plot.delay_cdf(results, ax=axes[1]) is axes[1]
     figure.savefig(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 10_000
 
 
-def test_the_colours_are_those_of_the_reports(two: wl.Results, tmp_path: Path) -> None:
-    two.report(tmp_path / "report.html")
+def test_the_colours_are_those_of_the_reports(results: wl.Results, tmp_path: Path) -> None:
+    results.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     for number, colour in enumerate(wl.plot.COLOURS):
         assert f"--c{number}:{colour}" in page

@@ -110,7 +110,7 @@ def test_progress_is_reported_up_to_the_end(two_hosts: Path) -> None:
     assert [p.events for p in seen] == sorted(p.events for p in seen)
 
 
-def test_an_exception_of_progress_ends_the_runs(endless: wl.Scenario) -> None:
+def test_an_exception_in_the_progress_function_ends_the_runs(endless: wl.Scenario) -> None:
     def interrupt(progress: wl.Progress) -> None:
         raise LookupError("enough")
 
@@ -120,7 +120,7 @@ def test_an_exception_of_progress_ends_the_runs(endless: wl.Scenario) -> None:
 
 
 def test_an_interruption_ends_the_runs(endless: wl.Scenario) -> None:
-    # A shell script starts background processes with this signal ignored.
+    # SIGINT is ignored if a shell script started the tests in the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     sent: list[float] = []
 
@@ -223,7 +223,7 @@ print(peak() - before)
 def test_the_import_takes_no_optional_library() -> None:
     code = "import sys, weirlab; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, check=True)
-    # Modules that start processes are imported when they are used.
+    # weirlab imports its modules that start processes only when they are used.
     loaded = {*done.stdout.decode().split()}
     assert not loaded & {"numpy", "pandas", "polars", "pyarrow", "duckdb", "asyncio", "subprocess"}
 

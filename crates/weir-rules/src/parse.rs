@@ -1,5 +1,5 @@
-//! Turns words into a draft: finds the keywords and lets their rows read the arguments. The module
-//! `check` then examines the values together.
+//! Turns words into a draft: finds the keywords; the row of each in the keyword table reads its
+//! argument. The module `check` then examines the values together.
 
 use weir_core::aqm::{Policy, TABLE as AQMS};
 use weir_core::config::Capacity;
@@ -23,8 +23,8 @@ pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Draft {
     parse_over(Draft::new(Object::Link), text, diagnostics).0
 }
 
-/// Reads words of a link's specification over the values of `draft`. Also returns the place of
-/// each keyword.
+/// Reads words of a link's specification into `draft`; a value in the text replaces the draft's.
+/// Also returns the place of each keyword.
 pub(crate) fn parse_over(draft: Draft, text: &str, diagnostics: &mut Diagnostics) -> (Draft, Seen) {
     let words = lex(text, diagnostics);
     read_words(draft, text, &words, diagnostics)
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         own.or_else(|| rows().next()).filter(|_| !word.quoted)
     }
 
-    fn error(&self, code: Code, span: &Span, message: String) -> Diagnostic {
+    fn diagnostic(&self, code: Code, span: &Span, message: String) -> Diagnostic {
         Diagnostic::new(code, self.text, span.clone(), message)
     }
 
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         self.at = 1;
         let parts = short_parts(&word.text);
         if parts.len() > 3 {
-            let error = self.error(
+            let error = self.diagnostic(
                 Code::BadValue,
                 &word.span,
                 format!("`{}` has too many parts", word.text),
@@ -158,8 +158,11 @@ impl<'a> Parser<'a> {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
         if bare && rate.bps() > 0 && rate.bps() < SLOW_BPS {
-            let warning =
-                self.error(Code::SmallRate, span, format!("`{text}` means {} bit/s", rate.bps()));
+            let warning = self.diagnostic(
+                Code::SmallRate,
+                span,
+                format!("`{text}` means {} bit/s", rate.bps()),
+            );
             self.diagnostics.push(
                 warning
                     .label(format!("`{text}M` is {text} Mbit/s"))
@@ -175,8 +178,11 @@ impl<'a> Parser<'a> {
         };
         let before = self.diagnostics.count(Severity::Error);
         if let Some((_, first)) = self.seen.iter().find(|(seen, _)| seen.name == row.name) {
-            let error =
-                self.error(Code::Repeated, &word.span, format!("`{}` is given twice", row.name));
+            let error = self.diagnostic(
+                Code::Repeated,
+                &word.span,
+                format!("`{}` is given twice", row.name),
+            );
             let error = with_first(error.label("the second time"), word, first, "the first time");
             self.diagnostics.push(error.help("remove one of the two"));
             return self.skip_to_keyword();
@@ -185,7 +191,7 @@ impl<'a> Parser<'a> {
         match row.value {
             Value::Aqm(_) => self.aqm(row, word),
             Value::Scheduler(_) => self.scheduler(row, word),
-            Value::DropTail => self.manage(word, None),
+            Value::DropTail => self.set_aqm(word, None),
             _ => {
                 let value = self.words.get(self.at).map(|word| (word.span.clone(), &word.text));
                 self.at = self.read(row, word, self.words, self.at);
@@ -216,11 +222,12 @@ impl<'a> Parser<'a> {
             value: None,
             diagnostics: self.diagnostics,
         };
-        // If there is no value, a diagnostic has been reported and the draft is not used.
+        // An argument that cannot be read has been reported. Callers do not use a draft after an
+        // error.
         let _ = row.value.read(&mut reader, &mut self.draft);
-        let (at, value) = (reader.at, reader.value);
+        let (at, place_of_value) = (reader.at, reader.value);
         let keyword = keyword.span.clone();
-        let value = value.unwrap_or_else(|| keyword.clone());
+        let value = place_of_value.unwrap_or_else(|| keyword.clone());
         self.draft.note(row.name, Places { keyword, value });
         at
     }
@@ -230,7 +237,7 @@ impl<'a> Parser<'a> {
         self.at = read.end;
         match read.policy {
             Ok(policy) => {
-                self.manage(word, Some(policy));
+                self.set_aqm(word, Some(policy));
                 self.draft.thresholds_in_queue_unit = read.thresholds_in_queue_unit;
             }
             Err(error) => self.diagnostics.push(*error),
@@ -251,10 +258,10 @@ impl<'a> Parser<'a> {
     }
 
     /// Sets the queue's AQM; `None` means drop tail. A second one is an error.
-    fn manage(&mut self, word: &Word, policy: Option<Policy>) {
+    fn set_aqm(&mut self, word: &Word, policy: Option<Policy>) {
         if let Some(first) = &self.aqm {
             let error =
-                self.error(Code::Contradiction, &word.span, "a queue has one AQM".to_owned());
+                self.diagnostic(Code::Contradiction, &word.span, "a queue has one AQM".to_owned());
             let error = with_first(error.label("the second one"), word, first, "the first one");
             self.diagnostics.push(error.help("remove one of the two"));
         }
@@ -265,7 +272,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unknown(&mut self, word: &Word) {
-        let error = self.error(
+        let error = self.diagnostic(
             Code::UnknownKeyword,
             &word.span,
             format!("unknown keyword `{}`", word.text),

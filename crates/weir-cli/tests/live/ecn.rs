@@ -34,7 +34,7 @@ impl Stream {
         let bind = if *version == "-4" { "0.0.0.0:9000" } else { "[::]:9000" };
         let right =
             format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
-        // One packet before the stream resolves the neighbour's address.
+        // A single first packet resolves the neighbour's address; the stream starts afterwards.
         let first = format!(
             "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep \
              0.3"

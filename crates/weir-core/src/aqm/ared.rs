@@ -11,8 +11,8 @@
 //! `C` is the link's rate in packets per second, at the mean packet length:
 //! ```text
 //! w   = 1 - e^(-1/C)
-//! min = max(5 packets, target·C/2),   max = 3·min
-//! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
+//! min = the larger of 5 packets and target·C/2,   max = 3·min
+//! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + the smaller of alpha and max_p/4
 //! if avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
 //! `avg` is the average length of the queue, `w` the weight of a packet in this average, and `min`
@@ -24,9 +24,10 @@
 //! active queue management", 2001.
 //!
 //! # Parameters
-//! The value 0 makes `min`, `max` and `w` automatic. `max_p` is the initial value. `bottom 0` means
-//! the lower of 0.01 and one divided by the number of packets that the link carries in 100 ms.
-//! `hz`, 100 to 1000, default 250: Linux's ticks per second, for `adapt linux`.
+//! The value 0 makes `min`, `max` and `w` automatic. The parameter `max_p` is the value
+//! with which `max_p` starts. `bottom 0` means the lower of 0.01 and one divided by the number of
+//! packets that the link carries in a round-trip time, taken as 100 ms. `hz`, 100 to 1000, default
+//! 250: Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
 //! O(1); a division at each interval.

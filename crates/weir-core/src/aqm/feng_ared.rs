@@ -11,14 +11,14 @@
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.
 //!
 //! # Parameters
-//! As for `red`. The defaults of `decrease`, 3, and `increase`, 2, are those of the paper. `max_p`
-//! is the initial value.
+//! As for `red`. The defaults of `decrease`, 3, and `increase`, 2, are those of the paper. The
+//! parameter `max_p` is the value with which `max_p` starts.
 //!
 //! # Complexity
 //! O(1); a division when `max_p` changes.
 //!
 //! # Guarantees
-//! As for `red`. `max_p` stays between one part of 2^32 and 1.
+//! As for `red`. `max_p` stays between 2^-32 and 1.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements this algorithm. This implementation starts as if the average had been below

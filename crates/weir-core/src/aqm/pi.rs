@@ -24,8 +24,8 @@
 //!
 //! # Parameters
 //! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet by which the queue differs from
-//! `q_ref`, default 0.00001822 and 0.00001816, are those of the paper's design for 15 Mbit/s, 60
-//! flows and round trips up to 246 ms. `w` 1..100000 Hz, default 170: the sampling frequency.
+//! `q_ref`; their defaults, 0.00001822 and 0.00001816, are the gains of the paper's design for 15
+//! Mbit/s, 60 flows and round trips up to 246 ms. `w` 1..100000 Hz, default 170: the sampling frequency.
 //! `q_ref` 0..10000000 packets, default 50. `ecn` off|on, default off: ECN-capable packets are
 //! marked. `bytemode` off|on, default off: `p` is multiplied by a packet's length and divided by
 //! `mean_pkt`, 1..65536 bytes, default 500.

@@ -58,8 +58,8 @@ settings! {
             65_536,
             "bytes",
             0,
-            "mean packet length: no packet is dropped while fewer than two such packets wait; 0: \
-             by the variant",
+            "mean packet length: no packet is dropped while fewer than two such packets wait; 0 \
+             selects the variant's length",
         ),
     }
 }
@@ -69,7 +69,7 @@ const fn short_time(summary: &'static str) -> Time {
     Time::new(1_000, 10_000_000_000, 15_000_000, summary)
 }
 
-/// A gain of at most 32, in billionths as all fractions.
+/// A gain of at most 32. Like all fractions, it is in billionths.
 const fn gain(default: u64, summary: &'static str) -> Part {
     Part::new(0, 32 * UNIT, default, summary)
 }
@@ -90,7 +90,7 @@ pub(crate) const MAX_ECNTH: Part = Part::new(
     0,
     UNIT,
     UNIT / 10,
-    "probability from which ECN-capable packets are dropped instead of marked",
+    "from this probability on, ECN-capable packets are dropped instead of marked",
 );
 pub(crate) const ECN: Switch =
     Switch::new(false, "marks ECN-capable packets instead of dropping them");

@@ -10,7 +10,7 @@
 //! takes a packet as soon as another has left; the other takes batches of [`BATCH`] packets, the
 //! size that was inferred for the FIFO+ table.
 
-mod passed;
+mod passages;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +29,7 @@ use weir_sim::switch::SwitchConfig;
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-use passed::Passed;
+use passages::Passages;
 
 use super::experiment::{Experiment, Options, Progress};
 use super::fifo_plus::bed::BATCH;
@@ -82,7 +82,7 @@ struct Seen {
     /// transmission time.
     began: Option<Nanos>,
     /// When packets entered and left each queue of the traffic manager, by flow, ns.
-    queues: [Passed; FLOWS],
+    queues: [Passages; FLOWS],
 }
 
 /// Records in [`Seen`] the packets that pass one port.
@@ -201,7 +201,7 @@ fn simulate(options: &Options, batch: u32) -> Seen {
     let mut seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
     for (n, each) in (0u64..).zip(&mut seen.steps) {
         let until = step.0 * (n + 1);
-        each.found = seen.queues[n as usize].found(step.0 * n, until, PLACES);
+        each.found = seen.queues[n as usize].found_on_entry(step.0 * n, until, PLACES);
     }
     seen
 }

@@ -103,7 +103,7 @@ impl Bridges {
         let mut sets = Vec::new();
         sets.resize_with(setup.workers, Vec::new);
         for index in 0..bridges.names.len() {
-            let opened = match bridges.reopen(index) {
+            let opened = match bridges.open_interface(index) {
                 Ok(ports) => ports,
                 Err(OpenError::NoInterface { .. }) => bridges.absent(index)?,
                 Err(error) => return Err(error.into()),
@@ -159,7 +159,7 @@ impl Bridges {
     }
 
     /// Opens an interface, once for each worker.
-    pub(super) fn reopen(&self, index: usize) -> Result<Vec<AnyPort>, OpenError> {
+    pub(super) fn open_interface(&self, index: usize) -> Result<Vec<AnyPort>, OpenError> {
         let (name, workers) = (self.names[index].clone(), self.workers);
         let gone = OpenError::NoInterface { name: name.clone() };
         let open = move || {

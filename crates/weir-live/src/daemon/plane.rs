@@ -163,7 +163,7 @@ impl LivePlane {
         for index in missing {
             // An interface that is only half configured cannot be opened yet; the next call tries
             // again.
-            let Ok(ports) = self.bridges.reopen(index) else { continue };
+            let Ok(ports) = self.bridges.open_interface(index) else { continue };
             if control.replace_port(index, ports) == Err(NoAnswer::Ended) {
                 continue;
             }

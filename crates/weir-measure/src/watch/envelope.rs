@@ -1,5 +1,5 @@
-//! A queue over time: periods with the minimum, maximum and mean length, over the whole watch and
-//! over its last seconds.
+//! The length of a queue over time: its minimum, maximum and mean in each period, over the whole
+//! watch and over its last seconds.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -9,7 +9,8 @@ use crate::series::{Envelope, Period, Periods};
 /// The state of a queue during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueuePeriod {
-    /// Waiting packets, weighted by readings, or by ns if the length is known at every time.
+    /// Number of waiting packets. The weight of a length is the number of its readings or, if events
+    /// report every change, the ns for which it lasted.
     pub packets: Envelope,
     /// Waiting bytes, weighted like `packets`.
     pub bytes: Envelope,
@@ -76,7 +77,7 @@ impl Recent {
         self.level = (packets, bytes);
     }
 
-    pub(super) fn drop_packets(&mut self, time: u64, drops: u64) {
+    pub(super) fn count_drops(&mut self, time: u64, drops: u64) {
         self.reach(time).drops += drops;
     }
 
@@ -113,7 +114,7 @@ mod tests {
         let mut recent = Recent::default();
         recent.include(0, 7, 700, 1);
         recent.include(3 * Recent::WIDTH, 1, 100, 1);
-        recent.drop_packets(3 * Recent::WIDTH + 1, 4);
+        recent.count_drops(3 * Recent::WIDTH + 1, 4);
         recent.include(4 * Recent::WIDTH, 1, 100, 1);
         let most: Vec<u64> = recent.iter().map(|period| period.packets.max()).collect();
         assert_eq!(most, [7, 7, 7, 7, 1]);

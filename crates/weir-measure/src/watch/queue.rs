@@ -243,7 +243,7 @@ impl Measured {
         }
         if drops > 0 {
             self.periods.at(time).drops += drops;
-            self.recent.drop_packets(time, drops);
+            self.recent.count_drops(time, drops);
         }
     }
 

@@ -35,7 +35,7 @@ pub fn flows(results: &Results) -> Table {
         counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, f)| of(f)).collect()))),
     );
     let metrics: Vec<_> = rows.iter().map(|(run, flow)| metrics_of_flow(run, flow)).collect();
-    columns.extend(by_name(&metrics));
+    columns.extend(metric_columns(&metrics));
     Table { columns }
 }
 
@@ -65,7 +65,7 @@ pub fn links(results: &Results) -> Table {
         counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, l)| of(l)).collect()))),
     );
     let metrics: Vec<_> = rows.iter().map(|(run, link)| metrics_of_link(run, link)).collect();
-    columns.extend(by_name(&metrics));
+    columns.extend(metric_columns(&metrics));
     if results.runs.iter().any(|run| run.lateness.is_some()) {
         columns.extend(lateness(&rows));
     }
@@ -92,7 +92,7 @@ pub fn series(results: &Results) -> Table {
         let (flows, links) = (run.series.flows.iter(), run.series.links.iter());
         flows.map(Vec::len).sum::<usize>() + links.map(Vec::len).sum::<usize>()
     };
-    let mut rows = SeriesRows::new(results.runs.iter().map(rows_of_run).sum());
+    let mut rows = SeriesColumns::new(results.runs.iter().map(rows_of_run).sum());
     for run in &results.runs {
         let s = &run.series;
         for (flow, samples) in run.flows.iter().zip(&s.flows) {
@@ -129,23 +129,23 @@ pub fn series(results: &Results) -> Table {
 /// A table with a row for each bin of each distribution. `what` is `delay` or `completion` for a
 /// flow, `queue` or `total` for a link.
 pub fn delays(results: &Results) -> Table {
-    let (mut seed, mut object, mut what, mut name_of) =
+    let (mut seed, mut object, mut what, mut name_index) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut low, mut high, mut count) = (Vec::new(), Vec::new(), Vec::new());
-    let mut all = Vec::new();
+    let mut all_names = Vec::new();
     let mut add = |run_seed: u64,
                    object_index: u32,
                    what_index: u32,
                    name: &str,
                    distribution: &Distribution| {
         if distribution.count > 0 {
-            all.push(name.to_owned());
+            all_names.push(name.to_owned());
         }
         for bin in &distribution.bins {
             seed.push(run_seed);
             object.push(object_index);
             what.push(what_index);
-            name_of.push(all.len() as u32 - 1);
+            name_index.push(all_names.len() as u32 - 1);
             low.push(bin.low);
             high.push(bin.high);
             count.push(bin.count);
@@ -166,7 +166,7 @@ pub fn delays(results: &Results) -> Table {
         columns: vec![
             ("seed", Column::Int(seed)),
             ("object", Column::Name(words(&OBJECTS), object)),
-            ("name", Column::Name(all, name_of)),
+            ("name", Column::Name(all_names, name_index)),
             ("what", Column::Name(words(&["delay", "completion", "queue", "total"]), what)),
             ("low_ns", Column::Int(low)),
             ("high_ns", Column::Int(high)),
@@ -176,7 +176,7 @@ pub fn delays(results: &Results) -> Table {
 }
 
 /// The columns of [`series`] during construction.
-struct SeriesRows {
+struct SeriesColumns {
     /// The names of the flows and links so far. New rows belong to the last one.
     names: Vec<String>,
     /// The seed and the kind of object ([`FLOW`] or [`LINK`]) of new rows.
@@ -195,7 +195,7 @@ struct SeriesRows {
     queue_bytes: Vec<Option<u64>>,
 }
 
-impl SeriesRows {
+impl SeriesColumns {
     fn new(rows: usize) -> Self {
         Self {
             names: Vec::new(),
@@ -266,14 +266,16 @@ impl SeriesRows {
 }
 
 /// A column for every metric that occurs in any row.
-fn by_name(rows: &[Vec<Metric>]) -> Vec<(&'static str, Column)> {
+fn metric_columns(rows: &[Vec<Metric>]) -> Vec<(&'static str, Column)> {
     let mut names: Vec<&'static str> = Vec::new();
     for metric in rows.iter().flatten() {
         if !names.contains(&metric.name) {
             names.push(metric.name);
         }
     }
-    let value = |row: &Vec<Metric>, name| row.iter().find(|f| f.name == name).and_then(|f| f.value);
+    let value = |row: &Vec<Metric>, name| {
+        row.iter().find(|metric| metric.name == name).and_then(|metric| metric.value)
+    };
     names
         .into_iter()
         .map(|name| (name, Column::SomeFloat(rows.iter().map(|row| value(row, name)).collect())))

@@ -38,7 +38,7 @@ impl PacketFile {
     /// Adds an entry.
     ///
     /// # Errors
-    /// The file cannot be written. Dropping this value removes the file.
+    /// The temporary file cannot be written. It is removed when this `PacketFile` is dropped.
     pub fn put(&mut self, entry: &Entry) -> Result<(), RecordError> {
         self.encoder.put(entry, &mut self.waiting);
         if self.waiting.len() >= BUFFER { self.write() } else { Ok(()) }

@@ -570,7 +570,7 @@ pub(crate) fn is_number(text: &str) -> bool {
     integer(text).is_some()
 }
 
-pub(crate) fn write_target(target: Target) -> String {
+pub(crate) fn write_number_or_tablearg(target: Target) -> String {
     match target {
         Target::Number(number) => number.to_string(),
         Target::TableArg => "tablearg".to_owned(),

@@ -17,7 +17,7 @@ use super::lex::tidy_comment;
 use super::names::{write_dscp, write_protocol};
 use super::netconfig::MODES;
 use super::objects::kind_name;
-use super::options::write_target;
+use super::options::write_number_or_tablearg;
 use super::scheduler;
 use super::tables::FLOW_FIELDS;
 
@@ -131,7 +131,7 @@ fn add(rule: &Rule) -> String {
     }
     for (name, target) in [("tag", rule.tag), ("untag", rule.untag)] {
         if let Some(target) = target {
-            word(format!("{name} {}", write_target(target)));
+            word(format!("{name} {}", write_number_or_tablearg(target)));
         }
     }
     let body = body::write(&rule.body);
@@ -149,15 +149,15 @@ fn action(action: &RuleAction) -> String {
         RuleAction::Allow => "allow".to_owned(),
         RuleAction::Deny => "deny".to_owned(),
         RuleAction::Count => "count".to_owned(),
-        RuleAction::Pipe(to) => format!("pipe {}", write_target(*to)),
-        RuleAction::Queue(to) => format!("queue {}", write_target(*to)),
-        RuleAction::SkipTo(to) => format!("skipto {}", write_target(*to)),
-        RuleAction::Call(to) => format!("call {}", write_target(*to)),
+        RuleAction::Pipe(to) => format!("pipe {}", write_number_or_tablearg(*to)),
+        RuleAction::Queue(to) => format!("queue {}", write_number_or_tablearg(*to)),
+        RuleAction::SkipTo(to) => format!("skipto {}", write_number_or_tablearg(*to)),
+        RuleAction::Call(to) => format!("call {}", write_number_or_tablearg(*to)),
         RuleAction::Return => "return".to_owned(),
         RuleAction::SetDscp(crate::rule::Target::Number(code)) => {
             format!("setdscp {}", write_dscp(*code as u8))
         }
-        RuleAction::SetDscp(to) => format!("setdscp {}", write_target(*to)),
+        RuleAction::SetDscp(to) => format!("setdscp {}", write_number_or_tablearg(*to)),
         RuleAction::CheckState(name) => format!("check-state{}", body::state(name.as_ref())),
     }
 }

@@ -203,7 +203,8 @@ fn nearly() -> impl Strategy<Value = String> {
     proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" "))
 }
 
-/// Checks that reading and rendering a text cause no panic, and that its canonical form reads back.
+/// Checks that reading a text and rendering its diagnostics cause no panic, and that the canonical
+/// form of its specification reads back.
 fn check(text: &str) -> Result<(), TestCaseError> {
     let files: BTreeMap<String, String> = [
         ("x.dist".to_owned(), "1 2 3".to_owned()),
@@ -236,9 +237,9 @@ proptest! {
     }
 
     #[test]
-    fn a_change_puts_its_words_in_force_over_any_link(base in spec(), other in spec()) {
+    fn the_words_of_a_change_are_in_force_whatever_the_link_was(base in spec(), other in spec()) {
         let change = |base: &LinkSpec, words: &LinkSpec| {
-            check_change(base, &canonical(words), &NoFiles).spec.expect("its own words")
+            check_change(base, &canonical(words), &NoFiles).spec.expect("a canonical specification is a valid change")
         };
         prop_assert_eq!(&change(&base, &base), &base, "its own words change nothing");
         prop_assert_eq!(&change(&LinkSpec::default(), &other), &other);
@@ -260,7 +261,7 @@ proptest! {
     }
 
     #[test]
-    fn no_near_specification_panics(text in nearly()) {
+    fn no_text_like_a_specification_causes_a_panic(text in nearly()) {
         check(&text)?;
     }
 

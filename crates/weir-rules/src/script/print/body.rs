@@ -10,7 +10,7 @@ use crate::rule::{
 use crate::script::address::MAC_BITS;
 use crate::script::body::{about_frames, is_any};
 use crate::script::names::{FRAGMENT_FLAGS, TCP_FLAGS, TOS_FLAGS, write_dscp, write_protocol};
-use crate::script::options::{LIMIT_FIELDS, LOOKUP_FIELDS, write_target};
+use crate::script::options::{LIMIT_FIELDS, LOOKUP_FIELDS, write_number_or_tablearg};
 
 /// The body with `from … to …` if its first clauses allow this, otherwise as options.
 pub(super) fn write(body: &[Clause]) -> String {
@@ -18,7 +18,7 @@ pub(super) fn write(body: &[Clause]) -> String {
         Some((text, used)) => (vec![text], &body[used..]),
         None => (Vec::new(), body),
     };
-    out.extend(rest.iter().map(|clause| choices(clause, option)));
+    out.extend(rest.iter().map(|clause| write_clause(clause, option)));
     out.join(" ")
 }
 
@@ -31,13 +31,13 @@ fn long_form(body: &[Clause]) -> Option<(String, usize)> {
     let all = |clause: &Clause, fits: Fits| {
         !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test))
     };
-    let one = |at: usize, fits: Fits| {
+    let is_single = |at: usize, fits: Fits| {
         body.get(at).is_some_and(|clause| clause.0.len() == 1 && all(clause, fits))
     };
     let mut at = 0;
     let mut text = "ip".to_owned();
     if all(body.first()?, |t| matches!(t, Test::Ip4 | Test::Ip6 | Test::Protocol(_))) {
-        text = choices(&body[0], protocol);
+        text = write_clause(&body[0], protocol);
         at = 1;
     }
     let start = at;
@@ -49,19 +49,21 @@ fn long_form(body: &[Clause]) -> Option<(String, usize)> {
         if !all(body.get(at)?, address) {
             return None;
         }
-        text += &format!(" {word} {}", choices(&body[at], value));
+        text += &format!(" {word} {}", write_clause(&body[at], value));
         at += 1;
-        if one(at, port) {
-            text += &format!(" {}", choices(&body[at], value));
+        if is_single(at, port) {
+            text += &format!(" {}", write_clause(&body[at], value));
             at += 1;
         }
     }
-    // The parser drops `ip from any to any` before an option about frames.
-    let nothing = start == 0 && at == 2 && body[..2].iter().all(is_any);
-    (!nothing || !body[2..].iter().any(about_frames)).then_some((text, at))
+    // The parser drops `ip from any to any` before an option about frames, so this form would not
+    // give the same body again.
+    let any_to_any = start == 0 && at == 2 && body[..2].iter().all(is_any);
+    let is_dropped = any_to_any && body[2..].iter().any(about_frames);
+    (!is_dropped).then_some((text, at))
 }
 
-fn choices(clause: &Clause, write: fn(&Test) -> String) -> String {
+fn write_clause(clause: &Clause, write: fn(&Test) -> String) -> String {
     let term = |term: &Term| format!("{}{}", if term.not { "not " } else { "" }, write(&term.test));
     match clause.0.as_slice() {
         [one] => term(one),
@@ -146,7 +148,12 @@ fn option(test: &Test) -> String {
         Test::Flow(table) => format!("flow table({})", table_and_value(table)),
         Test::KeepState(name) => format!("keep-state{}", state(name.as_ref())),
         Test::Limit { mask, most, name } => {
-            format!("limit{} {}{}", limit_fields(*mask), write_target(*most), state(name.as_ref()))
+            format!(
+                "limit{} {}{}",
+                limit_fields(*mask),
+                write_number_or_tablearg(*most),
+                state(name.as_ref())
+            )
         }
         Test::RecordState(name) => format!("record-state{}", state(name.as_ref())),
     }
@@ -173,7 +180,7 @@ fn write_spans(spans: &[Span16], number: fn(u16) -> String) -> String {
     spans.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// `6` if all addresses are IPv6, so that `ipfw` can read the option too; otherwise empty.
+/// `6` if all addresses are IPv6, so that `ipfw`, too, can read the option; otherwise empty.
 fn family(all: &[Address]) -> &'static str {
     let v6 = |a: &Address| matches!(a, Address::V6 { .. } | Address::Me6);
     if all.iter().all(v6) { "6" } else { "" }

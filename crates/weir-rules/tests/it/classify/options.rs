@@ -18,8 +18,8 @@ impl Frames {
             .collect();
         let alone = format!("add 90 deny {body}");
         for (rules, place, form) in [
-            (&alone, place(), "for the pass"),
-            (&alone, Place { passes: Vec::new(), ..place() }, "for any pass"),
+            (&alone, place(), "compiled for this pass of an interface"),
+            (&alone, Place { passes: Vec::new(), ..place() }, "compiled for all passes"),
             (&(alone.clone() + "\n" + &filler), place(), "among many"),
         ] {
             let mut bench = Bench::at(&script(rules), &place);
@@ -100,7 +100,7 @@ fn tcp_options_and_segment_size() {
         ("cut", with(&[2, 40, 5, 180])),
         ("udp", udp().frame()),
         (
-            "later",
+            "later fragment",
             PacketBuilder::new(A4, B4, Transport::Raw(6))
                 .payload([2; 60])
                 .fragment(5, false)
@@ -166,7 +166,7 @@ fn icmp_types() {
         ("6:128", v6(128)),
         ("6:255", v6(255)),
         (
-            "later",
+            "later fragment",
             PacketBuilder::new(A4, B4, Transport::Raw(1))
                 .payload([8; 16])
                 .fragment(1, false)
@@ -180,7 +180,7 @@ fn icmp_types() {
     frames.matched("icmp6types 0,64", &["6:0", "6:64"]);
     frames.matched("icmp6types 63,128-254", &["6:63", "6:128"]);
     frames.matched("icmp6types 255", &["6:255"]);
-    frames.matched("icmp from any to any not icmptypes 0-63", &["64", "128", "later"]);
+    frames.matched("icmp from any to any not icmptypes 0-63", &["64", "128", "later fragment"]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn extension_headers() {
                 .frame(),
         ),
         ("frag", with(protocol::FRAGMENT, &[0, 1, 0, 0, 0, 1]).frame()),
-        ("later", with(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 1]).frame()),
+        ("later fragment", with(protocol::FRAGMENT, &[0, 8, 0, 0, 0, 1]).frame()),
         ("esp", esp("fd00::1", "fd00::2").extension(protocol::HOP_BY_HOP, &[1, 4]).frame()),
         ("esp over v4", esp("10.0.0.1", "10.0.0.2").frame()),
     ]);
@@ -212,7 +212,7 @@ fn extension_headers() {
     frames.matched("ext6hdr rthdr0", &["route 0"]);
     frames.matched("ext6hdr dstopt", &["dst", "ah+dst"]);
     frames.matched("ext6hdr ah", &["ah+dst"]);
-    frames.matched("ext6hdr frag", &["frag", "later"]);
+    frames.matched("ext6hdr frag", &["frag", "later fragment"]);
     frames.matched("ext6hdr esp,rthdr0", &["route 0", "esp"]);
     frames.matched("ip6 from any to any not ext6hdr hopopt,route,dstopt,ah,frag,esp", &["none"]);
 }
@@ -312,8 +312,8 @@ fn directions_and_interfaces() {
         let frame = udp().frame();
         PASSES.map(|pass| bench.frame(&frame, pass, None).fate == Fate::Deny)
     };
-    // The passes are: out through eth0, in through eth0, and over the bridge from eth0 to wlan1,
-    // first coming in, then going out.
+    // The four passes are: out through eth0, in through eth0, in through eth0 of a bridge, and out
+    // over this bridge from eth0 to wlan1.
     for (body, matched) in [
         ("ip from any to any", [true, true, true, false]),
         ("out", [true, false, false, true]),

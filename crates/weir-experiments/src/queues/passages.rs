@@ -1,13 +1,13 @@
-//! The packets of one strict queue: when they entered and left it, and how many were inside.
+//! The packets of one strict-priority queue: when they entered and left it, and how many were inside.
 
 /// When the packets of one queue entered and left it, ns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Passed {
+pub(super) struct Passages {
     pub(super) entries: Vec<u64>,
     pub(super) exits: Vec<u64>,
 }
 
-impl Passed {
+impl Passages {
     /// The number of packets in the queue just after each of the ascending `times`.
     pub(super) fn depths(&self, times: impl Iterator<Item = u64>) -> Vec<u64> {
         let (mut entered, mut left) = (0, 0);
@@ -23,15 +23,16 @@ impl Passed {
             .collect()
     }
 
-    /// For each packet that entered from `from` until `until`: the number of other packets in the
-    /// queue, ascending. Packets that entered before the queue first held `full` packets are left
-    /// out.
-    pub(super) fn found(&self, from: u64, until: u64, full: u64) -> Vec<u64> {
-        let inside = self.entries.iter().copied().filter(|time| (from..until).contains(time));
+    /// How many other packets each packet that entered from `from` until `until` found in the queue,
+    /// in ascending order. Packets before the first at whose entry the queue held `full_length`
+    /// packets are left out.
+    pub(super) fn found_on_entry(&self, from: u64, until: u64, full_length: u64) -> Vec<u64> {
+        let entries_in_range =
+            self.entries.iter().copied().filter(|time| (from..until).contains(time));
         let mut found: Vec<u64> = self
-            .depths(inside)
+            .depths(entries_in_range)
             .into_iter()
-            .skip_while(|&packets| packets < full)
+            .skip_while(|&packets| packets < full_length)
             .map(|packets| packets.saturating_sub(1))
             .collect();
         found.sort_unstable();
@@ -45,10 +46,10 @@ mod tests {
 
     #[test]
     fn depths_are_entries_minus_exits() {
-        let passed = Passed { entries: vec![0, 10, 20, 30], exits: vec![15, 25, 40] };
-        assert_eq!(passed.depths([0, 10, 15, 20, 30, 40].into_iter()), [1, 2, 1, 2, 2, 1]);
+        let passages = Passages { entries: vec![0, 10, 20, 30], exits: vec![15, 25, 40] };
+        assert_eq!(passages.depths([0, 10, 15, 20, 30, 40].into_iter()), [1, 2, 1, 2, 2, 1]);
         // The first packet enters before the queue holds two packets.
-        assert_eq!(passed.found(0, 30, 2), [1, 1]);
-        assert!(passed.found(0, 30, 3).is_empty());
+        assert_eq!(passages.found_on_entry(0, 30, 2), [1, 1]);
+        assert!(passages.found_on_entry(0, 30, 3).is_empty());
     }
 }
