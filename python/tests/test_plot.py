@@ -136,7 +136,7 @@ SHORT = (
 )
 
 
-def test_an_ellipse_has_the_moments_of_its_points() -> None:
+def test_an_ellipse_has_the_moments_of_its_dots() -> None:
     dots = [(1.0, 1.0), (3.0, 3.0), (1.5, 2.5), (2.5, 1.5)]
     found = wl.plot.ellipse_of(dots)
     assert found is not None

@@ -220,10 +220,11 @@ print(peak() - before)
     assert grown < 2000, f"{grown} kB more after 1000 simulations"
 
 
-def test_the_import_takes_no_optional_library() -> None:
+def test_the_import_loads_no_optional_library() -> None:
     code = "import sys, weirlab; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, check=True)
-    # weirlab imports its modules that start processes only when they are used.
+    # The modules of weirlab that start processes import asyncio or subprocess. They are imported at
+    # their first use.
     loaded = {*done.stdout.decode().split()}
     assert not loaded & {"numpy", "pandas", "polars", "pyarrow", "duckdb", "asyncio", "subprocess"}
 
@@ -233,7 +234,7 @@ def test_equal_runs_are_a_warning() -> None:
     plain = net.traffic("cbr", "a", "b", name="t", rate="1Mbit/s")
     with pytest.warns(wl.ScenarioWarning, match="the runs of all seeds are equal"):
         wl.simulate(plain, seeds=3)
-    # Neither runs that draw random numbers nor a single run are a reason for the warning.
+    # There is no warning for runs that draw random numbers, and none for a single run.
     wl.simulate(plain, seeds=3, set={"traffic.t.kind": "poisson"})
     wl.simulate(plain, seeds=1)
 

@@ -167,7 +167,7 @@ struct Start {
     /// The configuration with which the daemon starts, and its store.
     resumed: Resumed,
     state: PathBuf,
-    /// The access that the daemon's threads keep; `None` for all access.
+    /// The access that the daemon's threads keep. With `None`, they are not confined.
     confinement: Option<Confinement>,
     /// The commands of the rules file, to execute at the start; `None` if a configuration was
     /// saved, or without --rules.

@@ -1,5 +1,5 @@
-//! Turns words into a draft: finds the keywords; the row of each in the keyword table reads its
-//! argument. The module `check` then examines the values together.
+//! Turns words into a draft. It finds each keyword; the keyword's row in the keyword table then
+//! reads the argument. The module `check` examines the values together.
 
 use weir_core::aqm::{Policy, TABLE as AQMS};
 use weir_core::config::Capacity;
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
         self.diagnostics.push(error.help(help));
     }
 
-    /// Adds to the error about an unknown word what the word may mean.
+    /// Completes the error about an unknown word: says what the word may mean.
     fn explain(&self, error: Diagnostic, word: &Word) -> Diagnostic {
         match closest(&word.text, self.keywords.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),

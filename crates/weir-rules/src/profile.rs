@@ -98,13 +98,14 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Adds a point. A first word that is not a number is an unknown key.
     fn point(&mut self, first: &str, second: &str) -> Result<(), Box<Diagnostic>> {
         let is_number = first.starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c));
         let Some(delay_first) = self.header.filter(|_| is_number) else {
             if is_number {
                 let error = self.error(first, "a point comes before the header").label("a point");
                 return Err(error
-                    .help("a line `delay prob` or `prob delay` comes before the points")
+                    .help("a line `delay prob` or `prob delay` must come before the points")
                     .into());
             }
             let meant = closest(first, KEYS)
@@ -140,7 +141,7 @@ impl Reader<'_> {
             let error =
                 self.error(end, "the profile has no header line").label("the file ends here");
             return Err(error
-                .help("a line `delay prob` or `prob delay` comes before the points")
+                .help("a line `delay prob` or `prob delay` must come before the points")
                 .into());
         }
         let failure = self.error(end, String::new()).label("the file ends here");

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 pub(super) const PART: u8 = b'+';
 /// The end of a request or of an answer.
 pub(super) const END: u8 = b'.';
-/// In JSON: the progress of a simulation, or the state of the kernel's queues during one interval,
-/// from a study that reads them.
+/// In JSON: the progress of a simulation or, from a study that reads the kernel's queues, their
+/// state during one interval.
 pub(super) const PROGRESS: u8 = b'p';
 /// The report.
 pub(super) const REPORT: u8 = b'r';
-/// In JSON: the results of a simulation, the answer to a short request, or the first message of a
-/// study that reads the kernel's queues.
+/// In JSON: the results of a simulation, the answer to a request that one message answers, or the
+/// first message of a study that reads the kernel's queues.
 pub(super) const RESULTS: u8 = b'j';
 /// The tables that `weir sim` prints.
 pub(super) const TABLES: u8 = b't';

@@ -1,5 +1,5 @@
 //! Tests congestion marks end to end: an AQM before an overloaded link marks the packets of senders
-//! with ECN and drops those of other senders.
+//! that use ECN and drops those of other senders.
 //!
 //! The receiver's kernel verifies the checksum of each packet. A mark that broke a checksum would
 //! therefore cause a missing packet.

@@ -25,8 +25,8 @@
 //!
 //! # Parameters
 //! The value 0 makes `min`, `max` and `w` automatic. The parameter `max_p` is the value
-//! with which `max_p` starts. `bottom 0` means the lower of 0.01 and one divided by the number of
-//! packets that the link carries in a round-trip time, taken as 100 ms. `hz`, 100 to 1000, default
+//! with which `max_p` starts. `bottom 0` means the lower of 0.01 and 1/N, where N is the number of
+//! packets that the link carries in 100 ms, the assumed round-trip time. `hz`, 100 to 1000, default
 //! 250: Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
@@ -54,7 +54,7 @@
 use alloc::vec::Vec;
 
 use super::power::{PacketRate, as_f64, q32};
-use super::red::adapt::{Adapt, Steps, least};
+use super::red::adapt::{Adapt, Steps, automatic_bottom};
 use super::red::average::FRACTION;
 use super::red::core::{Lengths, Plan, Variant};
 use super::red::{of_family, parameters as p};
@@ -152,7 +152,7 @@ fn steps(settings: &Settings, pace: PacketRate) -> Steps {
         alpha: q32(settings.alpha),
         beta: q32(settings.beta),
         bottom: match settings.bottom {
-            Fraction(0) => least(pace),
+            Fraction(0) => automatic_bottom(pace),
             given => q32(given),
         },
         top: q32(settings.top),

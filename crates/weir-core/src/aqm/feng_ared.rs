@@ -5,7 +5,7 @@
 //! This is `red` with a variable `max_p`. When the average falls below the lower threshold, `red`
 //! selected too many packets, and `max_p` is divided by `decrease`. When the average rises above
 //! the upper threshold, `red` selected too few packets, and `max_p` is multiplied by `increase`.
-//! While the average stays on one side of a threshold, `max_p` does not change.
+//! `max_p` changes only at these two crossings.
 //!
 //! # Reference
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.

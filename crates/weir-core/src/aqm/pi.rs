@@ -23,9 +23,9 @@
 //! TCP flows", INFOCOM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet by which the queue differs from
-//! `q_ref`; their defaults, 0.00001822 and 0.00001816, are the gains of the paper's design for 15
-//! Mbit/s, 60 flows and round trips up to 246 ms. `w` 1..100000 Hz, default 170: the sampling frequency.
+//! Defaults are those of ns-2. `a` and `b` are the gains of the equation, 0 to 1 per packet; their
+//! defaults, 0.00001822 and 0.00001816, are those of the paper's design for 15 Mbit/s, 60 flows and
+//! round trips up to 246 ms. `w` 1..100000 Hz, default 170: the sampling frequency.
 //! `q_ref` 0..10000000 packets, default 50. `ecn` off|on, default off: ECN-capable packets are
 //! marked. `bytemode` off|on, default off: `p` is multiplied by a packet's length and divided by
 //! `mean_pkt`, 1..65536 bytes, default 500.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_dropped_or_marked_by_p_and_in_byte_mode_by_their_length() {
+    fn the_probability_is_p_and_in_byte_mode_p_times_the_length() {
         for (settings, len, part) in
             [(&[][..], 1500, 0.2), (&[("bytemode", "on"), ("mean_pkt", "1000")], 500, 0.1)]
         {

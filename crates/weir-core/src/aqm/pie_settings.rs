@@ -58,8 +58,8 @@ settings! {
             65_536,
             "bytes",
             0,
-            "mean packet length: no packet is dropped while fewer than two such packets wait; 0 \
-             selects the variant's length",
+            "mean packet length: no packet is dropped while fewer than two packets of this \
+             length wait; 0 selects the variant's length",
         ),
     }
 }

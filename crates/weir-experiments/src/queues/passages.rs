@@ -23,9 +23,9 @@ impl Passages {
             .collect()
     }
 
-    /// How many other packets each packet that entered from `from` until `until` found in the queue,
-    /// in ascending order. Packets before the first at whose entry the queue held `full_length`
-    /// packets are left out.
+    /// For packets that entered in `from..until`: the number of other packets that each of them found
+    /// in the queue, sorted in ascending order. The first packet counted is the first after whose
+    /// entry the queue held at least `full_length` packets.
     pub(super) fn found_on_entry(&self, from: u64, until: u64, full_length: u64) -> Vec<u64> {
         let entries_in_range =
             self.entries.iter().copied().filter(|time| (from..until).contains(time));

@@ -20,7 +20,8 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// The user and the file access of the thread that reopens interfaces; `None` for all access.
+    /// The user and the file access that the thread that reopens interfaces keeps. With `None`, it is
+    /// not confined.
     pub confinement: Option<Confinement>,
     /// Whether the workers may keep processors awake.
     pub keep_awake: bool,
@@ -64,8 +65,8 @@ pub struct Bridges {
     /// The thread that opens interfaces, in their namespace.
     resident: Resident,
     workers: usize,
-    /// The workers' requests to keep processors awake. They are opened at the start, while this
-    /// process may open them.
+    /// The open devices with which the workers request that processors stay awake. They are opened
+    /// at the start, while this process still has the right to do so.
     latency_requests: Mutex<LatencyRequests>,
     /// The open ports of all interfaces, one set for each worker, until a session takes them.
     ports: Mutex<Vec<Vec<AnyPort>>>,

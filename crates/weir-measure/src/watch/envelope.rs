@@ -9,8 +9,8 @@ use crate::series::{Envelope, Period, Periods};
 /// The state of a queue during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueuePeriod {
-    /// Number of waiting packets. The weight of a length is the number of its readings or, if events
-    /// report every change, the ns for which it lasted.
+    /// Number of waiting packets. Each value has as its weight the number of readings that found it
+    /// or, if events report every change, the ns for which it lasted.
     pub packets: Envelope,
     /// Waiting bytes, weighted like `packets`.
     pub bytes: Envelope,

@@ -72,7 +72,8 @@ pub fn links(results: &Results) -> Table {
     Table { columns }
 }
 
-/// The columns with the lateness of all links in the run of each row.
+/// The columns with the lateness of a whole run, all its links together. Every row of the run has
+/// the same values.
 fn lateness(rows: &[(&Outcome, &LinkOutcome)]) -> [(&'static str, Column); 4] {
     let of = |read: fn(&Lateness) -> u64| {
         Column::SomeInt(rows.iter().map(|(run, _)| run.lateness.as_ref().map(read)).collect())
@@ -96,7 +97,7 @@ pub fn series(results: &Results) -> Table {
     for run in &results.runs {
         let s = &run.series;
         for (flow, samples) in run.flows.iter().zip(&s.flows) {
-            rows.object(run.seed, FLOW, &flow.name);
+            rows.begin_object(run.seed, FLOW, &flow.name);
             for (n, x) in samples.iter().enumerate() {
                 let counts = [x.sent, x.sent_bytes, x.received, x.received_bytes, x.lost, x.marked];
                 let delay = (x.received > 0).then(|| x.delay_sum_ns as f64 / x.received as f64);
@@ -107,7 +108,7 @@ pub fn series(results: &Results) -> Table {
             }
         }
         for (link, samples) in run.links.iter().zip(&s.links) {
-            rows.object(run.seed, LINK, &link.name);
+            rows.begin_object(run.seed, LINK, &link.name);
             for (n, x) in samples.iter().enumerate() {
                 let counts =
                     [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops(), x.marks()];
@@ -216,7 +217,7 @@ impl SeriesColumns {
     }
 
     /// Begins the rows of a flow or link.
-    fn object(&mut self, seed: u64, object: u32, name: &str) {
+    fn begin_object(&mut self, seed: u64, object: u32, name: &str) {
         self.names.push(name.to_owned());
         self.current = (seed, object);
     }

@@ -238,8 +238,8 @@ proptest! {
 
     #[test]
     fn the_words_of_a_change_are_in_force_whatever_the_link_was(base in spec(), other in spec()) {
-        let change = |base: &LinkSpec, words: &LinkSpec| {
-            check_change(base, &canonical(words), &NoFiles).spec.expect("a canonical specification is a valid change")
+        let change = |base: &LinkSpec, wanted: &LinkSpec| {
+            check_change(base, &canonical(wanted), &NoFiles).spec.expect("a canonical specification is a valid change")
         };
         prop_assert_eq!(&change(&base, &base), &base, "its own words change nothing");
         prop_assert_eq!(&change(&LinkSpec::default(), &other), &other);
@@ -250,13 +250,13 @@ proptest! {
     }
 
     #[test]
-    fn no_change_panics(base in spec(), words in nearly()) {
+    fn no_change_causes_a_panic(base in spec(), words in nearly()) {
         let checked = check_change(&base, &words, &NoFiles);
         prop_assert_eq!(checked.spec.is_none(), checked.diagnostics.has_errors());
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,60}") {
+    fn no_text_causes_a_panic(text in "\\PC{0,60}") {
         check(&text)?;
     }
 
@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn no_file_panics(
+    fn no_file_causes_a_panic(
         text in "((time|rate|delay|prob|loss|samples|name|bw|[0-9eE.%-]{0,6}|\\PC{0,3})[ ,\n\t#]{1,2}){0,20}",
     ) {
         let _ = (

@@ -168,7 +168,7 @@ fn rules() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "[\\PC\n\r\t]{0,60}") {
+    fn no_text_causes_a_panic(text in "[\\PC\n\r\t]{0,60}") {
         assert_properties(&text)?;
     }
 

@@ -79,14 +79,15 @@ impl Steps {
             interval: 500_000_000,
             alpha: ONE / 100,
             beta: ONE * 9 / 10,
-            bottom: least(pace),
+            bottom: automatic_bottom(pace),
             top: ONE / 2,
         }
     }
 }
 
-/// The lower of 0.01 and one divided by the number of packets that the link carries in 100 ms.
-pub(in super::super) fn least(pace: PacketRate) -> u64 {
+/// The value of `bottom 0`: the lower of 0.01 and 1/N, where N is the number of packets that the
+/// link carries in 100 ms, the assumed round-trip time.
+pub(in super::super) fn automatic_bottom(pace: PacketRate) -> u64 {
     let one_of_window = u128::from(ONE) * 80 * u128::from(pace.mean) / u128::from(pace.rate.max(1));
     (ONE / 100).min(u64::try_from(one_of_window).unwrap_or(u64::MAX))
 }
@@ -288,8 +289,8 @@ mod tests {
 
     #[test]
     fn the_bottom_on_fast_links_is_one_packet_in_a_window_of_100_ms() {
-        assert_eq!(least(PACE), ONE / 250);
-        assert_eq!(least(PacketRate { rate: 1_000_000, ..PACE }), ONE / 100);
+        assert_eq!(automatic_bottom(PACE), ONE / 250);
+        assert_eq!(automatic_bottom(PacketRate { rate: 1_000_000, ..PACE }), ONE / 100);
     }
 
     #[test]

@@ -18,8 +18,8 @@ impl Frames {
             .collect();
         let alone = format!("add 90 deny {body}");
         for (rules, place, form) in [
-            (&alone, place(), "compiled for this pass of an interface"),
-            (&alone, Place { passes: Vec::new(), ..place() }, "compiled for all passes"),
+            (&alone, place(), "with a program for the pass of the frames"),
+            (&alone, Place { passes: Vec::new(), ..place() }, "with the program for all passes"),
             (&(alone.clone() + "\n" + &filler), place(), "among many"),
         ] {
             let mut bench = Bench::at(&script(rules), &place);
