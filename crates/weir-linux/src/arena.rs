@@ -302,8 +302,8 @@ const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
 /// Sizes of the buffers: small for ordinary frames, medium for jumbo frames and short trains, large
 /// for the longest train of the kernel, with 64 KiB of payload and its headers. A receive call
-/// writes the first 2 KiB of a train to a small buffer. The remaining bytes go to a large buffer, in
-/// which the first 2 KiB stay free.
+/// writes the first 2 KiB of a train to a small buffer. The remaining bytes go to a large buffer,
+/// in which the first 2 KiB stay free.
 const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! A file has lines of `key value` in any order and case: `name`, `bw`, `loss-level` (0 to 1: the
 //! quantile above which a packet is lost; default 1, no loss) and `samples` (default 100). The
-//! header `delay prob` or `prob delay` and at least two points follow, with delays in ms. `#` starts
-//! a comment.
+//! header `delay prob` or `prob delay` and at least two points follow, with delays in ms. `#`
+//! starts a comment.
 
 use weir_core::link::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile};
 use weir_core::units::{Nanos, Probability, Rate};

@@ -12,22 +12,22 @@
 //! ```text
 //! w   = 1 - e^(-1/C)
 //! min = the larger of 5 packets and target·C/2,   max = 3·min
-//! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + the smaller of alpha and max_p/4
+//! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + step
 //! if avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! `avg` is the average length of the queue, `w` the weight of a packet in this average, and `min`
-//! and `max` are the thresholds. `max_p` changes only when a packet arrives more than `interval`
-//! after the previous change.
+//! `step` is the smaller of `alpha` and `max_p`/4. `avg` is the average length of the queue, `w` the
+//! weight of a packet in this average, and `min` and `max` are the thresholds. `max_p` changes only
+//! when a packet arrives more than `interval` after the previous change.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's
 //! active queue management", 2001.
 //!
 //! # Parameters
-//! The value 0 makes `min`, `max` and `w` automatic. The parameter `max_p` is the value
-//! with which `max_p` starts. `bottom 0` means the lower of 0.01 and 1/N, where N is the number of
-//! packets that the link carries in 100 ms, the assumed round-trip time. `hz`, 100 to 1000, default
-//! 250: Linux's ticks per second, for `adapt linux`.
+//! The value 0 makes `min`, `max` and `w` automatic. The parameter `max_p` is the value with
+//! which `max_p` starts. `bottom 0` means the lower of 0.01 and 1/N, where N is the number of packets
+//! that the link carries in 100 ms, the assumed round-trip time. `hz`, 100 to 1000, default 250:
+//! Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
 //! O(1); a division at each interval.

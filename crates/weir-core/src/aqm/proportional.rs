@@ -240,7 +240,7 @@ mod tests {
         }
 
         #[test]
-        fn short_and_long_factors_have_the_same_product(gain in any::<u64>(), error in any::<i128>()) {
+        fn products_of_short_and_long_factors_agree(gain in any::<u64>(), error in any::<i128>()) {
             let gain = Gain::per_second(Fraction(gain));
             for error in [error, error >> 63, error >> 64, error >> 65] {
                 prop_assert_eq!(gain.raw(error), i128::from(gain.0).saturating_mul(error));

@@ -1,4 +1,5 @@
-//! The packets of one strict-priority queue: when they entered and left it, and how many were inside.
+//! The packets of one strict-priority queue: when they entered and left it, and how many were in
+//! it.
 
 /// When the packets of one queue entered and left it, ns.
 #[derive(Clone, Debug, Default)]
@@ -23,9 +24,9 @@ impl Passages {
             .collect()
     }
 
-    /// For packets that entered in `from..until`: the number of other packets that each of them found
-    /// in the queue, sorted in ascending order. The first packet counted is the first after whose
-    /// entry the queue held at least `full_length` packets.
+    /// For packets that entered in `from..until`: the number of other packets that each of them
+    /// found in the queue, sorted in ascending order. The first packet counted is the first after
+    /// whose entry the queue held at least `full_length` packets.
     pub(super) fn found_on_entry(&self, from: u64, until: u64, full_length: u64) -> Vec<u64> {
         let entries_in_range =
             self.entries.iter().copied().filter(|time| (from..until).contains(time));

@@ -20,8 +20,8 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// The user and the file access that the thread that reopens interfaces keeps. With `None`, it is
-    /// not confined.
+    /// The user and the file access that the thread that reopens interfaces keeps. With `None`, it
+    /// is not confined.
     pub confinement: Option<Confinement>,
     /// Whether the workers may keep processors awake.
     pub keep_awake: bool,
