@@ -641,7 +641,14 @@ export class StandIn {
         "reasons",
         "rate_bps",
       ];
-      part = () => ({ points: [this.point(object, this.now(), period)] });
+      // As in the daemon, a point that is late covers all the time since the previous one.
+      let last;
+      part = () => {
+        const t = this.now();
+        const span = last === undefined || this.still !== undefined ? period : t - last;
+        last = t;
+        return { points: [this.point(object, t, Math.max(span, 1))] };
+      };
     } else if (what === "overview") {
       part = () => this.overview();
     } else if (what === "rules") {

@@ -133,6 +133,26 @@ export const tests = {
     assert.ok(Number.isNaN(rows.mean[0][2]), "8 s without samples are a gap");
   },
 
+  "points that are known already do not become the newest ones": async () => {
+    const { Samples } = await load("samples");
+    const samples = new Samples();
+    const fields = ["t_ms", "span_ms", "in_bps"];
+    samples.take(
+      {
+        id: 1,
+        points: [
+          [1000, 100, 5],
+          [1100, 100, 6],
+        ],
+      },
+      fields,
+    );
+    samples.take({ id: 1, history: true, points: [[1000, 100, 5]] }, fields);
+    assert.equal(samples.newest["in_bps"], 6);
+    samples.take({ id: 1, points: [[1200, 100, null]] }, fields);
+    assert.equal(samples.newest["in_bps"], null);
+  },
+
   "a range follows the present, stands still and zooms": async () => {
     const { Timeline } = await load("timeline");
     let now = 1000;
