@@ -633,6 +633,42 @@ mod tests {
         assert!(sent.iter().all(|n| n.abs_diff(1667) <= 8), "{sent:?}");
     }
 
+    /// The tin that single rounds choose, and the credits of all tins after them.
+    fn chosen_by_single_rounds(cake: &mut Cake) -> (usize, Vec<i64>) {
+        let state = |tin: &mut Tin| (tin.turn().credit, tin.turn().share, tin.is_active());
+        let mut tins: Vec<_> = cake.tins.iter_mut().map(state).collect();
+        let (mut n, count) = (cake.current, tins.len());
+        loop {
+            let (credit, share, active) = &mut tins[n];
+            if *credit >= 0 && *active {
+                return (n, tins.iter().map(|tin| tin.0).collect());
+            }
+            if *credit <= 0 {
+                *credit += *share;
+            }
+            n = (n + 1) % count;
+        }
+    }
+
+    #[test]
+    fn skipped_rounds_change_neither_the_choice_nor_the_credits() {
+        let mut random = Stream::new(1, 0, Purpose::Scheduler);
+        for active in [&[0][..], &[8], &[46], &[0, 8], &[0, 46], &[8, 46], &[0, 8, 46]] {
+            let mut rig = Rig::new(&[]);
+            active.iter().for_each(|&dscp| rig.send(Nanos::ZERO, dscp.into(), [0; 2], dscp));
+            for _ in 0..1000 {
+                for tin in &mut rig.cake.tins {
+                    tin.turn().credit = 2000 - i64::from(random.below(200_000));
+                }
+                rig.cake.current = random.below(3) as usize;
+                let expected = chosen_by_single_rounds(&mut rig.cake);
+                rig.cake.choose_by_share();
+                let credits = rig.cake.tins.iter_mut().map(|tin| tin.turn().credit).collect();
+                assert_eq!((rig.cake.current, credits), expected);
+            }
+        }
+    }
+
     #[test]
     fn many_flows_of_one_host_take_few_steps() {
         let mut rig = Rig::new(&[("bandwidth", "1000"), ("tins", "besteffort")]);
